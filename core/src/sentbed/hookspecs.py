@@ -1,0 +1,133 @@
+"""Every hook of sentbed, in the order of a run.
+
+A plugin is a module (or a class, when it keeps state during a run) named by an entry point of the group
+`sentbed`; it implements any of these with `@sentbed.hookimpl`. It may leave out arguments that it does not
+use. Kind hooks are called once, when plugins are loaded, and return component classes; importing the plugin
+must not import a tensor library. Lifecycle hooks are called by the runner and return nothing; an exception
+in one ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from sentbed.protocols import (
+    Backbone,
+    DataSource,
+    Evaluator,
+    Loss,
+    Optimizer,
+    Pooler,
+    Runtime,
+    Schedule,
+    Score,
+    StepResult,
+)
+
+if TYPE_CHECKING:
+    from sentbed.runner import RunInfo
+
+hookspec = pluggy.HookspecMarker("sentbed")
+hookimpl = pluggy.HookimplMarker("sentbed")
+
+# mypy: disable-error-code="empty-body"
+
+
+# --- kinds: what a plugin offers --------------------------------------------------------------------------
+
+
+@hookspec
+def backbones() -> Sequence[type[Backbone]]:
+    """Return backbone classes: tokenizer + transformer."""
+
+
+@hookspec
+def poolers() -> Sequence[type[Pooler]]:
+    """Return pooler classes: token states -> one vector a sentence."""
+
+
+@hookspec
+def losses() -> Sequence[type[Loss]]:
+    """Return loss classes: sentence vectors -> a scalar to minimise."""
+
+
+@hookspec
+def data_sources() -> Sequence[type[DataSource]]:
+    """Return data source classes: where training texts come from."""
+
+
+@hookspec
+def evaluators() -> Sequence[type[Evaluator]]:
+    """Return evaluator classes: encoder -> named scores."""
+
+
+@hookspec
+def runtimes() -> Sequence[type[Runtime]]:
+    """Return runtime classes: where it runs."""
+
+
+@hookspec
+def optimizers() -> Sequence[type[Optimizer]]:
+    """Return optimiser classes: gradients -> new weights."""
+
+
+@hookspec
+def schedules() -> Sequence[type[Schedule]]:
+    """Return schedule classes: step -> multiplier of the learning rate."""
+
+
+# --- lifecycle: what a tracker follows ---------------------------------------------------------------------
+
+
+@hookspec
+def run_started(run: RunInfo) -> None:
+    """Called once, when the run directory exists and before anything is built."""
+
+
+@hookspec
+def evaluation_started(run: RunInfo, evaluator: str, encoder: str) -> None:
+    """Called before an `[[evaluate]]` entry starts."""
+
+
+@hookspec
+def scores_ready(run: RunInfo, scores: Sequence[Score]) -> None:
+    """Called when an `[[evaluate]]` entry has finished, with all its scores."""
+
+
+@hookspec
+def stage_started(run: RunInfo, stage: str, total_steps: int) -> None:
+    """Called when a stage's data is open and its first step is next."""
+
+
+@hookspec
+def step_finished(run: RunInfo, stage: str, step: int, total_steps: int, result: StepResult) -> None:
+    """Called after every optimiser step; `step` counts from 1."""
+
+
+@hookspec
+def validated(run: RunInfo, stage: str, step: int, score: float, best: bool) -> None:
+    """Called after a validation; `best` says whether this is the highest score so far."""
+
+
+@hookspec
+def checkpoint_saved(run: RunInfo, stage: str, step: int, path: Path) -> None:
+    """Called when an encoder has been written to `path`."""
+
+
+@hookspec
+def stage_finished(run: RunInfo, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
+    """Called after the last step, when the checkpoint that is kept has been restored."""
+
+
+@hookspec
+def run_finished(run: RunInfo, report: Path) -> None:
+    """Called last, when the report is written."""
+
+
+@hookspec
+def run_failed(run: RunInfo, error: BaseException) -> None:
+    """Called instead of `run_finished` when an error or an interruption ends the run."""

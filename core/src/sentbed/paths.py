@@ -1,0 +1,152 @@
+"""Where a file named in a recipe is, and how a file is written.
+
+A path in a recipe is relative to the recipe; `pkg:PACKAGE/path` is a file inside an installed Python
+package; `data:path` is a file under the directory that the environment variable `SENTBED_DATA` names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NewType
+
+from sentbed.errors import DataError, RunError
+
+FilePath = NewType("FilePath", str)
+"""A component field of this type is made absolute against the recipe's directory; `locate` resolves it."""
+
+ModelId = NewType("ModelId", str)
+"""A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
+
+DATA_VARIABLE = "SENTBED_DATA"
+
+
+def absolute(location: str, base: Path) -> str:
+    """Make a plain path absolute against `base`; a location with a scheme (`pkg:`, `data:`, `hub:`) stays."""
+    if location.startswith(("pkg:", "data:", "hub:")):
+        return location
+    return str((base / Path(location).expanduser()).resolve())
+
+
+def locate(location: str) -> Path:
+    """Return the file or directory that a location names; it exists.
+
+    Raises:
+        DataError: where it does not exist, the package is not installed, or `SENTBED_DATA` is not set.
+    """
+    path = _resolve(location)
+    if not path.exists():
+        raise DataError(f"`{location}` does not exist; check the path", path if str(path) != location else None)
+    return path
+
+
+def _resolve(location: str) -> Path:
+    scheme, _, rest = location.partition(":")
+    if scheme == "pkg":
+        package, _, inner = rest.partition("/")
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise DataError(
+                f"`{location}` names the Python package `{package}`, which is not installed; "
+                f"install it with `pip install {package.replace('_', '-')}`"
+            )
+        return Path(spec.submodule_search_locations[0]) / inner
+    if scheme == "data":
+        root = data_root()
+        if root is None:
+            raise DataError(
+                f"`{location}` is relative to `{DATA_VARIABLE}`, which is not set; "
+                f"set it to the directory that holds the data"
+            )
+        return root / rest
+    return Path(location).expanduser()
+
+
+def data_root() -> Path | None:
+    """Return the directory that `SENTBED_DATA` names, or None where it is not set."""
+    value = os.environ.get(DATA_VARIABLE)
+    return Path(value).expanduser() if value else None
+
+
+def sha256(path: Path) -> str:
+    """Return the hex digest of a file, or of all files below a directory with their relative names."""
+    digest = hashlib.sha256()
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if path.is_dir():
+            digest.update(file.relative_to(path).as_posix().encode() + b"\0")
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under `path`, whole, when the block ends, or not at all.
+
+    Raises:
+        RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise RunError(_cannot_write(path, error)) from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise RunError(_cannot_write(path, error)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write a whole file, or leave what was there. Raises `RunError` as `atomic_file` does."""
+    with atomic_file(path) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write into a new directory, then put it in the place of `path`.
+
+    Raises:
+        RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
+    """
+    import shutil
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        old = temporary.with_name(temporary.name + ".old")
+        try:
+            fill(temporary)
+            temporary.chmod(0o755)
+            if path.exists():
+                path.rename(old)
+            temporary.rename(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if old.exists() and not path.exists():
+                old.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise RunError(_cannot_write(path, error)) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> str:
+    return (
+        f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; "
+        f"free some space or choose another place with `--out`"
+    )

@@ -1,0 +1,43 @@
+"""A data set that fits in memory: named columns of text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+
+@attrs.frozen(eq=False)
+class TextTable:
+    """Columns of text of one length; a `Dataset` for sources that fit in memory."""
+
+    data: Mapping[str, Sequence[str]]
+    """Column name -> texts: `anchor`, `positive`, `negative`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.data)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over every column's name and texts, in order."""
+        digest = hashlib.sha256()
+        for name, texts in self.data.items():
+            digest.update(name.encode() + b"\0\0")
+            for text in texts:
+                digest.update(text.encode() + b"\0")
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(next(iter(self.data.values()), ()))
+
+    def rows(self, indices: Sequence[int]) -> dict[str, list[str]]:
+        """Return the texts of these rows, by column."""
+        return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
+
+    def texts(self) -> Iterator[str]:
+        """Every text, column by column."""
+        for texts in self.data.values():
+            yield from texts
