@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from sentbed.errors import (
     DataError,
     ModelError,
@@ -15,10 +18,16 @@ from sentbed.errors import (
 from sentbed.hookspecs import hookimpl
 from sentbed.paths import FilePath, ModelId, locate
 
+if TYPE_CHECKING:
+    from sentbed.encoder import Encoder
+    from sentbed.recipe import load_recipe
+    from sentbed.runner import build_encoder, run
+
 __version__ = "0.1.0"
 
 __all__ = [
     "DataError",
+    "Encoder",
     "FilePath",
     "ModelError",
     "ModelId",
@@ -28,6 +37,18 @@ __all__ = [
     "RunError",
     "RuntimeUnavailableError",
     "SentbedError",
+    "build_encoder",
     "hookimpl",
+    "load_recipe",
     "locate",
+    "run",
 ]
+
+_LAZY = {"Encoder": "encoder", "build_encoder": "runner", "load_recipe": "recipe", "run": "runner"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what runs recipes when it is first used: a plugin that only declares a component needs none."""
+    if name not in _LAZY:
+        raise AttributeError(f"module `sentbed` has no attribute `{name}`")
+    return getattr(import_module(f"sentbed.{_LAZY[name]}"), name)

@@ -33,7 +33,7 @@ class RuntimeUnavailableError(SentbedError):
 
 
 class PluginError(SentbedError):
-    """A plugin breaks the rules of the registry: a name claimed twice, a misspelt hook, a broken component."""
+    """A plugin breaks the rules of the registry: a name claimed twice, a misspelt hook."""
 
 
 class RunError(SentbedError):

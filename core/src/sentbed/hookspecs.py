@@ -18,13 +18,13 @@ import pluggy
 from sentbed.protocols import (
     Backbone,
     DataSource,
+    Evaluation,
     Evaluator,
     Loss,
     Optimizer,
     Pooler,
     Runtime,
     Schedule,
-    Score,
     StepResult,
 )
 
@@ -94,7 +94,7 @@ def evaluation_started(run: RunInfo, evaluator: str, encoder: str) -> None:
 
 
 @hookspec
-def scores_ready(run: RunInfo, scores: Sequence[Score]) -> None:
+def scores_ready(run: RunInfo, evaluator: str, encoder: str, evaluation: Evaluation) -> None:
     """Called when an `[[evaluate]]` entry has finished, with all its scores."""
 
 

@@ -41,7 +41,9 @@ def locate(location: str) -> Path:
     """
     path = _resolve(location)
     if not path.exists():
-        raise DataError(f"`{location}` does not exist; check the path", path if str(path) != location else None)
+        raise DataError(
+            f"`{location}` does not exist; check the path", path if str(path) != location else None
+        )
     return path
 
 

@@ -106,6 +106,8 @@ class BuiltBackbone(Protocol):
     """Width of a token state."""
     max_length: int
     """The longest input in tokens that the positions allow."""
+    origin: Mapping[str, Any]
+    """Where the weights came from, with their hash, for the manifest."""
 
     def inference(self, module: Module, dtype: Any) -> Module:
         """Return a copy of `module` for encoding: no gradient, eval mode, weights in `dtype`."""
@@ -330,6 +332,6 @@ class Engine(Protocol):
         optimizer: Optimizer,
         schedule: Schedule,
         total_steps: int,
-        max_grad_norm: float | None,
+        max_grad_norm: float,
     ) -> Trainer:
-        """Prepare training of `encoder`."""
+        """Prepare training of `encoder`; gradients are clipped to `max_grad_norm`, 0 for not at all."""

@@ -1,0 +1,113 @@
+"""Text -> vectors at the speed of the device.
+
+Tokenise in bulk, drop repeats, sort by length, cut into batches by a budget of tokens that pad as little as
+pays, and put the vectors back in the order of the input. Memory is bounded by a window of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from sentbed.protocols import PlacedEncoder, TokenBatch, TokenIds, Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WINDOW = 65_536
+"""Texts that are tokenised, sorted and held together."""
+
+BATCH_COST = 128
+"""What one more batch costs, in tokens: 2 to 5 ms on two cores that encode 30,000 tokens a second."""
+
+Progress: TypeAlias = Callable[[int], None]
+"""Called with the number of texts that have just been finished."""
+
+
+def encode_into(
+    output: NDArray[np.float32],
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    encoder: PlacedEncoder,
+    max_length: int,
+    token_budget: int,
+    progress: Progress | None = None,
+) -> None:
+    """Write one vector a text into `output`, `(len(texts), width)`, in the order of `texts`.
+
+    Repeats are encoded once a window of 65,536 texts. `output` may be a memory map.
+    """
+    import numpy as np
+
+    for start in range(0, len(texts), WINDOW):
+        window = texts[start : start + WINDOW]
+        unique = {text: row for row, text in enumerate(dict.fromkeys(window))}
+        inverse = np.fromiter((unique[text] for text in window), np.int64, len(window))
+        counts = np.bincount(inverse, minlength=len(unique))
+        tokens = tokenizer.encode(list(unique), max_length)
+        vectors = np.empty((len(unique), output.shape[1]), np.float32)
+        for rows in plan_batches(tokens.lengths, token_budget):
+            vectors[rows] = encoder.encode(pad(tokens, rows, tokenizer.pad_id))
+            if progress is not None:
+                progress(int(counts[rows].sum()))
+        output[start : start + len(window)] = vectors[inverse]
+
+
+def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows of each batch, longest first.
+
+    Neighbouring lengths share a batch only where the padding costs less than the batch that it saves: the
+    cut points that minimise `padded tokens + BATCH_COST x batches` are found exactly, by dynamic programming
+    over the distinct lengths. A batch holds at most `token_budget` tokens, or one row.
+    """
+    import numpy as np
+
+    if len(lengths) == 0:
+        return
+    order = np.argsort(-lengths, kind="stable")
+    distinct, counts = np.unique(lengths, return_counts=True)
+    distinct, counts = distinct[::-1], counts[::-1]
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    best = np.zeros(len(distinct) + 1)
+    cut = np.zeros(len(distinct) + 1, np.int64)
+    for stop in range(1, len(distinct) + 1):
+        rows = ends[stop] - ends[:stop]
+        padded = rows * distinct[:stop]
+        batches = np.ceil(rows / np.maximum(1, token_budget // distinct[:stop]))
+        costs = best[:stop] + padded + BATCH_COST * batches
+        cut[stop] = int(np.argmin(costs))
+        best[stop] = costs[cut[stop]]
+    groups = []
+    stop = len(distinct)
+    while stop > 0:
+        groups.append((int(cut[stop]), stop))
+        stop = int(cut[stop])
+    for first, last in reversed(groups):
+        size = max(1, token_budget // int(distinct[first]))
+        rows = order[ends[first] : ends[last]]
+        pieces = -(-len(rows) // size)
+        yield from np.array_split(rows, pieces)
+
+
+def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
+    """Return these rows as one batch, without a mask where their lengths agree."""
+    import numpy as np
+
+    lengths = tokens.lengths[rows]
+    length = int(lengths.max())
+    columns = np.arange(length)
+    places = tokens.offsets[rows][:, None] + columns
+    if int(lengths.min()) == length:
+        return TokenBatch(tokens.ids[places].astype(np.int64), None)
+    mask = columns < lengths[:, None]
+    ids = np.where(mask, tokens.ids[np.where(mask, places, 0)], pad_id)
+    return TokenBatch(ids.astype(np.int64), mask.astype(np.int64))
+
+
+def batch_of(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> TokenBatch:
+    """Tokenise texts into one batch, in their order."""
+    import numpy as np
+
+    tokens = tokenizer.encode(texts, max_length)
+    return pad(tokens, np.arange(len(texts)), tokenizer.pad_id)

@@ -1,0 +1,152 @@
+"""The encoder as users hold it: `Encoder.load`, `encode`, `save`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed.encode import Progress, encode_into
+from sentbed.errors import ModelError, RecipeError, SentbedError
+from sentbed.paths import write_atomic, write_directory
+from sentbed.protocols import BuildContext, BuiltBackbone, Engine, PlacedEncoder, Runtime
+from sentbed.recipe import SCHEMA, EncoderRecipe
+from sentbed.registry import Plugins, load_plugins
+from sentbed.structure import structure, unstructure
+from sentbed.toml import Document, parse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENCODER_FILE = "encoder.toml"
+"""The encoder's part of the recipe, in the directory that `Encoder.save` writes."""
+
+
+@attrs.define(eq=False)
+class Encoder:
+    """Sentences -> vectors."""
+
+    recipe: EncoderRecipe
+    engine: Engine
+    backbone: BuiltBackbone
+    placed: PlacedEncoder
+
+    @classmethod
+    def build(
+        cls,
+        recipe: EncoderRecipe,
+        engine: Engine,
+        texts: Callable[[], Iterable[str]] = tuple,
+        saved: Path | None = None,
+    ) -> Encoder:
+        """Load or initialise the encoder of a recipe on an engine.
+
+        `texts` gives the training texts, for a tokenizer to be trained on; with `saved`, weights and
+        tokenizer come from that directory. Raises `ModelError`.
+        """
+        backbone = recipe.backbone.build(BuildContext(texts, saved / "backbone" if saved else None))
+        if recipe.max_length > backbone.max_length:
+            raise ModelError(
+                f"`max_length` is {recipe.max_length}, the backbone has positions for "
+                f"{backbone.max_length} tokens; set `max_length` to that or less"
+            )
+        placed = engine.assemble(backbone, recipe.pooler, recipe.head, saved)
+        return cls(recipe, engine, backbone, placed)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        runtime: Runtime | Mapping[str, Any] | None = None,
+        plugins: Plugins | None = None,
+    ) -> Encoder:
+        """Load an encoder that `save` or a run wrote.
+
+        `runtime` is a runtime or its recipe table; `{"use": "cpu"}` (fp32) where left out.
+
+        Raises:
+            ModelError: where the directory is not an encoder or its files are incomplete.
+        """
+        directory = Path(path)
+        file = directory / ENCODER_FILE
+        if not file.is_file():
+            raise ModelError(
+                f"`{directory}` is not an encoder (it holds no `{ENCODER_FILE}`); "
+                "name the directory `encoder` of a run, or one that `Encoder.save` wrote"
+            )
+        plugins = plugins or load_plugins()
+        document = parse(file.read_bytes(), str(file))
+        table = {key: value for key, value in document.data.items() if key != "schema"}
+        recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve())
+        if problems:
+            raise RecipeError(problems)
+        engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
+        return cls.build(recipe, engine, saved=directory)
+
+    @property
+    def width(self) -> int:
+        """Width of a sentence vector."""
+        return self.placed.width
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """Encode texts; returns float32 `(len(texts), width)` in their order.
+
+        `progress` is called with the number of texts finished since its last call.
+        """
+        import numpy as np
+
+        output = np.empty((len(texts), self.width), np.float32)
+        self.encode_into(output, texts, progress)
+        return output
+
+    def encode_into(
+        self, output: NDArray[np.float32], texts: Sequence[str], progress: Progress | None = None
+    ) -> None:
+        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map."""
+        if isinstance(texts, str):
+            raise SentbedError("`encode` takes a list of texts, found one string; put it in a list")
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise SentbedError(f"text {row} is {text!r}, expected a string")
+        encode_into(
+            output,
+            texts,
+            self.backbone.tokenizer,
+            self.placed,
+            self.recipe.max_length,
+            self.engine.token_budget,
+            progress,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write weights, tokenizer and the encoder's part of the recipe; whole, or not at all."""
+        import tomli_w
+
+        def fill(directory: Path) -> None:
+            self.placed.save(directory)
+            table = {"schema": SCHEMA, **unstructure(self.recipe)}
+            write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
+
+        write_directory(Path(path), fill)
+
+    def restore(self, path: Path) -> None:
+        """Go back to the weights that `save` wrote to `path`."""
+        other = Encoder.build(self.recipe, self.engine, saved=path)
+        self.backbone, self.placed = other.backbone, other.placed
+
+
+def _runtime(runtime: Runtime | Mapping[str, Any], plugins: Plugins) -> Runtime:
+    if not isinstance(runtime, Mapping):
+        return runtime
+    wrapped, problems = structure({"runtime": runtime}, _RuntimeTable, Document({}), plugins, Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return wrapped.runtime
+
+
+@attrs.frozen
+class _RuntimeTable:
+    runtime: Runtime

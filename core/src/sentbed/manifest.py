@@ -1,0 +1,80 @@
+"""What a run was made of: versions, hashes, seeds, git state, machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sentbed.registry import Plugins
+
+LIBRARIES = (
+    "attrs",
+    "cattrs",
+    "jax",
+    "numpy",
+    "pluggy",
+    "safetensors",
+    "scikit-learn",
+    "scipy",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+
+
+def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
+    """Return versions, git state of the recipe's directory, and machine."""
+    return {
+        "plugins": [
+            {"name": p.name, "distribution": p.distribution, "version": p.version, "problem": p.problem}
+            for p in plugins.plugins
+        ],
+        "libraries": {name: found for name in LIBRARIES if (found := _version(name)) is not None},
+        "python": platform.python_version(),
+        "command": sys.argv,
+        "git": _git(recipe_directory or Path.cwd()),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "memory_gib": _memory_gib(),
+        },
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(directory: Path) -> Mapping[str, Any] | None:
+    """Return commit and cleanliness, or None outside a repository or without git."""
+
+    def ask(*words: str) -> str | None:
+        try:
+            answer = subprocess.run(
+                ["git", "-C", str(directory), *words], capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return answer.stdout.strip() if answer.returncode == 0 else None
+
+    commit = ask("rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return {"commit": commit, "clean": ask("status", "--porcelain", "--untracked-files=no") == ""}
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,294 @@
+"""A recipe: what one TOML file says, as frozen attrs classes.
+
+`parse` (bytes -> document with line numbers) and `structure` (document -> `Recipe`) are two arrows of the
+way of a recipe; see ARCHITECTURE.md. A recipe is closed: every unknown key, wrong type and unknown
+component is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+from attrs.validators import and_, ge, instance_of, le, matches_re, optional
+
+from sentbed.errors import Problem, RecipeError
+from sentbed.protocols import (
+    Backbone,
+    DataSource,
+    Evaluator,
+    Head,
+    Loss,
+    Optimizer,
+    Pooler,
+    Runtime,
+    Schedule,
+)
+from sentbed.registry import Plugins, load_plugins
+from sentbed.structure import structure
+from sentbed.toml import Document, parse
+
+SCHEMA = 1
+"""The version of the recipe format that this version of sentbed reads."""
+
+MAIN_ENCODER = "encoder"
+"""The name of the encoder that the table `[encoder]` describes."""
+
+
+@attrs.frozen
+class Run:
+    """`[run]`: the name of the run and its seed."""
+
+    name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]*"))
+    """Also the name of the run directory: letters, digits, `.`, `_` and `-`."""
+    seed: int = attrs.field(default=42, validator=and_(ge(0), le(2**32 - 1)))
+    """Seeds initialisation, dropout and shuffling."""
+
+
+@attrs.frozen
+class EncoderRecipe:
+    """`[encoder]` or `[encoders.NAME]`: backbone + pooler + head."""
+
+    backbone: Backbone
+    pooler: Pooler
+    head: Head = attrs.field(factory=Head)
+    max_length: int = attrs.field(default=128, validator=ge(2))
+    """Tokens a sentence, special tokens included; longer input is cut."""
+
+
+@attrs.frozen
+class Validate:
+    """`validate`: when to look at a development set, and what to keep."""
+
+    every: int = attrs.field(validator=ge(1))
+    """Optimiser steps between two validations; the last step is always validated."""
+    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    """The evaluator whose primary score ranks the checkpoints."""
+    keep: Literal["best", "last"] = "best"
+
+
+@attrs.frozen
+class Stage:
+    """`[[stage]]`: one training phase."""
+
+    name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]*"))
+    data: DataSource
+    loss: Loss
+    optimizer: Optimizer
+    schedule: Schedule
+    batch_size: int = attrs.field(validator=ge(2))
+    """Rows an optimiser step; every other row of the batch is a negative."""
+    epochs: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Passes over the data; exactly one of `epochs` and `steps` is given."""
+    steps: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Optimiser steps, over as many passes as that takes."""
+    train: str | None = None
+    """The encoder to train; may be left out where the recipe has one."""
+    max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
+    """Gradients are clipped to this L2 norm; 0 leaves them as they are. SimCSE's trainer uses 1."""
+    validate: Validate | None = None
+
+
+@attrs.frozen
+class Evaluate:
+    """`[[evaluate]]`: an evaluator, on which encoder, and when."""
+
+    with_: Evaluator = attrs.field(metadata={"inline": True})
+    encoder: str | None = None
+    """The encoder to evaluate; may be left out where the recipe has one."""
+    at: tuple[Literal["start", "end"], ...] = attrs.field(default=("end",), validator=instance_of(tuple))
+    """Before the first stage, after the last, or both."""
+
+
+@attrs.frozen
+class Expected:
+    """`[expected]`: a number that the run should reproduce, under `TASK` or `"TASK/METRIC"`."""
+
+    value: float
+    tolerance: float = attrs.field(validator=ge(0))
+    """Largest absolute difference that still counts as reproduced."""
+    source: str = ""
+    """Where the number is published."""
+
+
+@attrs.frozen
+class Recipe:
+    """One recipe, checked."""
+
+    schema: int
+    run: Run
+    runtime: Runtime
+    encoders: Mapping[str, EncoderRecipe]
+    stage: tuple[Stage, ...] = ()
+    evaluate: tuple[Evaluate, ...] = ()
+    expected: Mapping[str, Expected] = attrs.field(factory=dict)
+    document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)
+    """What the file said, with overrides applied: `resolved.toml` and the positions of problems."""
+
+    @property
+    def main_encoder(self) -> str:
+        """The name of the only encoder, or `encoder` where there are several."""
+        return next(iter(self.encoders)) if len(self.encoders) == 1 else MAIN_ENCODER
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None) -> Recipe:
+    """Read, structure and check a recipe.
+
+    `overrides` are `PATH=VALUE` as on the command line: `stage.nli.loss.temperature=0.01`; a value is TOML,
+    or a string where it is not.
+
+    Raises:
+        RecipeError: with every problem of the file.
+    """
+    file = Path(path)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        message = f"cannot read the recipe: {error.strerror or error}; check the path"
+        raise RecipeError([Problem(message, file=str(path))]) from error
+    document = apply_overrides(parse(content, str(path)), overrides)
+    recipe = structure_recipe(document, plugins or load_plugins(), file.resolve().parent)
+    check(recipe)
+    return recipe
+
+
+def structure_recipe(document: Document, plugins: Plugins, base: Path) -> Recipe:
+    """Turn a document into a `Recipe`; paths in it are relative to `base`. Raises `RecipeError`."""
+    found = document.data.get("schema")
+    if found != SCHEMA or isinstance(found, bool):
+        what = "has no `schema`" if found is None else f"has `schema = {found!r}`"
+        message = f"the recipe {what}, this version of sentbed reads `schema = {SCHEMA}`"
+        raise RecipeError([document.problem(message, ("schema",))])
+    data = dict(document.data)
+    main = data.pop("encoder", None)
+    if main is not None and "encoders" in data:
+        message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
+        raise RecipeError([document.problem(message, ("encoder",))])
+    if main is not None:
+        data["encoders"] = {MAIN_ENCODER: main}
+    problems: list[Problem] = []
+    if not data.get("encoders"):
+        problems.append(document.problem("the recipe has no encoder; add a table `[encoder]`", ()))
+        data.pop("encoders", None)
+    recipe, more = structure(data, Recipe, document, plugins, base, rename=_single_encoder_path(main))
+    problems += [p for p in more if not (problems and p.path == "encoders")]
+    if problems:
+        raise RecipeError(problems)
+    return attrs.evolve(recipe, document=document)
+
+
+def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """`[encoder]` is read as `[encoders.encoder]`; problems are reported where the file has them."""
+    return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}
+
+
+def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
+    """Return the document with `PATH=VALUE` settings applied. Raises `RecipeError`."""
+    import copy
+
+    import tomli
+
+    data: Any = copy.deepcopy(dict(document.data))
+    problems = []
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        if not equals or not path.strip():
+            problems.append(Problem(f"found the override {override!r}, expected `PATH=VALUE`"))
+            continue
+        try:
+            value = tomli.loads(f"v = {text}")["v"]
+        except tomli.TOMLDecodeError:
+            value = text
+        keys = path.strip().split(".")
+        try:
+            place = data
+            for key in keys[:-1]:
+                place = _step_into(place, key)
+            if isinstance(place, list):
+                place[_index(place, keys[-1])] = value
+            else:
+                place[keys[-1]] = value
+        except (KeyError, IndexError, TypeError) as error:
+            problems.append(Problem(f"the override `{path}` leads nowhere: {error.args[0]}", path))
+    if problems:
+        raise RecipeError(problems)
+    return attrs.evolve(document, data=data)
+
+
+def _step_into(place: Any, key: str) -> Any:
+    if isinstance(place, list):
+        return place[_index(place, key)]
+    if not isinstance(place, dict):
+        raise TypeError(f"`{key}` would be inside {place!r}, which is not a table")
+    return place.setdefault(key, {})
+
+
+def _index(place: list[Any], key: str) -> int:
+    """Find a list element by number, or a stage by its name."""
+    if key.isdigit() and int(key) < len(place):
+        return int(key)
+    names = [item.get("name") for item in place if isinstance(item, dict)]
+    if key in names:
+        return names.index(key)
+    raise IndexError(f"there is no element {key!r} among {len(place)}")
+
+
+def check(recipe: Recipe) -> None:
+    """Find what is wrong with a structured recipe before anything heavy is imported.
+
+    Raises:
+        RecipeError: with every problem.
+    """
+    problems: list[Problem] = []
+
+    def add(message: str, *path: str | int) -> None:
+        if path[:2] == ("encoders", MAIN_ENCODER) and "encoder" in recipe.document.data:
+            path = (MAIN_ENCODER, *path[2:])
+        problems.append(recipe.document.problem(message, path))
+
+    def component(part: object, *path: str | int) -> None:
+        # `check` is optional on a component; see protocols.Component.
+        for message in getattr(part, "check", tuple)():
+            add(message, *path)
+
+    def encoder_name(name: str | None, *path: str | int) -> None:
+        names = ", ".join(f"`{known}`" for known in recipe.encoders)
+        if name is not None and name not in recipe.encoders:
+            add(f"there is no encoder `{name}`, the recipe has {names}; name one of them", *path)
+        elif name is None and len(recipe.encoders) > 1:
+            add(f"the recipe has several encoders ({names}); say which one with `{path[-1]}`", *path)
+
+    component(recipe.runtime, "runtime")
+    for name, encoder in recipe.encoders.items():
+        component(encoder.backbone, "encoders", name, "backbone")
+        component(encoder.pooler, "encoders", name, "pooler")
+    seen: set[str] = set()
+    for i, stage in enumerate(recipe.stage):
+        if stage.name in seen:
+            add(f"two stages are named `{stage.name}`; give each its own name", "stage", i, "name")
+        seen.add(stage.name)
+        encoder_name(stage.train, "stage", i, "train")
+        if (stage.epochs is None) == (stage.steps is None):
+            has = "both" if stage.steps is not None else "neither"
+            add(f"the stage has {has} of `epochs` and `steps`; give exactly one", "stage", i)
+        for key in ("data", "loss", "optimizer", "schedule"):
+            component(getattr(stage, key), "stage", i, key)
+        if missing := sorted(stage.loss.needs - set(stage.data.columns)):
+            add(
+                f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
+                f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
+                "stage",
+                i,
+                "loss",
+            )
+        if stage.validate is not None:
+            component(stage.validate.with_, "stage", i, "validate", "with")
+    for i, evaluate in enumerate(recipe.evaluate):
+        encoder_name(evaluate.encoder, "evaluate", i, "encoder")
+        component(evaluate.with_, "evaluate", i)
+    if recipe.expected and not recipe.evaluate:
+        add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
+    if problems:
+        raise RecipeError(problems)

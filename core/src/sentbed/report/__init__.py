@@ -1,0 +1,26 @@
+"""The report of a run: `report.json` for programs, `report.md` for a terminal, `report.html` to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sentbed.paths import write_atomic
+from sentbed.report.html import to_html
+from sentbed.report.markdown import to_markdown
+from sentbed.report.model import ExpectedRow, ReportData, StageCurve, Status
+from sentbed.report.record import to_json
+
+__all__ = ["ExpectedRow", "ReportData", "StageCurve", "Status", "write_report"]
+
+
+def write_report(directory: Path, data: ReportData) -> Path:
+    """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of the last.
+
+    Raises:
+        RunError: where a file cannot be written; each file is whole or as it was before.
+    """
+    # The numbers first: whatever happens while plots are drawn, they are on disk.
+    for name, render in (("report.json", to_json), ("report.md", to_markdown), ("report.html", to_html)):
+        # File names can hold bytes that are no UTF-8; Python keeps them as surrogates.
+        write_atomic(directory / name, render(data).encode("utf-8", "backslashreplace"))
+    return directory / "report.html"

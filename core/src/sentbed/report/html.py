@@ -1,0 +1,47 @@
+"""The report for a browser: one `report.html` that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+
+from sentbed.report import text
+from sentbed.report.figures import geometry_plot, loss_plot, scatter_groups, validation_plot
+from sentbed.report.model import ReportData
+from sentbed.report.record import plain
+from sentbed.report.tables import geometry_panels, score_tables
+
+
+def to_html(data: ReportData) -> str:
+    """Return `report.html`."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(number=text.number, signed=text.signed)
+    script = _resource("theme.js")
+    stages = [
+        (stage.name, [plot for plot in (loss_plot(stage, f"l{i}"), validation_plot(stage, f"v{i}")) if plot])
+        for i, stage in enumerate(data.stages)
+    ]
+    return environment.from_string(_resource("template.html.j2")).render(
+        data=data,
+        summary=text.summary(data),
+        status_line=text.status_line(data),
+        tables=score_tables(data.scores),
+        stages=[(name, plots) for name, plots in stages if plots],
+        scatters=scatter_groups(data.scatters, "s"),
+        geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(geometry_panels(data.scores))],
+        manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
+        style=_resource("style.css"),
+        script=script,
+        # Only this script runs, whatever else gets into the page.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _resource(name: str) -> str:
+    return files("sentbed.report").joinpath(name).read_text(encoding="utf-8")

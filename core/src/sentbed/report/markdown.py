@@ -1,0 +1,118 @@
+"""The report for a terminal or a pull request: `report.md`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sentbed.report.model import ReportData
+from sentbed.report.tables import ScoreTable, score_tables
+from sentbed.report.text import number, signed, status_line, summary
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown could read as markup inside a line; an underscore within a word is none."""
+
+_MARKS = {True: "met", False: "**not met**", None: "not measured"}
+
+
+def to_markdown(data: ReportData) -> str:
+    """Return `report.md`."""
+    return "\n\n".join(_blocks(data)) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, in one line, also inside a table."""
+    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def _blocks(data: ReportData) -> Iterator[str]:
+    yield f"# {escape(data.name)}"
+    yield f"{status_line(data)} {escape(summary(data))}"
+    if data.error:
+        yield _fenced(data.error)
+    tables = score_tables(data.scores)
+    if tables:
+        yield "## Scores"
+        yield _scores(tables)
+        yield "Protocols:\n\n" + "\n".join(f"- {_protocol(table)}" for table in tables)
+    if data.expected:
+        yield "## Expected"
+        yield _table(
+            ("number", "found", "expected", "tolerance", "difference", "", "source"),
+            (
+                (
+                    escape(row.key),
+                    number(row.found),
+                    number(row.value),
+                    f"±{number(row.tolerance)}",
+                    signed(row.difference),
+                    _MARKS[row.met],
+                    escape(row.source),
+                )
+                for row in data.expected
+            ),
+            numbers=range(1, 5),
+        )
+    if data.stages:
+        yield "## Training"
+        yield _table(
+            ("stage", "steps", "last loss", "validation", "best"),
+            (
+                (
+                    escape(stage.name),
+                    f"{stage.steps[-1]:,}" if len(stage.steps) else "–",
+                    number(stage.losses[-1], 4) if len(stage.losses) else "–",
+                    escape(stage.metric) if len(stage.validations) else "–",
+                    _best(stage.validations, stage.best_step),
+                )
+                for stage in data.stages
+            ),
+            numbers=(1, 2),
+        )
+
+
+def _scores(tables: Sequence[ScoreTable]) -> str:
+    tasks = tuple(dict.fromkeys(task for table in tables for task in table.tasks))
+    rows = []
+    for table in tables:
+        for row in table.rows:
+            cells = dict(zip(table.tasks, row.cells, strict=True))
+            values = (cells.get(task) for task in tasks)
+            rows.append(
+                (
+                    escape(row.encoder),
+                    escape(table.evaluator),
+                    escape(table.metric),
+                    escape(table.protocol) or "–",
+                    *("–" if cell is None else number(cell.value, table.digits) for cell in values),
+                )
+            )
+    heading = ("encoder", "evaluator", "metric", "protocol", *map(escape, tasks))
+    return _table(heading, rows, numbers=range(4, len(heading)))
+
+
+def _protocol(table: ScoreTable) -> str:
+    entries = "; ".join(f"{escape(name)} = {escape(value)}" for name, value in table.common)
+    text = f"{escape(table.evaluator)}, {escape(table.metric)}: {entries or 'not stated'}"
+    if table.varying:
+        text += f"; by task (see `report.json`): {', '.join(map(escape, table.varying))}"
+    return text
+
+
+def _best(validations: Sequence[tuple[int, float]], best_step: int | None) -> str:
+    if best_step is None:
+        return "–"
+    value = dict(validations).get(best_step)
+    return f"step {best_step:,}" if value is None else f"{number(value)} at step {best_step:,}"
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
+    right = set(numbers)
+    rule = ["--:" if column in right else "---" for column in range(len(heading))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows))
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text.rstrip()}\n{fence}"

@@ -1,0 +1,82 @@
+"""What a report is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from sentbed.protocols import Scatter, Score
+
+Status: TypeAlias = Literal["finished", "interrupted", "failed"]
+"""How a run ended."""
+
+_ROUNDING = 1e-9
+"""Slack for the subtraction of two decimals: 82.03 and 82.13 are 0.1 apart, in binary a little more."""
+
+
+@attrs.frozen
+class ExpectedRow:
+    """A number that the recipe expects, beside the one that the run found."""
+
+    key: str
+    """The dotted key of the recipe's `[expected]` table."""
+    value: float
+    tolerance: float
+    """The largest difference, in the unit of `value`, that still counts as met."""
+    source: str
+    """Where the number was published."""
+    found: float | None
+    """None where the run did not get as far as measuring it."""
+
+    @property
+    def difference(self) -> float | None:
+        """Found minus expected; None where nothing was found."""
+        return None if self.found is None else self.found - self.value
+
+    @property
+    def met(self) -> bool | None:
+        """Whether found and expected agree within the tolerance; None where nothing was found."""
+        if self.difference is None:
+            return None
+        return abs(self.difference) <= self.tolerance + _ROUNDING
+
+
+@attrs.frozen(eq=False)
+class StageCurve:
+    """What one stage logged. `steps`, `losses` and `learning_rates` have one entry a logged step."""
+
+    name: str
+    steps: Sequence[int]
+    losses: Sequence[float]
+    learning_rates: Sequence[float]
+    validations: Sequence[tuple[int, float]] = ()
+    """(step, value), in the order of the steps; higher is better."""
+    best_step: int | None = None
+    """The step of the validation whose weights were kept."""
+    metric: str = "validation"
+    """What `validations` measures, as an axis label."""
+
+
+@attrs.frozen(eq=False)
+class ReportData:
+    """Everything that a report shows."""
+
+    name: str
+    status: Status
+    error: str | None
+    """Why the run did not finish; None where it did."""
+    started: str
+    """ISO 8601."""
+    seconds: float
+    """How long the run took."""
+    recipe_toml: str
+    """The resolved recipe."""
+    manifest: Mapping[str, Any]
+    scores: tuple[Score, ...] = ()
+    """`Score.encoder` is `NAME@start` before training and `NAME` after it."""
+    expected: tuple[ExpectedRow, ...] = ()
+    stages: tuple[StageCurve, ...] = ()
+    scatters: tuple[tuple[str, Scatter], ...] = ()
+    """(encoder, points), with encoders named as in `scores`."""

@@ -1,0 +1,91 @@
+"""The report for machines: `report.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sentbed.protocols import Score
+from sentbed.report.model import ExpectedRow, ReportData, StageCurve
+
+SCHEMA = 1
+"""Goes up when a key of `report.json` changes its meaning or goes away."""
+
+
+def to_json(data: ReportData) -> str:
+    """Return `report.json`; a number that is not finite is null, which strict JSON readers accept."""
+    document = {
+        "schema": SCHEMA,
+        "name": data.name,
+        "status": data.status,
+        "error": data.error,
+        "started": data.started,
+        "seconds": data.seconds,
+        "scores": [_score(score) for score in data.scores],
+        "expected": [_expected(row) for row in data.expected],
+        "stages": [_stage(stage) for stage in data.stages],
+        "manifest": data.manifest,
+    }
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """Return `value` made of dict, list, str, int, finite float, bool and None; anything else as its text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # an enum of strings as the bare string
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(item) for item in value), key=repr)
+    if hasattr(value, "tolist"):  # a NumPy array or scalar
+        return plain(value.tolist())
+    if (
+        isinstance(value, Iterable)
+        and not isinstance(value, (bytes, bytearray))
+        and not hasattr(value, "__fspath__")
+    ):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def _score(score: Score) -> dict[str, Any]:
+    return {
+        "encoder": score.encoder,
+        "evaluator": score.evaluator,
+        "task": score.task,
+        "metric": score.metric,
+        "value": score.value,
+        "protocol": score.protocol,
+    }
+
+
+def _expected(row: ExpectedRow) -> dict[str, Any]:
+    return {
+        "key": row.key,
+        "value": row.value,
+        "tolerance": row.tolerance,
+        "source": row.source,
+        "found": row.found,
+        "difference": row.difference,
+        "met": row.met,
+    }
+
+
+def _stage(stage: StageCurve) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "steps": stage.steps,
+        "losses": stage.losses,
+        "learning_rates": stage.learning_rates,
+        "metric": stage.metric,
+        "validations": stage.validations,
+        "best_step": stage.best_step,
+    }

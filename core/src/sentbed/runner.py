@@ -1,0 +1,194 @@
+"""Runs a recipe: build, evaluate, train stage by stage, evaluate, report."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import pluggy
+
+from sentbed.encoder import Encoder
+from sentbed.errors import RunError
+from sentbed.history import History
+from sentbed.manifest import describe
+from sentbed.paths import write_atomic
+from sentbed.protocols import Engine, Evaluation, Score
+from sentbed.recipe import MAIN_ENCODER, Recipe
+from sentbed.registry import Plugins, load_plugins
+from sentbed.report import write_report
+from sentbed.report.model import Status
+from sentbed.stages import train_stage
+from sentbed.structure import unstructure
+
+MANIFEST = "manifest.json"
+RESOLVED = "resolved.toml"
+ENCODER = "encoder"
+
+
+@attrs.frozen(eq=False)
+class RunInfo:
+    """What lifecycle hooks are told about the run."""
+
+    name: str
+    directory: Path
+    recipe: Recipe
+    facts: dict[str, Any] = attrs.field(factory=dict)
+    """What the manifest will say; filled as the run goes on."""
+
+
+@attrs.frozen(eq=False)
+class RunResult:
+    """What `run` returns."""
+
+    directory: Path
+    report: Path
+    """`report.html`; `report.json` and `report.md` lie beside it."""
+    scores: tuple[Score, ...]
+    """Every score, in the order in which they were obtained."""
+    unmet: tuple[str, ...]
+    """Keys of `[expected]` whose number was not reproduced within its tolerance."""
+
+
+def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None = None) -> RunResult:
+    """Run a recipe into a new run directory, `runs/NAME-TIME` where `out` is left out.
+
+    An error or an interruption leaves the run directory usable: what was computed so far, with a report.
+
+    Raises:
+        RunError: where `out` already holds something, or the run cannot go on.
+        DataError, ModelError, RuntimeUnavailableError: where the recipe's parts cannot be used.
+    """
+    plugins = plugins or load_plugins()
+    directory = _new_directory(recipe, out)
+    history = History()
+    info = RunInfo(recipe.run.name, directory, recipe)
+    with _follow(plugins.manager, history) as hooks:
+        try:
+            write_atomic(directory / RESOLVED, resolved_toml(recipe))
+            source = recipe.document.file
+            info.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
+            info.facts["seed"] = recipe.run.seed
+            _write_manifest(info, "running")
+            hooks.run_started(run=info)
+            _go(info, hooks)
+        except (Exception, KeyboardInterrupt) as error:
+            # The report of what there is comes first; then the error goes on its way.
+            _close(info, history, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error)
+            hooks.run_failed(run=info, error=error)
+            raise
+        report = _close(info, history, "finished", None)
+        hooks.run_finished(run=info, report=report)
+    unmet = tuple(row.key for row in history.expected(recipe) if not row.met)
+    return RunResult(directory, report, history.scores, unmet)
+
+
+def build_encoder(recipe: Recipe) -> Encoder:
+    """Build the encoder of a recipe, without training."""
+    return build_encoders(recipe, recipe.runtime.build())[recipe.main_encoder]
+
+
+def build_encoders(recipe: Recipe, engine: Engine) -> dict[str, Encoder]:
+    """Build every encoder of a recipe on one engine."""
+    engine.seed(recipe.run.seed)
+
+    def texts() -> Iterator[str]:
+        for stage in recipe.stage:
+            yield from stage.data.open().texts()
+
+    return {name: Encoder.build(part, engine, texts) for name, part in recipe.encoders.items()}
+
+
+def resolved_toml(recipe: Recipe) -> str:
+    """Return the recipe with every default written out; running it again is the same run."""
+    import tomli_w
+
+    table = unstructure(recipe)
+    if list(table["encoders"]) == [MAIN_ENCODER]:
+        table["encoder"] = table.pop("encoders")[MAIN_ENCODER]
+    return tomli_w.dumps(table)
+
+
+def _go(info: RunInfo, hooks: pluggy.HookRelay) -> None:
+    recipe = info.recipe
+    engine = recipe.runtime.build()
+    info.facts["engine"] = dict(engine.describe())
+    encoders = build_encoders(recipe, engine)
+    info.facts["weights"] = {name: dict(encoder.backbone.origin) for name, encoder in encoders.items()}
+    _evaluate(info, encoders, "start", hooks)
+    try:
+        for index, stage in enumerate(recipe.stage):
+            train_stage(info, index, encoders[stage.train or recipe.main_encoder], hooks)
+    finally:
+        # Also after an interruption: the weights that training has reached are the run's most costly result.
+        _save(info, encoders)
+    _evaluate(info, encoders, "end", hooks)
+
+
+def _save(info: RunInfo, encoders: dict[str, Encoder]) -> None:
+    for name, encoder in encoders.items():
+        target = info.directory / ENCODER
+        encoder.save(target if len(encoders) == 1 else target / name)
+
+
+def _evaluate(
+    info: RunInfo, encoders: dict[str, Encoder], at: Literal["start", "end"], hooks: pluggy.HookRelay
+) -> None:
+    for entry in info.recipe.evaluate:
+        if at not in entry.at:
+            continue
+        name = entry.encoder or info.recipe.main_encoder
+        # With no stage the two moments are the same, and the plain name is the one that is looked for.
+        label = f"{name}@start" if at == "start" else name
+        evaluator = entry.with_
+        hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
+        evaluation = evaluator.evaluate(encoders[name])
+        scores = tuple(
+            attrs.evolve(score, encoder=label, evaluator=evaluator.name) for score in evaluation.scores
+        )
+        done = Evaluation(scores, evaluation.primary, evaluation.scatters)
+        hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=done)
+
+
+def _new_directory(recipe: Recipe, out: str | Path | None) -> Path:
+    if out is None:
+        out = Path("runs") / f"{recipe.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = Path(out)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        held = sorted(p.name for p in directory.iterdir())
+    except OSError as error:
+        raise RunError(
+            f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
+        ) from error
+    if held:
+        what = "a run" if MANIFEST in held else f"`{held[0]}`"
+        raise RunError(f"`{directory}` already holds {what}; choose another `--out`, or move it away")
+    return directory
+
+
+@contextmanager
+def _follow(manager: pluggy.PluginManager, history: History) -> Iterator[pluggy.HookRelay]:
+    manager.register(history)
+    try:
+        yield manager.hook
+    finally:
+        manager.unregister(history)
+
+
+def _write_manifest(info: RunInfo, status: str) -> None:
+    content = {"name": info.name, "status": status, **info.facts}
+    write_atomic(info.directory / MANIFEST, json.dumps(content, indent=2, default=str) + "\n")
+
+
+def _close(info: RunInfo, history: History, status: Status, error: BaseException | None) -> Path:
+    """Write the manifest's last state and the report."""
+    info.facts["peak_memory_gib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+    _write_manifest(info, status)
+    data = history.report_data(info, status, error, resolved_toml(info.recipe))
+    return write_report(info.directory, data)

@@ -1,0 +1,173 @@
+"""TOML with positions: the document as tomli reads it, and the line of every key.
+
+tomli gives no positions, and a position is what turns "unknown key" into something one can click on. The
+scanner below walks text that tomli has already accepted, so it needs no error handling of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from sentbed.errors import Problem, RecipeError
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Keys and, for elements of arrays, numbers from 0."""
+
+_SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'", re.DOTALL
+)
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+
+
+@attrs.frozen
+class Document:
+    """A parsed TOML file."""
+
+    data: Mapping[str, Any]
+    file: str | None = None
+    lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
+    """Line, from 1, of every key and array element."""
+
+    def line(self, path: KeyPath) -> int | None:
+        """Return the line of `path`, or of its nearest parent that stands in the file."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.lines:
+                return self.lines[path[:end]]
+        return None
+
+    def problem(self, message: str, path: KeyPath) -> Problem:
+        """Return a problem that knows its file, line and dotted path."""
+        return Problem(message, dotted(path), self.file, self.line(path))
+
+
+def dotted(path: KeyPath) -> str:
+    """Return `stage.0.loss` for `("stage", 0, "loss")`."""
+    return ".".join(str(part) for part in path)
+
+
+def parse(content: bytes, file: str | None = None) -> Document:
+    """Parse a TOML file.
+
+    Raises:
+        RecipeError: where it is not UTF-8 or not TOML, with the line.
+    """
+    import tomli
+
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"found the byte 0x{content[error.start]:02x}, expected UTF-8; save the file as UTF-8"
+        raise RecipeError([Problem(message, file=file, line=line)]) from error
+    try:
+        data = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
+        line = int(found[1]) if found and found[1] else text.count("\n") + 1
+        raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error
+    return Document(data, file, _Scanner(text.replace("\r\n", "\n")).lines)
+
+
+class _Scanner:
+    """Finds the line of every key in text that is known to be valid TOML."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines: dict[KeyPath, int] = {}
+        self.array_lengths: dict[KeyPath, int] = {}
+        table: KeyPath = ()
+        self.space()
+        while self.at < len(text):
+            if text.startswith("[", self.at):
+                table = self.header()
+            else:
+                self.pair(table)
+            self.space()
+
+    def space(self) -> None:
+        match = _SPACE.match(self.text, self.at)
+        assert match is not None  # the pattern matches the empty string
+        self.at = match.end()
+
+    def line(self) -> int:
+        return self.text.count("\n", 0, self.at) + 1
+
+    def take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.at)
+        assert match is not None, f"valid TOML was expected at offset {self.at}"
+        self.at = match.end()
+        return match[0]
+
+    def header(self) -> KeyPath:
+        is_array = self.text.startswith("[[", self.at)
+        line = self.line()
+        self.at += 2 if is_array else 1
+        self.space()
+        keys = self.key()
+        self.space()
+        self.at += 2 if is_array else 1
+        path: KeyPath = ()
+        for position, key in enumerate(keys):
+            path += (key,)
+            if is_array and position == len(keys) - 1:
+                self.lines.setdefault(path, line)
+                self.array_lengths[path] = self.array_lengths.get(path, 0) + 1
+            if path in self.array_lengths:
+                path += (self.array_lengths[path] - 1,)
+            self.lines.setdefault(path, line)
+        return path
+
+    def key(self) -> list[str]:
+        keys = []
+        while True:
+            if self.text[self.at] in "\"'":
+                import tomli
+
+                keys.append(str(tomli.loads("k = " + self.take(_STRING))["k"]))
+            else:
+                keys.append(self.take(_BARE))
+            self.space()
+            if not self.text.startswith(".", self.at):
+                return keys
+            self.at += 1
+            self.space()
+
+    def pair(self, table: KeyPath) -> None:
+        line = self.line()
+        path = table
+        for key in self.key():
+            path += (key,)
+            self.lines.setdefault(path, line)
+        self.at += 1  # the equals sign
+        self.space()
+        self.value(path)
+
+    def value(self, path: KeyPath) -> None:
+        opening = self.text[self.at]
+        if opening in "\"'":
+            self.take(_STRING)
+        elif opening in "[{":
+            self.at += 1
+            self.space()
+            index = 0
+            while self.text[self.at] not in "]}":
+                if opening == "[":
+                    self.lines.setdefault((*path, index), self.line())
+                    self.value((*path, index))
+                else:
+                    self.pair(path)
+                index += 1
+                self.space()
+                if self.text[self.at] == ",":
+                    self.at += 1
+                    self.space()
+            self.at += 1
+        else:
+            self.take(_SCALAR)

@@ -1,0 +1,139 @@
+"""Progress on the terminal: bars with rate and time left, live loss and validation score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentbed.hookspecs import hookimpl
+from sentbed.protocols import Evaluation, StepResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from sentbed.runner import RunInfo
+
+LINE_EVERY_SECONDS = 15.0
+"""How often a run that writes to a file instead of a terminal says where it is."""
+
+
+class ConsoleTracker:
+    """Shows a run on standard error; plain lines where that is not a terminal."""
+
+    def __init__(self) -> None:
+        self._console: Console | None = None
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._score = ""
+        self._said = 0.0
+
+    @hookimpl
+    def run_started(self, run: RunInfo) -> None:
+        """Say what runs and where it writes."""
+        from rich.console import Console
+
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._say(f"[bold]{run.name}[/] writes to {run.directory}")
+
+    @hookimpl
+    def evaluation_started(self, evaluator: str, encoder: str) -> None:
+        """Say what is evaluated."""
+        self._say(f"evaluating {encoder} with {evaluator}")
+
+    @hookimpl
+    def scores_ready(self, evaluation: Evaluation) -> None:
+        """Show the scores as a table."""
+        from rich.table import Table
+
+        if self._console is None:
+            return
+        table = Table(box=None, padding=(0, 2, 0, 2))
+        for name in ("task", "metric"):
+            table.add_column(name)
+        table.add_column("value", justify="right")
+        for score in evaluation.scores:
+            table.add_row(score.task, score.metric, f"{score.value:.2f}")
+        self._console.print(table)
+
+    @hookimpl
+    def stage_started(self, stage: str, total_steps: int) -> None:
+        """Open the bar."""
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        if self._console is None:
+            return
+        self._score = ""
+        self._say(f"training stage {stage}: {total_steps} steps")
+        if not self._console.is_terminal:
+            return
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[live]}"),
+            console=self._console,
+        )
+        self._task = self._progress.add_task(stage, total=total_steps, rate="", live="")
+        self._progress.start()
+
+    @hookimpl
+    def step_finished(self, stage: str, step: int, total_steps: int, result: StepResult) -> None:
+        """Move the bar."""
+        live = f"loss {result.loss:.4f}{self._score}"
+        if self._progress is not None and self._task is not None:
+            speed = self._progress.tasks[0].speed
+            rate = f"{speed:.2f} steps/s" if speed else ""
+            self._progress.update(self._task, completed=step, rate=rate, live=live)
+        else:
+            self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}")
+
+    @hookimpl
+    def validated(self, step: int, score: float, best: bool) -> None:
+        """Show the validation score."""
+        self._score = f", validation {score:.2f}"
+        self._say(f"step {step}: validation {score:.2f}{' (best)' if best else ''}")
+
+    @hookimpl
+    def stage_finished(self, stage: str, best_score: float | None, best_step: int) -> None:
+        """Close the bar."""
+        self._stop()
+        if best_score is not None:
+            self._say(f"stage {stage} keeps step {best_step}, validation {best_score:.2f}")
+
+    @hookimpl
+    def run_finished(self, report: Path) -> None:
+        """Close."""
+        self._stop()
+
+    @hookimpl
+    def run_failed(self, run: RunInfo) -> None:
+        """Close, and say what is left."""
+        self._stop()
+        self._say(f"the run ended early; what it had computed is in {run.directory}")
+
+    def _say(self, text: str) -> None:
+        if self._console is not None:
+            self._console.print(text)
+
+    def _say_sometimes(self, text: str) -> None:
+        import time
+
+        if time.monotonic() - self._said > LINE_EVERY_SECONDS:
+            self._said = time.monotonic()
+            self._say(text)
+
+    def _stop(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = self._task = None

@@ -1,0 +1,103 @@
+"""`log.jsonl`: one JSON object an event, written as it happens."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed.hookspecs import hookimpl
+from sentbed.protocols import Evaluation, StepResult
+
+if TYPE_CHECKING:
+    from sentbed.runner import RunInfo
+
+LOG_FILE = "log.jsonl"
+
+
+class JsonlTracker:
+    """Writes every event of a run to `log.jsonl` in its directory.
+
+    Each line has `time` (seconds since 1970) and `event` (the hook's name). A line is written whole, and
+    flushed: a run that is killed leaves a log that can be read to its last event.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[str] | None = None
+
+    @hookimpl
+    def run_started(self, run: RunInfo) -> None:
+        """Open the log."""
+        self._file = (run.directory / LOG_FILE).open("a", encoding="utf-8")
+        self._write("run_started", name=run.name)
+
+    @hookimpl
+    def evaluation_started(self, evaluator: str, encoder: str) -> None:
+        """Log the event."""
+        self._write("evaluation_started", evaluator=evaluator, encoder=encoder)
+
+    @hookimpl
+    def scores_ready(self, evaluation: Evaluation) -> None:
+        """Log every score, with its protocol."""
+        self._write("scores_ready", scores=[attrs.asdict(score) for score in evaluation.scores])
+
+    @hookimpl
+    def stage_started(self, stage: str, total_steps: int) -> None:
+        """Log the event."""
+        self._write("stage_started", stage=stage, total_steps=total_steps)
+
+    @hookimpl
+    def step_finished(self, stage: str, step: int, result: StepResult) -> None:
+        """Log loss, learning rate, gradient norm and the loss's own metrics."""
+        self._write("step_finished", stage=stage, step=step, **attrs.asdict(result))
+
+    @hookimpl
+    def validated(self, stage: str, step: int, score: float, best: bool) -> None:
+        """Log the event."""
+        self._write("validated", stage=stage, step=step, score=score, best=best)
+
+    @hookimpl
+    def checkpoint_saved(self, stage: str, step: int, path: Path) -> None:
+        """Log the event."""
+        self._write("checkpoint_saved", stage=stage, step=step, path=str(path))
+
+    @hookimpl
+    def stage_finished(self, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
+        """Log the event."""
+        self._write("stage_finished", stage=stage, steps=steps, best_score=best_score, best_step=best_step)
+
+    @hookimpl
+    def run_finished(self, report: Path) -> None:
+        """Log the event and close."""
+        self._write("run_finished", report=str(report))
+        self._close()
+
+    @hookimpl
+    def run_failed(self, error: BaseException) -> None:
+        """Log the reason and close."""
+        self._write("run_failed", error=str(error) or type(error).__name__)
+        self._close()
+
+    def _write(self, event: str, **fields: Any) -> None:
+        if self._file is not None:
+            line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
+            self._file.write(json.dumps(line, default=str) + "\n")
+            self._file.flush()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity; they are written as null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,522 @@
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from sentbed.errors import RunError
+from sentbed.protocols import Scatter, Score
+from sentbed.report import ExpectedRow, ReportData, StageCurve, write_report
+from sentbed.report.figures import POINTS_PER_SCATTER, loss_plot, scatter_groups
+from sentbed.report.html import to_html
+from sentbed.report.markdown import escape, to_markdown
+from sentbed.report.record import plain, to_json
+from sentbed.report.tables import GeometryPoint, encoder_order, geometry_panels, score_tables
+from sentbed.report.text import duration, number, short, signed
+
+EMPTY = ReportData(
+    name="empty",
+    status="finished",
+    error=None,
+    started="2026-03-04T14:05:33+00:00",
+    seconds=3.0,
+    recipe_toml="",
+    manifest={},
+)
+ATTACK = "<script>alert('x')</script>|`*_$\\frac{"
+
+
+def score(
+    task: str,
+    value: float,
+    encoder: str = "encoder",
+    metric: str = "spearman",
+    evaluator: str = "sts",
+    **entries: object,
+) -> Score:
+    return Score(task, metric, value, {"id": "senteval-sts", **entries}, encoder, evaluator)
+
+
+def stage(steps: int = 40, name: str = "nli") -> StageCurve:
+    numbers = list(range(1, steps + 1))
+    return StageCurve(
+        name=name,
+        steps=numbers,
+        losses=[3 / step + 0.1 * (step % 3) for step in numbers],
+        learning_rates=[1e-5 * (1 - step / (steps + 1)) for step in numbers],
+        validations=[(10, 70.0), (20, 80.5), (30, 79.0)],
+        best_step=20,
+        metric="STS-B dev",
+    )
+
+
+def full() -> ReportData:
+    scores = [
+        score(task, value + gain, encoder, aggregation="all", data=task)
+        for encoder, gain in (("encoder@start", 0.0), ("encoder", 10.0))
+        for task, value in (("STS12", 50.0), ("STS-B", 60.0))
+    ]
+    scores += [
+        Score("STS-B", metric, value + gain, {"id": "wang-isola", "pairs": 338}, encoder, "geometry")
+        for encoder, gain in (("encoder@start", 0.0), ("encoder", -0.1))
+        for metric, value in (("alignment", 0.3), ("uniformity", -1.5))
+    ]
+    x = np.linspace(0, 5, 2000)
+    scatters = tuple(
+        (encoder, Scatter("STS-B", "gold score", "cosine", x, np.sin(x)))
+        for encoder in ("encoder@start", "encoder")
+    )
+    return attrs.evolve(
+        EMPTY,
+        name="full",
+        recipe_toml='name = "full"\n',
+        manifest={"python": "3.11", "seed": 1},
+        scores=tuple(scores),
+        expected=(
+            ExpectedRow("sts.STS-B.spearman", 70.1, 0.5, "table 5", 70.0),
+            ExpectedRow("sts.STS12.spearman", 68.0, 0.5, "table 5", 60.0),
+            ExpectedRow("sts.STS13.spearman", 68.0, 0.5, "table 5", None),
+        ),
+        stages=(stage(),),
+        scatters=scatters,
+    )
+
+
+def hostile() -> ReportData:
+    """Every text that a recipe, a plugin or a data file can bring is an attack."""
+    return ReportData(
+        name=ATTACK,
+        status="failed",
+        error=ATTACK,
+        started=ATTACK,
+        seconds=math.nan,
+        recipe_toml=ATTACK,
+        manifest={ATTACK: ATTACK},
+        scores=(
+            Score(ATTACK, ATTACK, 1.0, {"id": ATTACK, ATTACK: ATTACK}, ATTACK, ATTACK),
+            Score(ATTACK, "alignment", 1.0, {"id": ATTACK}, ATTACK, ATTACK),
+            Score(ATTACK, "uniformity", 1.0, {"id": ATTACK}, ATTACK, ATTACK),
+        ),
+        expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
+        stages=(StageCurve(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK),),
+        scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
+    )
+
+
+class Page(HTMLParser):
+    """The tags, ids and loading attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.loads: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for key, value in attributes:
+            assert not key.startswith("on"), key
+            if key == "id":
+                self.ids.append(value or "")
+            if key in ("src", "href", "xlink:href", "action", "srcset", "data"):
+                self.loads.append(value or "")
+
+    def handle_data(self, text: str) -> None:
+        self.words.append(text)
+
+
+def test_json_has_the_keys_of_schema_1() -> None:
+    document = json.loads(to_json(full()))
+    assert document["schema"] == 1
+    assert list(document) == [
+        *("schema", "name", "status", "error", "started", "seconds"),
+        *("scores", "expected", "stages", "manifest"),
+    ]
+    assert document["scores"][0] == {
+        "encoder": "encoder@start",
+        "evaluator": "sts",
+        "task": "STS12",
+        "metric": "spearman",
+        "value": 50.0,
+        "protocol": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+    }
+    assert [row["met"] for row in document["expected"]] == [True, False, None]
+    assert document["stages"][0]["validations"] == [[10, 70.0], [20, 80.5], [30, 79.0]]
+    assert document["stages"][0]["best_step"] == 20
+
+
+def test_json_writes_null_for_what_is_not_finite() -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    data = attrs.evolve(
+        EMPTY,
+        seconds=math.inf,
+        scores=(score("a", math.nan, threshold=-math.inf),),
+        expected=(ExpectedRow("a", 1.0, 0.1, "", math.nan),),
+        stages=(StageCurve("s", [1], [math.nan], [math.inf], [(1, math.nan)]),),
+        manifest={"x": [math.nan]},
+    )
+    document = json.loads(to_json(data), parse_constant=refuse)
+    assert document["seconds"] is None
+    assert document["scores"][0]["value"] is None
+    assert document["scores"][0]["protocol"]["threshold"] is None
+    assert document["expected"][0]["met"] is False
+    assert document["stages"][0]["losses"] == [None]
+    assert document["manifest"] == {"x": [None]}
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.array([[1, 2]]), [[1, 2]]),
+        (np.float64("nan"), None),
+        (Path("a/b"), "a/b"),
+        ({1: (2, {"b", "a"})}, {"1": [2, ["a", "b"]]}),
+        (True, True),
+        (b"x", "b'x'"),
+        (Colour.RED, "red"),
+        (Level.HIGH, 3),
+        (range(2), [0, 1]),
+    ],
+)
+def test_plain_turns_values_into_json(value: object, expected: object) -> None:
+    assert plain(value) == expected
+    json.dumps(plain(value), allow_nan=False)
+
+
+def test_tasks_are_columns_and_change_is_against_the_start() -> None:
+    table = score_tables(full().scores)[0]
+    assert table.tasks == ("STS12", "STS-B")
+    assert [row.encoder for row in table.rows] == ["encoder@start", "encoder"]
+    assert [cell.change for cell in table.rows[1].cells if cell] == [10.0, 10.0]
+    assert [cell.change for cell in table.rows[0].cells if cell] == [None, None]
+    assert (table.protocol, table.common) == (
+        "senteval-sts · all",
+        (("id", "senteval-sts"), ("aggregation", "all")),
+    )
+    assert (table.varying, table.by_task) == (("data",), (("STS12",), ("STS-B",)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        score("a", 2.0, metric="pearson"),
+        score("a", 2.0, evaluator="other"),
+        score("a", 2.0, aggregation="mean"),
+        score("a", 2.0, encoder="b", data="another file"),
+        score("a", 2.0, text_rules=["strip"]),
+        score("a", 2.0),
+    ],
+)
+def test_scores_that_differ_in_anything_stand_in_two_tables(other: Score) -> None:
+    tables = score_tables([score("a", 1.0, "encoder@start"), score("a", 1.0), other])
+    assert len(tables) == 2
+    assert len({(table.evaluator, table.metric, table.protocol) for table in tables}) == 2
+    assert sum(cell is not None for table in tables for row in table.rows for cell in row.cells) == 3
+
+
+def test_a_change_is_not_shown_across_protocols() -> None:
+    tables = score_tables([score("a", 1.0, "encoder@start", data="old"), score("a", 9.0, data="new")])
+    assert [cell.change for table in tables for row in table.rows for cell in row.cells if cell] == [
+        None,
+        None,
+    ]
+    assert [table.protocol for table in tables] == ["senteval-sts · data old", "senteval-sts · data new"]
+
+
+def test_an_encoder_stands_next_to_its_start() -> None:
+    assert encoder_order(["en@start", "zh@start", "en", "zh", "en"]) == ("en@start", "en", "zh@start", "zh")
+
+
+def test_geometry_pairs_only_equal_protocols_and_tasks() -> None:
+    def measured(metric: str, value: float, protocol: str, task: str = "STS-B") -> Score:
+        return Score(task, metric, value, {"id": protocol}, "encoder", "geometry")
+
+    panels = geometry_panels(
+        [
+            measured("alignment", 0.2, "wang-isola"),
+            measured("uniformity", -2.0, "wang-isola"),
+            measured("alignment", 0.1, "st5"),
+            measured("uniformity", -1.0, "st5", task="another"),
+            measured("uniformity", math.nan, "st5"),
+        ]
+    )
+    assert [(panel.protocol, panel.points) for panel in panels] == [
+        ("wang-isola", (GeometryPoint("encoder", uniformity=-2.0, alignment=0.2),))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "met"), [(82.13, True), (81.93, True), (82.14, False), (math.nan, False), (None, None)]
+)
+def test_met_is_within_the_tolerance_inclusive(found: float | None, met: bool | None) -> None:
+    assert ExpectedRow("k", 82.03, 0.1, "", found).met is met
+
+
+def rows_of(markdown: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in markdown.splitlines()
+        if line.startswith("|")
+    ]
+
+
+def test_markdown_has_one_row_an_encoder_evaluator_and_metric() -> None:
+    rows = rows_of(to_markdown(full()))
+    assert rows[0] == ["encoder", "evaluator", "metric", "protocol", "STS12", "STS-B"]
+    assert rows[2] == ["encoder@start", "sts", "spearman", "senteval-sts · all", "50.00", "60.00"]
+    assert rows[4] == ["encoder@start", "geometry", "alignment", "wang-isola", "–", "0.300"]
+    assert len(rows[0:8]) == 8
+
+
+def test_markdown_says_met_and_not_met() -> None:
+    rows = rows_of(to_markdown(full()))
+    assert ["sts.STS-B.spearman", "70.00", "70.10", "±0.50", "−0.10", "met", "table 5"] in rows
+    assert ["sts.STS12.spearman", "60.00", "68.00", "±0.50", "−8.00", "**not met**", "table 5"] in rows
+    assert ["sts.STS13.spearman", "–", "68.00", "±0.50", "–", "not measured", "table 5"] in rows
+
+
+def test_markdown_escapes_names() -> None:
+    assert escape("a|b\n*c* `d` <e> [f](g) __h__ snake_case") == (
+        r"a\|b \*c\* \`d\` \<e\> \[f\](g) \_\_h\_\_ snake_case"
+    )
+    text = to_markdown(attrs.evolve(hostile(), error=None))
+    assert "<script" not in text.replace(r"\<", "")
+    tables = [len(row) for row in rows_of(text)]
+    assert set(tables) == {5, 7}, "an unescaped pipe would make a column"
+
+
+def test_markdown_fences_an_error_with_backticks() -> None:
+    text = to_markdown(attrs.evolve(EMPTY, status="failed", error="```\nend"))
+    assert "````text\n```\nend\n````" in text
+
+
+@pytest.mark.parametrize("data", [full(), hostile(), EMPTY], ids=["full", "hostile", "empty"])
+def test_html_loads_nothing(data: ReportData) -> None:
+    text = to_html(data)
+    page = Page(text)
+    assert all(load.startswith(("#", "data:,")) for load in page.loads), page.loads
+    assert set(re.findall(r"url\(([^#])", text)) == set()
+    assert "@import" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_html_escapes_everything() -> None:
+    text = to_html(hostile())
+    page = Page(text)
+    assert page.tags.count("script") == 1
+    assert "alert" not in re.sub(r"&lt;script&gt;alert", "", text)
+    assert text.count("&lt;script&gt;alert") > 20
+
+
+def test_html_ids_are_unique_and_references_resolve() -> None:
+    data = attrs.evolve(full(), stages=(stage(), stage(name="again"), stage(name="again")))
+    text = to_html(data)
+    ids = Page(text).ids
+    assert len(ids) == len(set(ids))
+    referenced = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", text))
+    assert referenced
+    assert referenced <= set(ids)
+
+
+def test_html_is_the_same_for_the_same_run() -> None:
+    assert to_html(full()) == to_html(full())
+
+
+def test_html_shows_every_section_that_has_something() -> None:
+    text = to_html(full())
+    sections = re.findall(r"<h2 id=\"(\w+)\"", text)
+    assert sections == ["scores", "expected", "training", "similarity", "geometry", "record"]
+    assert text.count('role="img"') == text.count("<figure>") == 2 + 2 + 1
+    assert "var(--c0)" in text
+    assert "#0101" not in text, "a sentinel colour is left"
+    assert "1,500 of 2,000 points" in text
+    assert "80.50 at step 20" in text
+    assert "+10.00" in text
+    assert "senteval-sts" in text
+
+
+@pytest.mark.parametrize(
+    ("empty", "section"),
+    [
+        ({"scores": ()}, "scores"),
+        ({"scores": ()}, "geometry"),
+        ({"expected": ()}, "expected"),
+        ({"stages": ()}, "training"),
+        ({"stages": (StageCurve("none", [], [], []),)}, "training"),
+        ({"stages": (StageCurve("diverged", [1], [math.nan], [1.0]),)}, "training"),
+        ({"scatters": ()}, "similarity"),
+        ({"scatters": (("encoder", Scatter("t", "x", "y", [math.nan], [1.0])),)}, "similarity"),
+        ({"manifest": {}, "recipe_toml": ""}, "record"),
+    ],
+)
+def test_html_omits_a_section_with_nothing_to_show(empty: dict[str, object], section: str) -> None:
+    assert f'<h2 id="{section}"' in to_html(full())
+    assert f'<h2 id="{section}"' not in to_html(attrs.evolve(full(), **empty))
+
+
+def test_tables_have_scoped_headers() -> None:
+    headers = re.findall(r"<th(?:\s[^>]*)?>", to_html(full()))
+    assert headers
+    assert all('scope="' in header for header in headers)
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_a_run_that_did_not_finish_says_so(tmp_path: Path, status: str) -> None:
+    data = attrs.evolve(full(), status=status, error="The disk is full; free some space.")
+    path = write_report(tmp_path, data)
+    text = path.read_text()
+    assert f'class="status {status}"' in text
+    assert "The disk is full" in text
+    assert "The disk is full" in (tmp_path / "report.md").read_text()
+    assert json.loads((tmp_path / "report.json").read_text())["status"] == status
+
+
+def test_an_empty_run_has_a_report(tmp_path: Path) -> None:
+    path = write_report(tmp_path / "new", EMPTY)
+    assert path == tmp_path / "new" / "report.html"
+    assert sorted(file.name for file in path.parent.iterdir()) == ["report.html", "report.json", "report.md"]
+    text = path.read_text()
+    assert "<section" not in text
+    assert "nothing was measured" in text
+
+
+def test_text_that_is_no_unicode_is_written(tmp_path: Path) -> None:
+    name = b"caf\xe9".decode("utf-8", "surrogateescape") + " \x00 日本語 $"
+    data = attrs.evolve(
+        full(),
+        name=name,
+        error=name,
+        stages=(stage(name=name),),
+        scatters=((name, Scatter(name, name, name, [1], [1])),),
+    )
+    write_report(tmp_path, data)
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["name"] == name
+    assert "日本語" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_numbers_are_on_disk_when_a_plot_fails(tmp_path: Path) -> None:
+    broken = attrs.evolve(full(), scatters=(("encoder", Scatter("t", "x", "y", ["no number"], [1.0])),))  # type: ignore[list-item]
+    with pytest.raises((TypeError, ValueError)):
+        write_report(tmp_path, broken)
+    assert json.loads((tmp_path / "report.json").read_text())["scores"]
+
+
+def test_a_place_that_cannot_be_written_is_a_run_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError):
+        write_report(tmp_path / "file", EMPTY)
+
+
+def dots(svg: str) -> int:
+    return sum(path.count("h0") for path in re.findall(r' d="([^"]*)"', svg))
+
+
+def test_a_scatter_draws_each_of_its_points() -> None:
+    rng = np.random.default_rng(0)
+    points = Scatter("t", "x", "y", rng.uniform(size=700), rng.uniform(size=700))
+    (group,) = scatter_groups([("encoder", points)], "s")
+    assert dots(group.plots[0].svg) == 700
+    assert group.caption == "700 points"
+
+
+def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
+    x = np.arange(5000.0)
+    (group,) = scatter_groups(
+        [("encoder@start", Scatter("t", "x", "y", x, x)), ("encoder", Scatter("t", "x", "y", x, x))], "s"
+    )
+    assert [dots(plot.svg) for plot in group.plots] == [POINTS_PER_SCATTER] * 2
+    assert group.caption == "Each: 1,500 of 5,000 points, evenly chosen"
+
+
+def test_a_page_of_many_scatters_and_long_curves_stays_small() -> None:
+    rng = np.random.default_rng(0)
+    scatters = tuple(
+        (encoder, Scatter(f"task {i}", "gold", "cosine", rng.uniform(size=5000), rng.uniform(size=5000)))
+        for i in range(20)
+        for encoder in ("encoder@start", "encoder")
+    )
+    steps = list(range(100_000))
+    curve = StageCurve("long", steps, rng.uniform(size=len(steps)), rng.uniform(size=len(steps)))
+    assert len(to_html(attrs.evolve(full(), scatters=scatters, stages=(curve,)))) < 1_500_000
+
+
+def test_a_spike_in_a_long_curve_is_drawn() -> None:
+    def highest(losses: list[float]) -> int:
+        plot = loss_plot(StageCurve("s", list(range(len(losses))), losses, []), "l")
+        assert plot is not None
+        return len(
+            {y for d in re.findall(r' d="(M[^"]*)"', plot.svg) for y in re.findall(r"[ML] \S+ (\S+)", d)}
+        )
+
+    flat = [1.0] * 20_000
+    spike = [*flat[:777], 9.0, *flat[778:]]
+    assert highest(spike) > highest(flat)
+
+
+def test_losses_that_are_not_finite_are_counted_not_drawn() -> None:
+    plot = loss_plot(StageCurve("s", [1, 2, 3], [1.0, math.nan, math.inf], [1.0, 1.0, 1.0]), "l")
+    assert plot is not None
+    assert "2 logged losses not finite, not drawn." in plot.caption
+
+
+def test_a_single_step_is_drawn() -> None:
+    assert loss_plot(StageCurve("s", [1], [0.0], [0.0]), "l") is not None
+
+
+def test_a_plot_says_what_it_shows_and_keeps_its_text() -> None:
+    plot = loss_plot(stage(), "l")
+    assert plot is not None
+    assert re.search(
+        r'aria-label="Training loss of stage nli: from 3.1 at step 1 to \S+ at step 40"', plot.svg
+    )
+    assert ">step</text>" in plot.svg
+    assert "xmlns" not in plot.svg
+    assert "<style" not in plot.svg
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.04, "0.0 s"),
+        (59.96, "60.0 s"),
+        (60, "1 min"),
+        (725, "12 min 5 s"),
+        (11_523, "3 h 12 min"),
+        (3600, "1 h"),
+        (183_600, "2 d 3 h"),
+    ],
+)
+def test_duration(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+def test_numbers() -> None:
+    assert [number(v) for v in (1.005, -2.5, -0.001, None, math.nan)] == [
+        "1.00",
+        "−2.50",
+        "0.00",
+        "–",
+        "not finite",
+    ]
+    assert [signed(v) for v in (1.0, -1.0, 0.001, -0.001, None)] == ["+1.00", "−1.00", "±0.00", "±0.00", "–"]
+    assert [short(v) for v in (2e-5, 0.4242, 123456.0, -1e-7)] == ["2e−5", "0.424", "1.23e5", "−1e−7"]

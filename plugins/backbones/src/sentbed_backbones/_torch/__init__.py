@@ -1,0 +1,1 @@
+"""The backbones as torch modules; imported by `build` only."""

@@ -1,0 +1,109 @@
+"""BERT for encoding: the same numbers with less work around them.
+
+One product gives queries, keys and values; on a processor, weights are laid out once for oneDNN and the GELU
+runs inside the product. A test holds it equal to transformers' own forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+import transformers
+from sentbed.protocols import TokenStates
+from torch.nn import functional
+
+Linear: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+ROWS_TO_PACK_FOR = 2048
+"""The number of tokens a batch for which oneDNN chooses the layout of the weights; any number works."""
+
+
+class PackedBert(torch.nn.Module):
+    """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
+
+    @staticmethod
+    def fits(model: Any) -> bool:
+        """Whether the model is one whose forward pass this is."""
+        classes = (transformers.BertModel, transformers.RobertaModel, transformers.XLMRobertaModel)
+        config = model.config
+        return (
+            type(model) in classes
+            and config.hidden_act == "gelu"
+            and not getattr(config, "is_decoder", False)
+            and not getattr(config, "add_cross_attention", False)
+        )
+
+    def __init__(self, model: Any, dtype: torch.dtype) -> None:
+        super().__init__()
+
+        def cast(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.detach().to(dtype, copy=True)
+
+        embeddings = model.embeddings
+        first = 0 if type(model) is transformers.BertModel else embeddings.padding_idx + 1
+        self.eps = model.config.layer_norm_eps
+        self.heads = model.config.num_attention_heads
+        self.words = cast(embeddings.word_embeddings.weight)
+        positions = embeddings.position_embeddings.weight[first:]
+        self.positions = cast(positions + embeddings.token_type_embeddings.weight[0])
+        self.norm = (cast(embeddings.LayerNorm.weight), cast(embeddings.LayerNorm.bias))
+        self.layers = []
+        for layer in model.encoder.layer:
+            attention = layer.attention.self
+            parts = (attention.query, attention.key, attention.value)
+            weight = torch.cat([cast(part.weight) for part in parts])
+            bias = torch.cat([cast(part.bias) for part in parts])
+            self.layers.append(
+                (
+                    _linear(weight, bias),
+                    _linear_of(layer.attention.output.dense, cast),
+                    [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
+                    _linear_of(layer.intermediate.dense, cast, gelu=True),
+                    _linear_of(layer.output.dense, cast),
+                    [cast(p) for p in layer.output.LayerNorm.parameters()],
+                )
+            )
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        """Return the last layer's states."""
+        batch, length = input_ids.shape
+        hidden = functional.embedding(input_ids, self.words) + self.positions[:length]
+        width = hidden.shape[-1]
+        hidden = self.normalize(hidden, self.norm).view(batch * length, width)
+        allowed = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        for attend, join, norm1, widen, narrow, norm2 in self.layers:
+            shape = (batch, length, 3, self.heads, width // self.heads)
+            query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
+            context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
+            joined = join(context.transpose(1, 2).reshape(batch * length, width))
+            hidden = self.normalize(joined.add_(hidden), norm1)
+            hidden = self.normalize(narrow(widen(hidden)).add_(hidden), norm2)
+        return TokenStates(hidden.view(batch, length, width), attention_mask)
+
+    def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
+        """Layer normalisation."""
+        return functional.layer_norm(hidden, (hidden.shape[-1],), *norm, self.eps)
+
+
+def _linear_of(layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], gelu: bool = False) -> Linear:
+    return _linear(cast(layer.weight), cast(layer.bias), gelu)
+
+
+def _linear(weight: torch.Tensor, bias: torch.Tensor, gelu: bool = False) -> Linear:
+    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available():
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
+        post, algorithm = ("gelu", "none") if gelu else ("none", "")
+
+        def with_packed(x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, post, [], algorithm)
+            return result
+
+        return with_packed
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        y = functional.linear(x, weight, bias)
+        return functional.gelu(y) if gelu else y
+
+    return plain

@@ -1,0 +1,39 @@
+"""What the files of a model say before anything heavy reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+def is_local(model: str) -> bool:
+    """Whether a model is named by a directory or a package, not by a hub id."""
+    return model.startswith(("pkg:", "data:", ".", "/", "~"))
+
+
+def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -> Iterator[str]:
+    """Yield why the model in `directory` cannot be loaded, each a sentence that ends in what to do."""
+    config = directory / "config.json"
+    if not config.is_file():
+        yield f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
+        return
+    try:
+        content = json.loads(config.read_text("utf-8"))
+    except ValueError as error:
+        yield f"`{config}` is not JSON ({error}); fetch the model again"
+        return
+    if "auto_map" in content and not trust_remote_code:
+        yield (
+            f"the model in `{directory}` brings Python code of its own; "
+            "read it, then set `trust_remote_code = true`, or choose a model of a known architecture"
+        )
+    if needs_weights and not any(directory.glob("*.safetensors")):
+        pickles = sorted(p.name for pattern in PICKLES for p in directory.glob(pattern))
+        found = f"only pickled weights (`{pickles[0]}`), which can run any code" if pickles else "no weights"
+        yield (
+            f"found {found} in `{directory}`, expected `*.safetensors`; "
+            "convert them with `save_pretrained` on a machine where you trust the file"
+        )

@@ -1,0 +1,56 @@
+"""Single sentences, each its own positive: unsupervised SimCSE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import attrs
+from sentbed.table import TextTable
+
+from sentbed_data.library_formats import HUB
+from sentbed_data.readers import LINES, TABLES, read_lines
+from sentbed_data.source import FileSource
+
+
+@attrs.frozen(eq=False)
+class RepeatedTable(TextTable):
+    """A table whose columns all hold the same texts."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> RepeatedTable:
+        """Return the table with `texts` as `anchor` and as `positive`."""
+        return cls({"anchor": texts, "positive": texts})
+
+    def texts(self) -> Iterator[str]:
+        """Every text once, though it stands in two columns."""
+        yield from self.data["anchor"]
+
+
+@attrs.frozen(kw_only=True)
+class Dropout(FileSource):
+    """One sentence a row, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
+
+    Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file holds one
+    sentence a line, and blank lines are skipped; in a table an empty text is an error.
+    """
+
+    name: ClassVar[str] = "dropout"
+
+    column: str = "text"
+    """Column that holds the sentence; not used for a `.txt` file."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor` and `positive`."""
+        return ("anchor", "positive")
+
+    def open(self) -> TextTable:
+        """Read the file. Raises `DataError` that names file and line."""
+        if Path(self.file).suffix.lower() == LINES and not self.file.startswith(HUB):
+            return RepeatedTable.of(read_lines(self.file, encoding=self.encoding, limit=self.limit))
+        return RepeatedTable.of(self._read((self.column,))[0])
+
+    def _suffixes(self) -> Sequence[str]:
+        return (*TABLES, LINES)

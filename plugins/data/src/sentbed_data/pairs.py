@@ -1,0 +1,32 @@
+"""Pairs of texts that mean the same."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.table import TextTable
+
+from sentbed_data.source import FileSource
+
+
+@attrs.frozen(kw_only=True)
+class Pairs(FileSource):
+    """Rows of two texts that belong together; the other rows of a batch serve as negatives."""
+
+    name: ClassVar[str] = "pairs"
+
+    anchor: str = "anchor"
+    """Column of the file that holds the first text."""
+    positive: str = "positive"
+    """Column of the file that holds the text that means the same."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor` and `positive`."""
+        return ("anchor", "positive")
+
+    def open(self) -> TextTable:
+        """Read the file. Raises `DataError` that names file and line."""
+        texts = self._read((self.anchor, self.positive))
+        return TextTable(dict(zip(self.columns, texts, strict=True)))

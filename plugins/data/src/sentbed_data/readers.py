@@ -1,0 +1,133 @@
+"""Columns of text out of CSV, TSV, JSONL, Parquet, plain text and the Hugging Face hub.
+
+Every reader is strict: a text is either read as the file spells it, blanks included, or a `DataError` names
+the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 and U+2028 are part of a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from sentbed import DataError, locate
+
+from sentbed_data.library_formats import HUB, hub_rows, parquet_rows, require
+from sentbed_data.text_formats import (
+    Rows,
+    chomp,
+    csv_rows,
+    decoded_lines,
+    jsonl_rows,
+    listed,
+    select,
+    tsv_rows,
+)
+
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+"""Suffixes of files that hold named columns."""
+
+LINES = ".txt"
+"""Suffix of files that hold one text a line."""
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def read_columns(
+    location: str,
+    names: Sequence[str],
+    *,
+    header: bool = True,
+    encoding: str = "utf-8",
+    config: str | None = None,
+    split: str = "train",
+    revision: str | None = None,
+    limit: int | None = None,
+) -> list[list[str]]:
+    """Return one list of texts for each of `names`, all of one length.
+
+    `location` is what `sentbed.locate` takes, with a suffix of `TABLES`, or `hub:ID`. With `header = False` a
+    CSV or TSV file has no header row and its fields are `names`, in order and no others. `config`, `split`
+    and `revision` belong to `hub:ID`; `limit` reads only the first rows.
+
+    Raises:
+        DataError: a file, column or row that is missing, empty or malformed; names file and line.
+    """
+    if location.startswith(HUB):
+        return _collect(
+            hub_rows(location, names, config, split, revision, limit), names, location, limit, "row "
+        )
+    path = resolve(location, TABLES)
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _collect(parquet_rows(path, names), names, path, limit, "row ")
+    lines = decoded_lines(path, encoding)
+    if suffix == ".jsonl":
+        rows = jsonl_rows(path, lines, names)
+    elif suffix == ".csv":
+        rows = select(path, csv_rows(path, lines), names, header, "quote a text that contains a comma")
+    else:
+        rows = select(path, tsv_rows(lines), names, header, "a text must not contain a tab")
+    return _collect(rows, names, path, limit, None)
+
+
+def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = None) -> list[str]:
+    """Return the lines of a text file that are not blank; `limit` reads only the first of them.
+
+    Raises:
+        DataError: the file does not exist, is not text in `encoding`, or has only blank lines.
+    """
+    path = resolve(location, (LINES,))
+    lines = (chomp(line) for line in decoded_lines(path, encoding))
+    texts = list(islice((line for line in lines if line.strip()), limit))
+    if not texts:
+        raise DataError("the file has no text; expected one text a line; check how it was made", path)
+    return texts
+
+
+def resolve(location: str, suffixes: Sequence[str]) -> Path:
+    """Return the file that `location` names; it exists and has one of these suffixes.
+
+    Raises:
+        DataError: where it does not, or where its reader is not installed.
+    """
+    suffix = Path(location).suffix.lower()
+    if suffix not in suffixes:
+        raise DataError(
+            f"`{location}` has the suffix {suffix!r}; expected one of "
+            f"{listed(sorted(suffixes))}, or `hub:ID`; convert or rename the file"
+        )
+    path = locate(location)
+    if not path.is_file():
+        raise DataError("this is a directory; expected a file; name the file in it", path)
+    if suffix == ".parquet":
+        require("pyarrow")
+    return path
+
+
+def _collect(
+    rows: Rows, names: Sequence[str], file: object, limit: int | None, counted: str | None
+) -> list[list[str]]:
+    """Turn rows into columns of text; `counted` is what a number counts where it is not lines."""
+    columns: list[list[str]] = [[] for _ in names]
+    for number, values in islice(rows, limit):
+        for column, name, value in zip(columns, names, values, strict=True):
+            fault = _fault(value)
+            if fault:
+                where, line = (f"{counted}{number}, ", None) if counted else ("", number)
+                raise DataError(f"{where}column `{name}`: {fault}", file, line)
+            column.append(value)  # type: ignore[arg-type]
+    if columns and not columns[0]:
+        raise DataError("there are no rows of data; expected at least one; check how the file was made", file)
+    return columns
+
+
+def _fault(value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
+    if not value or value.isspace():
+        return "the text is empty; expected a text; correct or remove the row"
+    if not value.isascii() and _LONE_SURROGATE.search(value):
+        return "the text has half of a surrogate pair, which is no character; correct or remove the row"
+    return None

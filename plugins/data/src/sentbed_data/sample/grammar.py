@@ -1,0 +1,269 @@
+"""The grammar that the sample corpus comes from: `python -m sentbed_data.sample.grammar DIRECTORY`.
+
+A situation has five slots: who did what to which thing, where and when. A slot holds one of some dozen
+concepts, and a concept has two or three wordings that mean the same. A sentence is a situation, a wording for
+each slot, and a sentence pattern (active, passive, cleft; time or place in front).
+
+- A positive has the situation of its anchor, other wordings and another pattern.
+- A hard negative has nearly the words of its anchor; one slot holds another concept, or it is negated.
+- The score of a graded pair is the number of slots that hold the same concept: 5 for a paraphrase, 0 for
+  unrelated sentences.
+
+A checksum assigns every situation to one file, so none occurs in two of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+Situation: TypeAlias = tuple[int, ...]
+"""One concept for each of `SLOTS`."""
+Wording: TypeAlias = tuple[int, ...]
+"""One wording for each of `SLOTS`."""
+
+AGENTS = (
+    ("doctor", "physician", "medic"),
+    ("teacher", "schoolteacher", "tutor"),
+    ("police officer", "constable", "cop"),
+    ("boy", "lad", "little boy"),
+    ("old woman", "elderly lady", "granny"),
+    ("lawyer", "attorney", "solicitor"),
+    ("sailor", "seaman", "mariner"),
+    ("tourist", "sightseer", "holidaymaker"),
+    ("scientist", "researcher"),
+    ("reporter", "journalist", "correspondent"),
+    ("shopkeeper", "merchant", "store owner"),
+    ("taxi driver", "cabbie", "cab driver"),
+)
+ACTIONS = (
+    (
+        ("buy", "bought", "bought"),
+        ("purchase", "purchased", "purchased"),
+        ("pay for", "paid for", "paid for"),
+    ),
+    (("steal", "stole", "stolen"), ("swipe", "swiped", "swiped"), ("pilfer", "pilfered", "pilfered")),
+    (("find", "found", "found"), ("discover", "discovered", "discovered")),
+    (("hide", "hid", "hidden"), ("conceal", "concealed", "concealed"), ("stash", "stashed", "stashed")),
+    (("repair", "repaired", "repaired"), ("fix", "fixed", "fixed"), ("mend", "mended", "mended")),
+    (("clean", "cleaned", "cleaned"), ("wipe down", "wiped down", "wiped down")),
+    (("damage", "damaged", "damaged"), ("wreck", "wrecked", "wrecked"), ("ruin", "ruined", "ruined")),
+    (("lose", "lost", "lost"), ("misplace", "misplaced", "misplaced"), ("mislay", "mislaid", "mislaid")),
+    (
+        ("inspect", "inspected", "inspected"),
+        ("examine", "examined", "examined"),
+        ("look over", "looked over", "looked over"),
+    ),
+    (
+        ("discard", "discarded", "discarded"),
+        ("throw away", "threw away", "thrown away"),
+        ("dump", "dumped", "dumped"),
+    ),
+    (("carry", "carried", "carried"), ("lug", "lugged", "lugged"), ("haul", "hauled", "hauled")),
+    (("draw", "drew", "drawn"), ("sketch", "sketched", "sketched")),
+)
+"""Base form, past tense and participle."""
+OBJECTS = (
+    ("bicycle", "bike", "cycle"),
+    ("watch", "wristwatch", "timepiece"),
+    ("suitcase", "travelling case", "piece of luggage"),
+    ("mobile phone", "cell phone", "smartphone"),
+    ("laptop", "notebook computer", "portable computer"),
+    ("rucksack", "backpack", "knapsack"),
+    ("sweater", "jumper", "pullover"),
+    ("torch", "flashlight"),
+    ("violin", "fiddle"),
+    ("teddy bear", "stuffed bear"),
+    ("rug", "carpet", "mat"),
+    ("shovel", "spade"),
+)
+PLACES = (
+    ("at the railway station", "at the train station", "on the station platform"),
+    ("in the harbour", "at the port", "at the docks"),
+    ("at the market", "in the marketplace", "among the market stalls"),
+    ("in the forest", "in the woods", "among the trees"),
+    ("on the beach", "at the seaside", "on the seashore"),
+    ("in the street", "on the road", "on the pavement"),
+    ("at the hospital", "at the clinic", "in the infirmary"),
+    ("at the hotel", "at the guesthouse", "at the inn"),
+    ("in the cellar", "in the basement"),
+    ("in the attic", "in the loft", "under the roof"),
+    ("in the pub", "at the bar", "in the tavern"),
+    ("in the factory", "at the plant", "in the workshop"),
+)
+TIMES = (
+    ("at dawn", "at daybreak", "at sunrise"),
+    ("at noon", "at midday", "at twelve o'clock"),
+    ("at dusk", "at nightfall", "at sunset"),
+    ("in the dead of night", "around midnight", "in the middle of the night"),
+    ("during the storm", "while the storm raged", "during the gale"),
+    ("in the rain", "while it was raining", "during the downpour"),
+    ("in winter", "in wintertime", "during the cold season"),
+    ("in summer", "in summertime", "during the hot season"),
+    ("last week", "a week ago", "seven days ago"),
+    ("long ago", "many years ago", "in the distant past"),
+    ("at Christmas", "over the festive season"),
+)
+SLOTS: tuple[Sequence[Sequence[object]], ...] = (AGENTS, ACTIONS, OBJECTS, PLACES, TIMES)
+
+PATTERNS = (
+    "{agent} {past} {object} {place} {time}.",
+    "{time}, {agent} {past} {object} {place}.",
+    "{place}, {agent} {past} {object} {time}.",
+    "{object} was {participle} by {agent} {place} {time}.",
+    "{time}, {object} was {participle} by {agent} {place}.",
+    "it was {agent} who {past} {object} {place} {time}.",
+)
+NEGATED = (
+    "{agent} did not {base} {object} {place} {time}.",
+    "{time}, {agent} did not {base} {object} {place}.",
+    "{place}, {agent} did not {base} {object} {time}.",
+    "{object} was not {participle} by {agent} {place} {time}.",
+    "{time}, {object} was not {participle} by {agent} {place}.",
+    "it was not {agent} who {past} {object} {place} {time}.",
+)
+"""The pattern of the same number, negated."""
+
+SEED = 20240229
+TRIPLETS = 600
+PAIRS_A_SCORE = 42
+"""Graded pairs of each score from 0 to 5, in each of the two files."""
+OTHER_WORDING = 0.8
+"""How often a wording is replaced by another one in a paraphrase."""
+NEGATION = 0.15
+"""Part of the hard negatives that are negations; the others change one slot."""
+FILES = {"train": (0, 1), "dev": (2,), "test": (3,)}
+"""Checksums modulo 4 of the situations of each file."""
+
+
+class Writer:
+    """Draws situations and says them; only `random()` is used, which is the same in every Python."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._random = random.Random(SEED + FILES[file][0])
+        self._used: set[Situation] = set()
+
+    def below(self, count: int) -> int:
+        """A number from 0 to `count` - 1."""
+        return int(self._random.random() * count)
+
+    def other(self, than: int, count: int) -> int:
+        """A number from 0 to `count` - 1 that is not `than`."""
+        return (than + 1 + self.below(count - 1)) % count
+
+    def shuffled(self, values: Sequence[int]) -> list[int]:
+        """The values in another order."""
+        keys = [self._random.random() for _ in values]
+        return [value for _, value in sorted(zip(keys, values, strict=True))]
+
+    def situation(self, base: Situation | None = None, changes: int = 0) -> Situation:
+        """A situation of this file not drawn before: any one, or `base` with so many slots changed."""
+        while True:
+            drawn = [self.below(len(slot)) for slot in SLOTS] if base is None else list(base)
+            for i in self.shuffled(range(len(SLOTS)))[:changes]:
+                drawn[i] = self.other(drawn[i], len(SLOTS[i]))
+            situation = tuple(drawn)
+            if zlib.crc32(bytes(situation)) % 4 in FILES[self._file] and situation not in self._used:
+                self._used.add(situation)
+                return situation
+
+    def wording(self, situation: Situation) -> Wording:
+        """Any wording."""
+        return tuple(self.below(len(SLOTS[i][concept])) for i, concept in enumerate(situation))
+
+    def reworded(self, situation: Situation, base: Situation, wording: Wording) -> Wording:
+        """A wording that mostly differs from `wording` of `base` where the concept is the same."""
+        result = list(self.wording(situation))
+        for i, concept in enumerate(situation):
+            if concept == base[i]:
+                replace = self._random.random() < OTHER_WORDING
+                result[i] = self.other(wording[i], len(SLOTS[i][concept])) if replace else wording[i]
+        return tuple(result)
+
+    def say(self, situation: Situation, wording: Wording, pattern: str) -> str:
+        """The sentence."""
+        agent, action, thing, place, time = situation
+        base, past, participle = ACTIONS[action][wording[1]]
+        sentence = pattern.format(
+            agent=self._noun(AGENTS[agent][wording[0]]),
+            base=base,
+            past=past,
+            participle=participle,
+            object=self._noun(OBJECTS[thing][wording[2]]),
+            place=PLACES[place][wording[3]],
+            time=TIMES[time][wording[4]],
+        )
+        return sentence[0].upper() + sentence[1:]
+
+    def _noun(self, noun: str) -> str:
+        article = ("the", "an" if noun[0] in "aeiou" else "a")[self.below(2)]
+        return f"{article} {noun}"
+
+
+def triplets() -> list[tuple[str, str, str]]:
+    """Anchor, positive and hard negative."""
+    writer = Writer("train")
+    rows = []
+    for _ in range(TRIPLETS):
+        situation = writer.situation()
+        wording, pattern = writer.wording(situation), writer.below(len(PATTERNS))
+        anchor = writer.say(situation, wording, PATTERNS[pattern])
+        positive = writer.say(
+            situation,
+            writer.reworded(situation, situation, wording),
+            PATTERNS[writer.other(pattern, len(PATTERNS))],
+        )
+        if writer.below(100) < NEGATION * 100:
+            negative = writer.say(situation, wording, NEGATED[pattern])
+        else:
+            changed = writer.situation(situation, 1)
+            fresh = writer.wording(changed)
+            words = tuple(wording[i] if changed[i] == situation[i] else fresh[i] for i in range(len(SLOTS)))
+            negative = writer.say(changed, words, PATTERNS[writer.below(len(PATTERNS))])
+        rows.append((anchor, positive, negative))
+    return rows
+
+
+def graded_pairs(file: str) -> list[tuple[str, str, str]]:
+    """Score, first and second sentence of `dev` or `test`."""
+    writer = Writer(file)
+    rows = []
+    for score in writer.shuffled([score for score in range(len(SLOTS) + 1) for _ in range(PAIRS_A_SCORE)]):
+        first = writer.situation()
+        second = writer.situation(first, len(SLOTS) - score) if score < len(SLOTS) else first
+        wording, pattern = writer.wording(first), writer.below(len(PATTERNS))
+        rows.append(
+            (
+                f"{score}.0",
+                writer.say(first, wording, PATTERNS[pattern]),
+                writer.say(
+                    second,
+                    writer.reworded(second, first, wording),
+                    PATTERNS[writer.other(pattern, len(PATTERNS))],
+                ),
+            )
+        )
+    return rows
+
+
+def write(directory: Path) -> None:
+    """Write `triplets.csv`, `sts-dev.tsv` and `sts-test.tsv` into `directory`."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("sent0", "sent1", "hard_neg"))
+    table.writerows(triplets())
+    (directory / "triplets.csv").write_bytes(text.getvalue().encode())
+    for file in ("dev", "test"):
+        rows = [("score", "sentence1", "sentence2"), *graded_pairs(file)]
+        (directory / f"sts-{file}.tsv").write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

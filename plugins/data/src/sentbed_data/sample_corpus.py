@@ -1,0 +1,49 @@
+"""The sample corpus that is installed with this distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import attrs
+from sentbed import FilePath
+from sentbed.table import TextTable
+
+from sentbed_data.dropout import RepeatedTable
+from sentbed_data.triplets import Triplets
+
+
+@attrs.frozen(kw_only=True)
+class Sample:
+    """Some hundred synthetic triplets about everyday situations: enough to see that training works.
+
+    How they are made is in `sample/README.md`; the graded pairs to go with them are
+    `pkg:sentbed_data/sample/sts-dev.tsv` and `sts-test.tsv`.
+    """
+
+    name: ClassVar[str] = "sample"
+
+    kind: Literal["triplets", "pairs", "sentences"] = "triplets"
+    """`triplets`: anchor, positive, negative. `pairs`: without the negative. `sentences`: every sentence of
+    these triplets once, as its own positive."""
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    """Give only the first rows, at least 1; all where not given."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor` and `positive`, and `negative` with `kind = "triplets"`."""
+        return ("anchor", "positive", "negative") if self.kind == "triplets" else ("anchor", "positive")
+
+    def check(self) -> Iterator[str]:
+        """A sentence where the corpus is not installed."""
+        yield from self._triplets().check()
+
+    def open(self) -> TextTable:
+        """Read the corpus."""
+        table = self._triplets().open()
+        if self.kind == "sentences":
+            return RepeatedTable.of(list(dict.fromkeys(table.texts()))[: self.limit])
+        return TextTable({column: table.data[column][: self.limit] for column in self.columns})
+
+    def _triplets(self) -> Triplets:
+        return Triplets(file=FilePath("pkg:sentbed_data/sample/triplets.csv"))

@@ -1,0 +1,80 @@
+"""The recipe parameters that all sources with a file share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed import DataError, FilePath
+
+from sentbed_data.library_formats import HUB, require
+from sentbed_data.readers import TABLES, read_columns, resolve
+from sentbed_data.text_formats import codec
+
+
+@attrs.frozen(kw_only=True)
+class FileSource:
+    """A file or a data set of the hub, and how to read it."""
+
+    file: FilePath
+    """Where the texts are: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
+
+    The suffix says how to read: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data), `.jsonl`
+    (one object a line), `.parquet` (needs `sentbed-data[parquet]`). `hub:ID` is an id of the Hugging Face
+    hub, or an absolute path of a local directory (needs `sentbed-data[hub]`).
+    """
+    header: bool = True
+    """Whether the first row of a CSV or TSV file names its columns.
+
+    Without a header the fields are the wanted columns in the order of `columns`, and no others.
+    """
+    encoding: str = "utf-8"
+    """Encoding of a text file, by Python's name; in UTF-8 a byte order mark is skipped."""
+    config: str | None = None
+    """Configuration (subset) of a `hub:` data set; the default one where not given."""
+    split: str = "train"
+    """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
+    revision: str | None = None
+    """Branch, tag or commit of a `hub:` data set; the newest where not given. Only a commit is repeatable."""
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    """Read only the first rows, at least 1; all where not given."""
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        hub = self.file.startswith(HUB)
+        try:
+            codec(self.encoding)
+            if hub:
+                require("datasets")
+            else:
+                resolve(self.file, self._suffixes())
+        except DataError as error:
+            yield str(error)
+        suffix = "" if hub else Path(self.file).suffix.lower()
+        if not self.header and suffix not in (".csv", ".tsv"):
+            yield f"`header = false` is for CSV and TSV files, and `{self.file}` is neither; remove `header`"
+        if self.encoding != "utf-8" and (hub or suffix == ".parquet"):
+            yield f"`encoding` is for text files, and `{self.file}` is none; remove `encoding`"
+        if not hub:
+            given = {"config": self.config, "revision": self.revision}
+            if self.split != "train":
+                given["split"] = self.split
+            for name, value in given.items():
+                if value is not None:
+                    yield f"`{name}` is for a `hub:` data set, and `{self.file}` is a file; remove `{name}`"
+
+    def _suffixes(self) -> Sequence[str]:
+        return TABLES
+
+    def _read(self, names: Sequence[str]) -> list[list[str]]:
+        return read_columns(
+            self.file,
+            names,
+            header=self.header,
+            encoding=self.encoding,
+            config=self.config,
+            split=self.split,
+            revision=self.revision,
+            limit=self.limit,
+        )

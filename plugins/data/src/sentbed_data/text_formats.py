@@ -1,0 +1,156 @@
+"""Rows out of CSV, TSV and JSONL, line by line, so that every fault has a line number."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeAlias
+
+from sentbed import DataError
+
+Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
+"""Line (or row, where there are no lines) from 1, and one value for each wanted column."""
+
+
+def codec(encoding: str) -> str:
+    """Return the name under which Python decodes `encoding`.
+
+    Raises:
+        DataError: where Python does not know it, or where a line does not end at the byte 0x0A.
+    """
+    try:
+        name = codecs.lookup(encoding).name
+        if name in ("utf-8", "utf-8-sig"):
+            return "utf-8"
+        one_byte_newline = "\n".encode(name) == b"\n"
+    except (LookupError, UnicodeError) as error:
+        raise DataError(
+            f"`encoding = {encoding!r}` is not a text encoding that Python knows; "
+            f'use `"utf-8"`, `"latin-1"`, `"gb18030"` or the like'
+        ) from error
+    if not one_byte_newline:
+        raise DataError(
+            f"`encoding = {encoding!r}` does not end a line at a single byte; convert the file to UTF-8"
+        )
+    return name
+
+
+def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Decode line by line, so that a wrong byte has a line number; line ends are kept."""
+    name = codec(encoding)
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                if number == 1 and name == "utf-8":
+                    raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
+                try:
+                    yield raw.decode(name)
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"byte 0x{raw[error.start]:02x} (number {error.start + 1} of the line) is not "
+                        f"{encoding}; convert the file to UTF-8, or name its encoding in the recipe, "
+                        f'for example `encoding = "latin-1"`',
+                        path,
+                        number,
+                    ) from error
+    except OSError as error:
+        raise DataError(
+            f"the file cannot be read: {error.strerror or error}; check its permissions", path
+        ) from error
+
+
+def chomp(line: str) -> str:
+    """Return the line without its end."""
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """Number of the line where a row starts, and its fields."""
+    reader = csv.reader(lines, strict=True)
+    line = 1
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            reason = str(error).partition(" - ")[0]  # what follows is advice to a programmer
+            raise DataError(
+                f"the row that starts here is not valid CSV ({reason}); "
+                f"close every quote, and double a quote inside a quoted text",
+                path,
+                line,
+            ) from error
+        if row is None:
+            return
+        yield line, row
+        line = reader.line_num + 1
+
+
+def tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """Number of the line, and its fields: whatever stands between tabs."""
+    for number, line in enumerate(lines, 1):
+        yield number, chomp(line).split("\t")
+
+
+def select(
+    path: Path, rows: Iterator[tuple[int, list[str]]], names: Sequence[str], header: bool, hint: str
+) -> Rows:
+    """Pick the wanted fields of every row and hold each row to the width of the first."""
+    wanted, width = [*range(len(names))], len(names)
+    if header:
+        first = next(rows, None)
+        if first is None:
+            return
+        line, found = first
+        wanted, width = [position(name, found, path, line) for name in names], len(found)
+    for line, row in rows:
+        if row in ([], [""]):
+            raise DataError(f"the line is blank; expected {width} field(s); remove the line", path, line)
+        if len(row) != width:
+            why = "as the header has" if header else f"{listed(names)}, as there is no header"
+            raise DataError(f"the row has {len(row)} field(s); expected {width}, {why}; {hint}", path, line)
+        yield line, [row[i] for i in wanted]
+
+
+def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
+    """Number of the line, and the wanted values of its object."""
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise DataError(
+                f"the line is not valid JSON ({reason}); expected one object a line, and no blank line",
+                path,
+                number,
+            ) from error
+        if not isinstance(row, dict):
+            raise DataError(
+                f"the line holds a JSON {type(row).__name__}; expected an object with {listed(names)}",
+                path,
+                number,
+            )
+        found = list(row)
+        for name in names:
+            position(name, found, path, number)
+        yield number, [row[name] for name in names]
+
+
+def position(name: str, found: Sequence[str], file: object, line: int | None) -> int:
+    """Return where `name` stands in `found`; raises `DataError` where it does not, or more than once."""
+    times = found.count(name)
+    if times == 1:
+        return found.index(name)
+    if times:
+        raise DataError(f"there are {times} columns `{name}`; expected one; rename the others", file, line)
+    close = get_close_matches(name, found, n=1)
+    advice = f"did you mean `{close[0]}`?" if close else "name the columns of the file in the recipe"
+    raise DataError(f"there is no column `{name}`; found {listed(found)}; {advice}", file, line)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names in backticks, for a message."""
+    return ", ".join(f"`{name}`" for name in names) or "no columns"

@@ -1,0 +1,37 @@
+"""Triplets: a text, one that follows from it, and one that contradicts it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.table import TextTable
+
+from sentbed_data.source import FileSource
+
+
+@attrs.frozen(kw_only=True)
+class Triplets(FileSource):
+    """Rows of a premise, its entailment and its contradiction (the hard negative).
+
+    The default names are those of the NLI file of supervised SimCSE (Gao et al., 2021, section 4).
+    """
+
+    name: ClassVar[str] = "triplets"
+
+    anchor: str = "sent0"
+    """Column of the file that holds the premise."""
+    positive: str = "sent1"
+    """Column of the file that holds the entailment."""
+    negative: str = "hard_neg"
+    """Column of the file that holds the contradiction."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor`, `positive` and `negative`."""
+        return ("anchor", "positive", "negative")
+
+    def open(self) -> TextTable:
+        """Read the file. Raises `DataError` that names file and line."""
+        texts = self._read((self.anchor, self.positive, self.negative))
+        return TextTable(dict(zip(self.columns, texts, strict=True)))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import typing
+from importlib.metadata import entry_points
+
+import attrs
+import pytest
+import sentbed_data
+
+
+def test_the_entry_point_names_the_package() -> None:
+    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-data"]
+    assert found == ["sentbed_data"]
+
+
+def test_the_hook_offers_the_four_sources() -> None:
+    names = [source.name for source in sentbed_data.data_sources()]
+    assert names == ["pairs", "triplets", "dropout", "sample"]
+
+
+@pytest.mark.parametrize("source", sentbed_data.data_sources())
+def test_the_types_of_all_parameters_can_be_resolved(source: type) -> None:
+    hints = typing.get_type_hints(source)
+    assert {field.name for field in attrs.fields(source)} <= set(hints)
+
+
+def test_importing_and_checking_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, sentbed_data\n"
+        "assert not list(sentbed_data.Sample().check())\n"
+        "list(sentbed_data.Dropout(file='hub:a/b').check())\n"
+        "heavy = {'numpy', 'pyarrow', 'datasets', 'torch', 'transformers'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

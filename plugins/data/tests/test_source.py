@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed_data.dropout import Dropout
+from sentbed_data.triplets import Triplets
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "a.csv"
+    path.write_text("sent0,sent1,hard_neg\n1,2,3\n")
+    return str(path)
+
+
+def test_a_sound_source_has_no_problems(file: str) -> None:
+    assert list(Triplets(file=file).check()) == []
+    assert list(Triplets(file=file, header=False, encoding="latin-1", limit=1).check()) == []
+    assert list(Triplets(file="hub:some/set", config="a", split="dev", revision="b").check()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"file": "/no/such/file.csv"}, "`/no/such/file.csv` does not exist"),
+        ({"file": "/no/such/file.xlsx"}, "has the suffix '.xlsx'"),
+        ({"file": "/no/such/file.txt"}, "has the suffix '.txt'"),
+        ({"encoding": "utf-16"}, "convert the file to UTF-8"),
+        ({"config": "a"}, "remove `config`"),
+        ({"split": "test"}, "remove `split`"),
+        ({"revision": "a"}, "remove `revision`"),
+        ({"file": "hub:some/set", "header": False}, "remove `header`"),
+        ({"file": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
+    ],
+)
+def test_a_problem_shows_before_the_data_is_read(file: str, settings: dict[str, Any], message: str) -> None:
+    (problem,) = Triplets(**{"file": file, **settings}).check()
+    assert message in problem
+
+
+def test_a_directory_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").mkdir()
+    (problem,) = Triplets(file=str(tmp_path / "a.csv")).check()
+    assert "this is a directory" in problem
+
+
+def test_a_missing_library_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    (problem,) = Dropout(file="hub:some/set").check()
+    assert "sentbed-data[hub]" in problem
+
+
+def test_limit_is_at_least_one(file: str) -> None:
+    with pytest.raises(ValueError, match="limit"):
+        Triplets(file=file, limit=0)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sentbed import DataError
+from sentbed_data.readers import read_columns, read_lines
+
+Put = Callable[[str, str | bytes], str]
+
+texts = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1).filter(lambda t: not t.isspace())
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def test_csv_follows_rfc_quoting(put: Put) -> None:
+    file = put("a.csv", 'x,y\r\n"one, ""two""","three\nfour"\r\nfive,six\r\n')
+    assert read_columns(file, ["x", "y"]) == [['one, "two"', "five"], ["three\nfour", "six"]]
+
+
+def test_tsv_keeps_bare_quotes_and_commas(put: Put) -> None:
+    file = put("a.tsv", 'x\ty\n"one\ttwo" "three\na, b\tc"\n')
+    assert read_columns(file, ["x", "y"]) == [['"one', "a, b"], ['two" "three', 'c"']]
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_file_without_header_has_the_wanted_fields_in_order(put: Put, name: str, mark: str) -> None:
+    file = put(name, f"1{mark}2\n3{mark}4\n")
+    assert read_columns(file, ["x", "y"], header=False) == [["1", "3"], ["2", "4"]]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
+def test_lines_end_only_at_newlines(put: Put, name: str) -> None:
+    text = "one\x85two\u2028three\x0bfour\x1cfive"
+    content = {
+        "a.csv": f"x\n{text}\n",
+        "a.tsv": f"x\r\n{text}\r\n",
+        "a.jsonl": json.dumps({"x": text}, ensure_ascii=False),
+        "a.txt": f"{text}\r\n",
+    }[name]
+    file = put(name, content)
+    assert (read_lines(file) if name == "a.txt" else read_columns(file, ["x"])[0]) == [text]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_first_column(put: Put, name: str) -> None:
+    content = '{"x": "é"}\n' if name == "a.jsonl" else "x\né\n"
+    assert read_columns(put(name, b"\xef\xbb\xbf" + content.encode()), ["x"]) == [["é"]]
+
+
+def test_another_encoding_is_read_where_it_is_named(put: Put) -> None:
+    assert read_lines(put("a.txt", "café\n".encode("latin-1")), encoding="latin-1") == ["café"]
+    assert read_lines(put("b.txt", "你好\n".encode("gb18030")), encoding="gb18030") == ["你好"]
+
+
+@quick
+@given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
+def test_csv_gives_back_what_the_csv_module_wrote(put: Put, rows: list[tuple[str, str]]) -> None:
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows([("x", "y"), *rows])
+    file = put("a.csv", stream.getvalue())
+    assert read_columns(file, ["x", "y"]) == [list(column) for column in zip(*rows, strict=True)]
+
+
+@quick
+@given(rows=st.lists(texts, min_size=1, max_size=5), ascii_only=st.booleans())
+def test_jsonl_gives_back_what_the_json_module_wrote(put: Put, rows: list[str], ascii_only: bool) -> None:
+    lines = (json.dumps({"x": text}, ensure_ascii=ascii_only) + "\n" for text in rows)
+    assert read_columns(put("a.jsonl", "".join(lines)), ["x"]) == [rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "message"),
+    [
+        ("a.csv", "x,y\n1,2\n3\n", 3, "the row has 1 field(s); expected 2, as the header has"),
+        ("a.csv", "x,y\n1,2,3\n", 2, "the row has 3 field(s); expected 2"),
+        ("a.csv", 'x,y\n"1\n1",2\n3\n', 4, "the row has 1 field(s)"),
+        ("a.csv", 'x,y\n1,2\n3,"4\n5,6\n', 3, "not valid CSV"),
+        ("a.csv", 'x,y\n"1"1,2\n', 2, "not valid CSV"),
+        ("a.csv", "x,y\n1,2\n\n", 3, "the line is blank"),
+        ("a.csv", "x,y\n1,2\n3,\n", 3, "column `y`: the text is empty"),
+        ("a.csv", 'x,y\n" ",2\n', 2, "column `x`: the text is empty"),
+        ("a.csv", "X,y\n1,2\n", 1, "no column `x`; found `X`, `y`"),
+        ("a.csv", "x,y,x\n1,2,3\n", 1, "there are 2 columns `x`"),
+        ("a.csv", "\nx,y\n1,2\n", 1, "no column `x`; found no columns"),
+        ("a.csv", "x,y\n1,2\n3\r4,5\n", 3, "(new-line character seen in unquoted field);"),
+        ("a.tsv", "\nx\ty\n1\t2\n", 1, "no column `x`"),
+        ("a.tsv", "x\ty\n1\t2\t3\n", 2, "the row has 3 field(s); expected 2"),
+        ("a.tsv", "x\ty\n1\t2\n3\n", 3, "the row has 1 field(s)"),
+        ("a.tsv", "x\ty\n1\t2\n\n4\t5\n", 3, "the line is blank"),
+        ("a.tsv", "x\ty\n1\t2\n \t2\n", 3, "column `x`: the text is empty"),
+        ("a.jsonl", '{"x": "1", "y": "2"}\n{"x": "1", "y": \n', 2, "not valid JSON"),
+        ("a.jsonl", '{"x": "1", "y": "2"}\n\n', 2, "not valid JSON"),
+        ("a.jsonl", '["1", "2"]\n', 1, "holds a JSON list; expected an object"),
+        ("a.jsonl", '{"x": "1", "why": "2"}\n', 1, "no column `y`; found `x`, `why`"),
+        ("a.jsonl", '{"x": "1", "y": "2"}\n{"x": 1, "y": "2"}\n', 2, "column `x`: found 1 (int)"),
+        ("a.jsonl", '{"x": "1", "y": null}\n', 1, "column `y`: found None"),
+        ("a.jsonl", '{"x": "1", "y": "\\ud800"}\n', 1, "half of a surrogate pair"),
+        ("a.jsonl", "[" * 100_000, 1, "not valid JSON"),
+    ],
+)
+def test_a_fault_names_file_and_line(put: Put, name: str, content: str, line: int, message: str) -> None:
+    file = put(name, content)
+    with pytest.raises(DataError) as fault:
+        read_columns(file, ["x", "y"])
+    assert message in str(fault.value)
+    assert str(fault.value).endswith(f"@ {file}:{line}")
+
+
+def test_a_headerless_file_with_other_fields_is_refused(put: Put) -> None:
+    file = put("a.tsv", "1\t2\n")
+    with pytest.raises(DataError, match="expected 3, `x`, `y`, `z`, as there is no header"):
+        read_columns(file, ["x", "y", "z"], header=False)
+
+
+def test_a_missing_column_is_suggested(put: Put) -> None:
+    file = put("a.csv", "sentence1,sentence2\n1,2\n")
+    with pytest.raises(DataError, match="did you mean `sentence1`"):
+        read_columns(file, ["sentense1"])
+
+
+@pytest.mark.parametrize(("name", "line"), [("a.csv", 3), ("a.tsv", 3), ("a.jsonl", 3), ("a.txt", 3)])
+def test_a_wrong_byte_names_file_line_and_byte(put: Put, name: str, line: int) -> None:
+    start = {"a.jsonl": b'{"x": "a"}\n{"x": "b"}\n'}.get(name, b"x\na\n")
+    file = put(name, start + b"caf\xe9\n")
+    with pytest.raises(DataError) as fault:
+        read_lines(file) if name == "a.txt" else read_columns(file, ["x"])
+    assert "byte 0xe9 (number 4 of the line) is not utf-8" in str(fault.value)
+    assert 'encoding = "latin-1"' in str(fault.value)
+    assert str(fault.value).endswith(f"@ {file}:{line}")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "punycode"])
+def test_an_encoding_with_wide_newlines_is_refused(put: Put, encoding: str) -> None:
+    with pytest.raises(DataError, match="convert the file to UTF-8"):
+        read_lines(put("a.txt", "a\n"), encoding=encoding)
+
+
+@pytest.mark.parametrize("encoding", ["utf8x", "hex"])
+def test_an_unknown_encoding_is_refused(put: Put, encoding: str) -> None:
+    with pytest.raises(DataError, match="not a text encoding"):
+        read_lines(put("a.txt", "a\n"), encoding=encoding)

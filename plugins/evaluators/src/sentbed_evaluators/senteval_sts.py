@@ -1,0 +1,146 @@
+"""STS12-16, STS-B and SICK-R, scored as SentEval does in the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from sentbed import DataError, FilePath
+from sentbed.errors import suggest
+from sentbed.protocols import Evaluation, Scatter, Score, TextEncoder
+
+from sentbed_evaluators.senteval_files import (
+    TASKS,
+    YEARS,
+    Task,
+    find_root,
+    missing_files,
+    missing_message,
+    read_task,
+)
+from sentbed_evaluators.similarity import correlate, cosines, embed, require_varied, zero_vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@attrs.frozen
+class SentEvalSTS:
+    """Spearman correlation of cosine and gold score, x 100.
+
+    A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
+    what papers since Sentence-BERT print), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
+    weighted by pairs). The other tasks get `spearman` over the one list of pairs. Pairs without a gold score
+    (STS15, STS16) are dropped and counted. `primary` is the mean of `spearman` over the tasks.
+
+    A zero vector has cosine 0 with everything; equal similarities throughout score 0. Both are noted in the
+    protocol.
+    """
+
+    name: ClassVar[str] = "senteval-sts"
+
+    tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
+    """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,
+    `STSB-train`, `SICKR` (test; 4,927 pairs, the papers' protocol), `SICKR-dev`, `SICKR-train`, `SICKR-all`
+    (9,927 pairs, MTEB's protocol). Default: the seven of the papers."""
+    data_dir: FilePath | None = None
+    """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
+    `SENTBED_DATA`."""
+
+    def check(self) -> Iterator[str]:
+        """Yield unknown or repeated tasks, and data that is not there."""
+        if not self.tasks:
+            yield "`tasks` is empty; name at least one task"
+        for i, task in enumerate(self.tasks):
+            if task not in TASKS:
+                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, TASKS)}"
+            if task in self.tasks[:i]:
+                yield f"task `{task}` is listed twice; remove one"
+        try:
+            root = find_root(self.data_dir)
+        except DataError as error:
+            yield str(error)
+            return
+        for task in dict.fromkeys(self.tasks):
+            if task in TASKS and missing_files(root, task):
+                yield missing_message(root, task)
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode the sentences of all tasks in one call and score each task.
+
+        Raises:
+            DataError: where data is missing or unreadable; names file and line.
+            RunError: where an embedding is not finite.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        root = find_root(self.data_dir)
+        tasks = [read_task(root, name) for name in self.tasks]
+        for task in tasks:
+            for subset, source in zip(task.subsets, task.sources, strict=True):
+                require_varied(subset.scores, source)
+        texts = [
+            text for task in tasks for subset in task.subsets for text in (*subset.first, *subset.second)
+        ]
+        vectors = embed(encoder, texts)
+
+        scores: list[Score] = []
+        scatters: list[Scatter] = []
+        start = 0
+        for task in tasks:
+            similarities = []
+            zeros = 0
+            for subset in task.subsets:
+                middle, end = start + len(subset), start + 2 * len(subset)
+                similarities.append(cosines(vectors[start:middle], vectors[middle:end]))
+                zeros += zero_vectors(vectors[start:end])
+                start = end
+            scores += _score_task(task, similarities, zeros)
+            scatters.append(
+                Scatter(
+                    title=task.name,
+                    x_label="gold score",
+                    y_label="cosine",
+                    x=tuple(score for subset in task.subsets for score in subset.scores),
+                    y=tuple(float(value) for part in similarities for value in part),
+                )
+            )
+        main = [score.value for score in scores if score.metric == "spearman"]
+        return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
+
+
+def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: int) -> Iterator[Score]:
+    import numpy as np
+
+    sizes = [len(subset) for subset in task.subsets]
+    gold = [score for subset in task.subsets for score in subset.scores]
+    whole = correlate(gold, np.concatenate(similarities))
+    parts = [correlate(subset.scores, part) for subset, part in zip(task.subsets, similarities, strict=True)]
+    values = [part.spearman for part in parts]
+    results = [("spearman", "all" if task.is_yearly else "single", whole.spearman, [whole.note])]
+    if task.is_yearly:
+        notes = [part.note for part in parts]
+        results += [
+            ("spearman-mean", "mean", float(np.mean(values)), notes),
+            ("spearman-wmean", "wmean", float(np.average(values, weights=sizes)), notes),
+        ]
+    for metric, aggregation, value, notes in results:
+        protocol: dict[str, Any] = {
+            "id": "senteval-sts",
+            "similarity": "cosine",
+            "correlation": "spearman",
+            "aggregation": aggregation,
+            "split": task.split,
+            "pairs": sum(sizes),
+            "dropped": sum(subset.dropped for subset in task.subsets),
+            "text": "as in the file",
+            "data": task.data,
+        }
+        said = [note for note in dict.fromkeys(notes) if note is not None]
+        if zeros:
+            said.append(f"{zeros} zero vectors, whose cosine counts as 0")
+        if said:
+            protocol["note"] = "; ".join(said)
+        yield Score(task.name, metric, value, protocol)

@@ -1,0 +1,95 @@
+"""Cosines of embeddings and their correlation with gold scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed import DataError, RunError
+from sentbed.protocols import TextEncoder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BLOCK = 4096
+_CONSTANT = 1e-9
+"""Spread of cosines below which only rounding differs; a usable encoder spreads over more than 1e-3."""
+
+
+@attrs.frozen
+class Correlation:
+    """Correlations x 100 and what has to be said about them."""
+
+    spearman: float
+    pearson: float
+    note: str | None = None
+
+
+def embed(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Encode, and check that there is one finite row a text; raises `RunError` otherwise."""
+    import numpy as np
+
+    vectors = np.asarray(encoder.encode(texts))
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise RunError(
+            f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences, but one row a "
+            f"sentence was expected; check the pooler"
+        )
+    for start in range(0, len(vectors), _BLOCK):
+        finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
+        if not finite.all():
+            text = texts[start + int(np.argmin(finite))]
+            raise RunError(
+                f"the embedding of {_shorten(text)!r} has NaN or infinite values; lower the learning rate, "
+                f"or run in fp32 where it was not trained here"
+            )
+    return vectors
+
+
+def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the cosine of each row pair in float64, `(n,)`; that of a zero vector is 0, as in SentEval."""
+    import numpy as np
+
+    result = np.zeros(len(first))
+    for start in range(0, len(first), _BLOCK):
+        a = first[start : start + _BLOCK].astype(np.float64)
+        b = second[start : start + _BLOCK].astype(np.float64)
+        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        dots = (a * b).sum(axis=1)
+        np.divide(dots, norms, out=result[start : start + _BLOCK], where=norms > 0)
+    return result
+
+
+def zero_vectors(vectors: NDArray[np.float32]) -> int:
+    """Return how many rows are zero throughout."""
+    return len(vectors) - int(vectors.any(axis=1).sum())
+
+
+def require_varied(scores: Sequence[float], file: object) -> None:
+    """Raise `DataError` where no correlation with these gold scores is defined."""
+    if len(scores) < 2 or min(scores) == max(scores):
+        raise DataError(
+            f"found {len(scores)} scored pairs with {len(set(scores))} different scores, but a correlation "
+            f"needs two of each; add pairs or leave the task out",
+            file,
+        )
+
+
+def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
+    """Return Spearman's and Pearson's correlation x 100; 0 with a note where all similarities are equal."""
+    import numpy as np
+    from scipy import stats
+
+    if float(np.ptp(similarities)) <= _CONSTANT:
+        # Training may pass through a collapsed encoder: that is the lowest useful score, not an error.
+        return Correlation(0.0, 0.0, "constant similarity")
+    return Correlation(
+        spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
+        pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
+    )
+
+
+def _shorten(text: str, length: int = 60) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

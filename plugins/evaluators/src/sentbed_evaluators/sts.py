@@ -1,0 +1,89 @@
+"""Semantic textual similarity on any file of scored pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from sentbed import DataError, FilePath, locate
+from sentbed.paths import sha256
+from sentbed.protocols import Evaluation, Scatter, Score, TextEncoder
+
+from sentbed_evaluators.pairs import PairFile
+from sentbed_evaluators.similarity import correlate, cosines, embed, require_varied, zero_vectors
+
+
+@attrs.frozen
+class STS:
+    """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
+
+    The suffix says how the file is read: `.csv` with RFC 4180 quoting, `.tsv` cut at tabs without quoting,
+    `.jsonl` with one object a line; `separator` reads any other text file, one pair a line without quoting.
+    """
+
+    name: ClassVar[str] = "sts"
+
+    path: FilePath
+    """The file of scored pairs."""
+    columns: tuple[str, ...] = ("sentence1", "sentence2", "score")
+    """First sentence, second sentence and score: three names of the header (or keys of jsonl); with
+    `header = false` their positions from zero, such as `["5", "6", "4"]` for STS-B as SentEval ships it."""
+    header: bool = True
+    """Whether the first line names the columns."""
+    separator: str | None = None
+    """What stands between two columns, such as a tab, `;` or `||`; default: by the suffix."""
+    encoding: str = "utf-8"
+    """Text encoding of the file; bytes that it does not allow are an error."""
+    task: str | None = None
+    """Name in scores and report; default: the file's name without suffix."""
+
+    def check(self) -> Iterator[str]:
+        """Yield a missing file and parameters that cannot be used."""
+        yield from self._file.problems()
+
+    @property
+    def _file(self) -> PairFile:
+        return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode both sides in one call and correlate.
+
+        Raises:
+            DataError: where the file cannot be read; names file and line.
+            RunError: where an embedding is not finite.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        path = locate(self.path)
+        pairs = self._file.read()
+        require_varied(pairs.scores, path)
+        vectors = embed(encoder, [*pairs.first, *pairs.second])
+        similarities = cosines(vectors[: len(pairs)], vectors[len(pairs) :])
+        result = correlate(pairs.scores, similarities)
+
+        task = self.task or Path(path).stem
+        protocol: dict[str, Any] = {
+            "id": "scored-pairs",
+            "similarity": "cosine",
+            "aggregation": "single",
+            "split": "whole file",
+            "pairs": len(pairs),
+            "columns": list(self.columns),
+            "text": "as in the file",
+            "data": sha256(path),
+        }
+        notes = [result.note] if result.note else []
+        if zeros := zero_vectors(vectors):
+            notes.append(f"{zeros} zero vectors, whose cosine counts as 0")
+        if notes:
+            protocol["note"] = "; ".join(notes)
+        return Evaluation(
+            scores=(
+                Score(task, "spearman", result.spearman, {**protocol, "correlation": "spearman"}),
+                Score(task, "pearson", result.pearson, {**protocol, "correlation": "pearson"}),
+            ),
+            primary=result.spearman,
+            scatters=(Scatter(task, "gold score", "cosine", pairs.scores, tuple(map(float, similarities))),),
+        )

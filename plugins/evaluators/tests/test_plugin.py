@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+import sentbed_evaluators
+
+
+def test_the_plugin_offers_its_evaluators_by_name() -> None:
+    assert [cls.name for cls in sentbed_evaluators.evaluators()] == ["senteval-sts", "sts", "geometry"]
+
+
+@pytest.mark.parametrize("cls", sentbed_evaluators.evaluators())
+def test_a_component_is_frozen_and_its_fields_are_typed(cls: type) -> None:
+    fields = attrs.fields(attrs.resolve_types(cls))
+    assert fields
+    component = cls(path="x.tsv") if "path" in attrs.fields_dict(cls) else cls()
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(component, fields[0].name, "other")

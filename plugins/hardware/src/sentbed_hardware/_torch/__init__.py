@@ -1,0 +1,1 @@
+"""The PyTorch engine; imported by `build` only."""

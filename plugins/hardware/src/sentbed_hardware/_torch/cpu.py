@@ -1,0 +1,58 @@
+"""Builds the engine for the host's processor."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import torch
+from sentbed import RuntimeUnavailableError
+
+from sentbed_hardware._torch.engine import TorchEngine
+
+if TYPE_CHECKING:
+    from sentbed_hardware.cpu import Cpu
+
+BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
+"""One of these makes bf16 faster than fp32; without them it is emulated, and slower."""
+
+
+def bf16_instructions() -> list[str]:
+    """Return which bf16 instruction sets this processor has."""
+    capabilities = torch.cpu.get_capabilities()
+    return [name for name in BF16_INSTRUCTIONS if capabilities.get(name)]
+
+
+def _cores() -> int:
+    """Return the cores that this process may use; macOS and Windows cannot tell them from all cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def build_cpu_engine(parameters: Cpu) -> TorchEngine:
+    """See `Cpu.build`."""
+    found = bf16_instructions()
+    if parameters.precision == "bf16" and not found:
+        raise RuntimeUnavailableError(
+            "this processor has no bf16 instructions "
+            f"(none of {', '.join(f'`{name}`' for name in BF16_INSTRUCTIONS)}); "
+            'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
+        )
+    bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
+    threads = parameters.threads or _cores()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(parameters.deterministic)
+    return TorchEngine(
+        device=torch.device("cpu"),
+        dtype=torch.bfloat16 if bf16 else torch.float32,
+        compile=parameters.compile,
+        facts={
+            "runtime": parameters.name,
+            "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
+            "precision": "bf16" if bf16 else "fp32",
+            "bf16_instructions": found,
+            "threads": threads,
+            "deterministic": parameters.deterministic,
+        },
+    )

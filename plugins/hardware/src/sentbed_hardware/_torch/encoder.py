@@ -1,0 +1,64 @@
+"""Backbone, pooler and head as one torch module."""
+
+from __future__ import annotations
+
+import torch
+from sentbed.protocols import BuiltBackbone, Head, Module, TokenStates
+from torch.nn import functional
+
+
+class EncoderModule(torch.nn.Module):
+    """Token ids `(batch, length)` -> sentence vectors `(batch, width)`."""
+
+    def __init__(self, backbone: Module, pooler: Module, head: Head, width: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.pooler = pooler
+        pooled = int(getattr(pooler, "width", width))
+        self.projection = (
+            torch.nn.Identity()
+            if head.projection is None
+            else torch.nn.Linear(pooled, head.projection, bias=head.bias)
+        )
+        self.normalize = head.normalize
+        self.width = head.projection or pooled
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Encode one batch."""
+        return self.head(self.pooler(self.backbone(input_ids, attention_mask)))
+
+    def head(self, pooled: torch.Tensor) -> torch.Tensor:
+        """Project and normalise."""
+        vectors: torch.Tensor = self.projection(pooled)
+        return functional.normalize(vectors.float(), dim=-1) if self.normalize else vectors
+
+    def own_weights(self) -> dict[str, torch.Tensor]:
+        """Return the weights of pooler and head."""
+        return {
+            name: value.detach().contiguous()
+            for name, value in self.state_dict().items()
+            if not name.startswith("backbone.")
+        }
+
+    def inference(self, backbone: BuiltBackbone, dtype: torch.dtype) -> InferenceModule:
+        """Return a form for encoding: the backbone in `dtype`, pooler and head in fp32."""
+        return InferenceModule(self.eval(), backbone.inference(self.backbone, dtype))
+
+
+class InferenceModule(torch.nn.Module):
+    """An `EncoderModule` whose backbone is replaced by a copy made for encoding."""
+
+    def __init__(self, encoder: EncoderModule, backbone: Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.backbone = backbone
+        # A pooler with weights computes in their precision; one without may take the states as they are.
+        self.widen = any(True for _ in encoder.pooler.parameters())
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Encode one batch."""
+        states = self.backbone(input_ids, attention_mask)
+        if self.widen:
+            states = TokenStates(states.last_hidden_state.float(), states.attention_mask)
+        pooled = self.encoder.pooler(states).float()
+        return self.encoder.head(pooled)

@@ -1,0 +1,189 @@
+"""The engine in PyTorch: places modules, encodes batches, takes training steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from sentbed import ModelError
+from sentbed.protocols import (
+    BuiltBackbone,
+    Head,
+    Loss,
+    Module,
+    Optimizer,
+    Pooler,
+    Schedule,
+    StepResult,
+    Tensor,
+    TokenBatch,
+)
+
+from sentbed_hardware._torch.encoder import EncoderModule
+
+MODULES_FILE = "modules.safetensors"
+"""Weights of pooler and head, beside the backbone's directory."""
+BACKBONE_DIRECTORY = "backbone"
+
+
+class TorchEngine:
+    """One device in this process. `facts` is what `describe` returns."""
+
+    def __init__(
+        self, device: torch.device, dtype: torch.dtype, compile: bool, facts: Mapping[str, Any]
+    ) -> None:
+        self.device = device
+        self.dtype = dtype
+        self.compile = compile
+        self.facts = facts
+        # Above about 2,000 tokens a batch the products of matrices are as fast as they get on a processor,
+        # and larger batches fall out of its cache.
+        self.token_budget = 4096
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return device, precision and threads as they are in force."""
+        return self.facts
+
+    def seed(self, seed: int) -> None:
+        """Seed initialisation and dropout."""
+        torch.manual_seed(seed)
+
+    def assemble(
+        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+    ) -> TorchEncoder:
+        """Build pooler and head and put everything on the device."""
+        module = EncoderModule(backbone.module, pooler.build(backbone.width), head, backbone.width)
+        if saved is not None:
+            _load_modules(module, saved / MODULES_FILE)
+        return TorchEncoder(self, backbone, module.to(self.device))
+
+    def trainer(
+        self,
+        encoder: TorchEncoder,
+        loss: Loss,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        total_steps: int,
+        max_grad_norm: float,
+    ) -> TorchTrainer:
+        """Prepare training of `encoder`."""
+        return TorchTrainer(self, encoder, loss, optimizer, schedule, total_steps, max_grad_norm)
+
+    def tensors(self, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Put a batch on the device."""
+        ids = torch.from_numpy(batch.input_ids).to(self.device)
+        mask = batch.attention_mask
+        return ids, None if mask is None else torch.from_numpy(mask).to(self.device)
+
+
+class TorchEncoder:
+    """Backbone, pooler and head on one device."""
+
+    def __init__(self, engine: TorchEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
+        self.engine = engine
+        self.backbone = backbone
+        self.module = module
+        self.width = module.width
+        self._replica: Module | None = None
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return sentence vectors `(batch, width)`."""
+        if self._replica is None:
+            self._replica = self.module.inference(self.backbone, self.engine.dtype)
+        with torch.inference_mode():
+            vectors = self._replica(*self.engine.tensors(batch))
+        result: NDArray[np.float32] = vectors.to(torch.float32).cpu().numpy()
+        return result
+
+    def weights_changed(self) -> None:
+        """Drop the copy of the weights that encoding uses."""
+        self._replica = None
+
+    def save(self, directory: Path) -> None:
+        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
+        self.backbone.save(directory / BACKBONE_DIRECTORY)
+        save_file(self.module.own_weights(), directory / MODULES_FILE)
+
+
+class TorchTrainer:
+    """One stage's optimiser over one encoder."""
+
+    def __init__(
+        self,
+        engine: TorchEngine,
+        encoder: TorchEncoder,
+        loss: Loss,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        total_steps: int,
+        max_grad_norm: float,
+    ) -> None:
+        self.engine = engine
+        self.encoder = encoder
+        self.loss = loss.build(encoder.width).to(engine.device)
+        self.schedule = schedule
+        self.total_steps = total_steps
+        self.max_grad_norm = max_grad_norm if max_grad_norm > 0 else float("inf")
+        self.parameters = [
+            (name, parameter)
+            for part, prefix in ((encoder.module, "encoder."), (self.loss, "loss."))
+            for name, parameter in ((prefix + name, p) for name, p in part.named_parameters())
+            if parameter.requires_grad
+        ]
+        self.peak_rate = optimizer.lr
+        self.optimizer = optimizer.build(self.parameters)
+        self.forward = torch.compile(encoder.module, dynamic=True) if engine.compile else encoder.module
+        self.steps = 0
+
+    def step(self, columns: Mapping[str, TokenBatch]) -> StepResult:
+        """Encode all columns in one forward pass, then loss, gradient and update."""
+        rate = self.peak_rate * self.schedule.factor(self.steps, self.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.encoder.module.train()
+        self.loss.train()
+        batch = _stack(list(columns.values()), self.encoder.backbone.tokenizer.pad_id)
+        with torch.autocast(self.engine.device.type, torch.bfloat16, self.engine.dtype == torch.bfloat16):
+            vectors = self.forward(*self.engine.tensors(batch))
+        sizes = [len(column.input_ids) for column in columns.values()]
+        # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
+        output = self.loss(dict(zip(columns, vectors.float().split(sizes), strict=True)))
+        output.loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_([p for _, p in self.parameters], self.max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.encoder.weights_changed()
+        self.steps += 1
+        metrics = {name: float(value) for name, value in output.metrics.items()}
+        return StepResult(output.loss.item(), rate, float(norm), metrics)
+
+
+def _stack(batches: Sequence[TokenBatch], pad_id: int) -> TokenBatch:
+    """Put batches under each other, padded to the longest."""
+    length = max(batch.input_ids.shape[1] for batch in batches)
+    rows = sum(len(batch.input_ids) for batch in batches)
+    ids = np.full((rows, length), pad_id, np.int64)
+    mask = np.zeros((rows, length), np.int64)
+    row = 0
+    for batch in batches:
+        size, width = batch.input_ids.shape
+        ids[row : row + size, :width] = batch.input_ids
+        mask[row : row + size, :width] = 1 if batch.attention_mask is None else batch.attention_mask
+        row += size
+    return TokenBatch(ids, None if mask.all() else mask)
+
+
+def _load_modules(module: EncoderModule, path: Path) -> None:
+    weights: dict[str, Tensor] = load_file(path) if path.exists() else {}
+    expected = module.own_weights()
+    if set(weights) != set(expected) or any(weights[k].shape != expected[k].shape for k in expected):
+        raise ModelError(
+            f"`{path}` holds {sorted(weights)}, the pooler and head of its recipe have {sorted(expected)}; "
+            "the files of this encoder do not belong together, save it again"
+        )
+    module.load_state_dict(weights, strict=False)

@@ -1,0 +1,44 @@
+"""The optimiser `adamw`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import and_, ge, gt, lt
+from sentbed.protocols import Tensor
+
+
+@attrs.frozen
+class AdamW:
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as SimCSE trains."""
+
+    name: ClassVar[str] = "adamw"
+
+    lr: float = attrs.field(validator=gt(0))
+    """Peak learning rate, > 0: 3e-5 to 5e-5 for BERT-base."""
+    beta1: float = attrs.field(default=0.9, validator=and_(ge(0), lt(1)))
+    """Decay of the mean of gradients, in [0, 1)."""
+    beta2: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
+    """Decay of the mean of squared gradients, in [0, 1)."""
+    eps: float = attrs.field(default=1e-8, validator=gt(0))
+    """Added to the root of the second moment."""
+    weight_decay: float = attrs.field(default=0.0, validator=ge(0))
+    """Decoupled decay of matrices; biases and normalisation weights are never decayed."""
+
+    def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
+        """Return a `torch.optim.AdamW`."""
+        import torch
+
+        groups = [
+            {"params": [p for _, p in parameters if p.ndim >= 2], "weight_decay": self.weight_decay},
+            {"params": [p for _, p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(
+            [group for group in groups if group["params"]],
+            lr=self.lr,
+            betas=(self.beta1, self.beta2),
+            eps=self.eps,
+            fused=True,
+        )

@@ -1,0 +1,39 @@
+"""The runtime `cpu`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed.protocols import Engine
+
+
+@attrs.frozen
+class Cpu:
+    """PyTorch on the host's processor.
+
+    In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,
+    losses and optimiser states are fp32 in both.
+    """
+
+    name: ClassVar[str] = "cpu"
+
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where they are present, else fp32."""
+    threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Threads of one operation; all cores where left out."""
+    compile: bool = False
+    """Compile training with `torch.compile` (needs a C++ compiler): minutes at the start, faster steps."""
+    deterministic: bool = False
+    """Refuse operations whose result may change from run to run."""
+
+    def build(self) -> Engine:
+        """Set threads and determinism in this process and return the engine.
+
+        Raises:
+            RuntimeUnavailableError: for `bf16` on a processor without bf16 instructions.
+        """
+        from sentbed_hardware._torch.cpu import build_cpu_engine
+
+        return build_cpu_engine(self)

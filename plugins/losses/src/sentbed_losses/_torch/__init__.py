@@ -1,0 +1,1 @@
+"""The losses as torch modules; imported by `build` only."""

@@ -1,0 +1,1 @@
+"""The poolers as torch modules; imported by `build` only."""
