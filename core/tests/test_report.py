@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
 import math
 import re
@@ -86,6 +87,11 @@ def full() -> ReportData:
         stages=(stage(),),
         scatters=scatters,
     )
+
+
+@functools.cache
+def full_page() -> str:
+    return to_html(full())
 
 
 def hostile() -> ReportData:
@@ -271,6 +277,16 @@ def test_met_is_within_the_tolerance_inclusive(found: float | None, met: bool | 
     assert ExpectedRow("k", 82.03, 0.1, "", found).met is met
 
 
+@pytest.mark.parametrize(
+    ("value", "tolerance", "digits"),
+    [(77.1, 0.5, 2), (0.203, 0.005, 3), (80.0, 1.0, 2), (1.0, 1e-9, 6), (100.0, math.inf, 2)],
+)
+def test_an_expected_number_is_printed_as_exactly_as_it_is_stated(
+    value: float, tolerance: float, digits: int
+) -> None:
+    assert ExpectedRow("k", value, tolerance, "", None).digits == digits
+
+
 def rows_of(markdown: str) -> list[list[str]]:
     return [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -339,11 +355,11 @@ def test_html_ids_are_unique_and_references_resolve() -> None:
 
 
 def test_html_is_the_same_for_the_same_run() -> None:
-    assert to_html(full()) == to_html(full())
+    assert to_html(full()) == full_page()
 
 
 def test_html_shows_every_section_that_has_something() -> None:
-    text = to_html(full())
+    text = full_page()
     sections = re.findall(r"<h2 id=\"(\w+)\"", text)
     assert sections == ["scores", "expected", "training", "similarity", "geometry", "record"]
     assert text.count('role="img"') == text.count("<figure>") == 2 + 2 + 1
@@ -370,12 +386,12 @@ def test_html_shows_every_section_that_has_something() -> None:
     ],
 )
 def test_html_omits_a_section_with_nothing_to_show(empty: dict[str, object], section: str) -> None:
-    assert f'<h2 id="{section}"' in to_html(full())
+    assert f'<h2 id="{section}"' in full_page()
     assert f'<h2 id="{section}"' not in to_html(attrs.evolve(full(), **empty))
 
 
 def test_tables_have_scoped_headers() -> None:
-    headers = re.findall(r"<th(?:\s[^>]*)?>", to_html(full()))
+    headers = re.findall(r"<th(?:\s[^>]*)?>", full_page())
     assert headers
     assert all('scope="' in header for header in headers)
 

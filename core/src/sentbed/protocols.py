@@ -99,7 +99,10 @@ class BuildContext:
 class BuiltBackbone(Protocol):
     """A tokenizer and a transformer, on the host, in fp32."""
 
-    tokenizer: Tokenizer
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text -> token ids."""
+
     module: Module
     """`module(input_ids, attention_mask | None) -> TokenStates`."""
     width: int
@@ -327,11 +330,14 @@ class Engine(Protocol):
 
     def trainer(
         self,
-        encoder: PlacedEncoder,
+        encoder: Any,
         loss: Loss,
         optimizer: Optimizer,
         schedule: Schedule,
         total_steps: int,
         max_grad_norm: float,
     ) -> Trainer:
-        """Prepare training of `encoder`; gradients are clipped to `max_grad_norm`, 0 for not at all."""
+        """Prepare training of `encoder`, which this engine assembled.
+
+        Gradients are clipped to the L2 norm `max_grad_norm`; 0 leaves them as they are.
+        """

@@ -38,6 +38,6 @@ class TextTable:
         return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
 
     def texts(self) -> Iterator[str]:
-        """Every text, column by column."""
-        for texts in self.data.values():
+        """Every text, column by column; a list that stands under two names counts once."""
+        for texts in {id(texts): texts for texts in self.data.values()}.values():
             yield from texts

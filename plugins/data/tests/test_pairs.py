@@ -8,7 +8,7 @@ from sentbed_data.pairs import Pairs
 def test_pairs_rename_the_columns_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("label\tpremise\thypothesis\n1\ta\tb\n0\tc\td\n")
-    source = Pairs(file=str(path), anchor="premise", positive="hypothesis")
+    source = Pairs(path=str(path), anchor="premise", positive="hypothesis")
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive")
     assert table.rows([1, 0]) == {"anchor": ["c", "a"], "positive": ["d", "b"]}
@@ -17,4 +17,4 @@ def test_pairs_rename_the_columns_of_the_file(tmp_path: Path) -> None:
 def test_pairs_read_their_own_names_by_default(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"positive": "b", "anchor": "a"}\n')
-    assert Pairs(file=str(path)).open().rows([0]) == {"anchor": ["a"], "positive": ["b"]}
+    assert Pairs(path=str(path)).open().rows([0]) == {"anchor": ["a"], "positive": ["b"]}

@@ -30,7 +30,7 @@ def test_importing_and_checking_loads_no_heavy_library() -> None:
     code = (
         "import sys, sentbed_data\n"
         "assert not list(sentbed_data.Sample().check())\n"
-        "list(sentbed_data.Dropout(file='hub:a/b').check())\n"
+        "list(sentbed_data.Dropout(path='hub:a/b').check())\n"
         "heavy = {'numpy', 'pyarrow', 'datasets', 'torch', 'transformers'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

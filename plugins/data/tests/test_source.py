@@ -17,42 +17,42 @@ def file(tmp_path: Path) -> str:
 
 
 def test_a_sound_source_has_no_problems(file: str) -> None:
-    assert list(Triplets(file=file).check()) == []
-    assert list(Triplets(file=file, header=False, encoding="latin-1", limit=1).check()) == []
-    assert list(Triplets(file="hub:some/set", config="a", split="dev", revision="b").check()) == []
+    assert list(Triplets(path=file).check()) == []
+    assert list(Triplets(path=file, header=False, encoding="latin-1", limit=1).check()) == []
+    assert list(Triplets(path="hub:some/set", config="a", split="dev", revision="b").check()) == []
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"file": "/no/such/file.csv"}, "`/no/such/file.csv` does not exist"),
-        ({"file": "/no/such/file.xlsx"}, "has the suffix '.xlsx'"),
-        ({"file": "/no/such/file.txt"}, "has the suffix '.txt'"),
+        ({"path": "/no/such/file.csv"}, "`/no/such/file.csv` does not exist"),
+        ({"path": "/no/such/file.xlsx"}, "has the suffix '.xlsx'"),
+        ({"path": "/no/such/file.txt"}, "has the suffix '.txt'"),
         ({"encoding": "utf-16"}, "convert the file to UTF-8"),
         ({"config": "a"}, "remove `config`"),
         ({"split": "test"}, "remove `split`"),
         ({"revision": "a"}, "remove `revision`"),
-        ({"file": "hub:some/set", "header": False}, "remove `header`"),
-        ({"file": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
+        ({"path": "hub:some/set", "header": False}, "remove `header`"),
+        ({"path": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
     ],
 )
 def test_a_problem_shows_before_the_data_is_read(file: str, settings: dict[str, Any], message: str) -> None:
-    (problem,) = Triplets(**{"file": file, **settings}).check()
+    (problem,) = Triplets(**{"path": file, **settings}).check()
     assert message in problem
 
 
 def test_a_directory_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.csv").mkdir()
-    (problem,) = Triplets(file=str(tmp_path / "a.csv")).check()
+    (problem,) = Triplets(path=str(tmp_path / "a.csv")).check()
     assert "this is a directory" in problem
 
 
 def test_a_missing_library_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    (problem,) = Dropout(file="hub:some/set").check()
+    (problem,) = Dropout(path="hub:some/set").check()
     assert "sentbed-data[hub]" in problem
 
 
 def test_limit_is_at_least_one(file: str) -> None:
     with pytest.raises(ValueError, match="limit"):
-        Triplets(file=file, limit=0)
+        Triplets(path=file, limit=0)

@@ -8,7 +8,7 @@ from sentbed_data.triplets import Triplets
 def test_triplets_read_the_names_of_simcse_by_default(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('sent0,sent1,hard_neg\n"a, b",c,d\ne,f,g\n')
-    source = Triplets(file=str(path))
+    source = Triplets(path=str(path))
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive", "negative")
     assert len(table) == 2
@@ -18,7 +18,7 @@ def test_triplets_read_the_names_of_simcse_by_default(tmp_path: Path) -> None:
 def test_triplets_without_a_header(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text('a\t"b\tc\nd\te\tf\n')
-    table = Triplets(file=str(path), header=False, limit=1).open()
+    table = Triplets(path=str(path), header=False, limit=1).open()
     assert table.rows([0]) == {"anchor": ["a"], "positive": ['"b'], "negative": ["c"]}
     assert len(table) == 1
 
@@ -27,5 +27,5 @@ def test_fingerprint_follows_the_content_and_not_the_format(tmp_path: Path) -> N
     (tmp_path / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\n")
     (tmp_path / "a.tsv").write_text("hard_neg\tsent1\tsent0\r\nc\tb\ta\r\n")
     (tmp_path / "b.csv").write_text("sent0,sent1,hard_neg\na,b,C\n")
-    prints = [Triplets(file=str(tmp_path / name)).open().fingerprint for name in ("a.csv", "a.tsv", "b.csv")]
+    prints = [Triplets(path=str(tmp_path / name)).open().fingerprint for name in ("a.csv", "a.tsv", "b.csv")]
     assert prints[0] == prints[1] != prints[2]

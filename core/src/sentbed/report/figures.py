@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from sentbed.protocols import Scatter
+from sentbed.report.curves import BUCKETS, finite, padded_range, smoothed, thinned
 from sentbed.report.model import StageCurve
 from sentbed.report.svg import colour, draw, label_text
 from sentbed.report.tables import START, GeometryPanel, GeometryPoint, base_name, encoder_order
@@ -24,9 +23,6 @@ POINTS_PER_SCATTER = 1500
 
 _POINTS_PER_PAGE = 30_000
 """Keeps a page with dozens of tasks under about a megabyte."""
-
-_BUCKETS = 500
-"""A curve with more points than this is drawn as the extremes of so many buckets: spikes stay."""
 
 _MARKED = 60
 """A curve of no more points than this shows each."""
@@ -58,12 +54,12 @@ class PlotGroup:
 
 def loss_plot(stage: StageCurve, name: str) -> Plot | None:
     """Draw the training loss, raw and smoothed, over the learning rate."""
-    losses = _finite(zip(stage.steps, stage.losses, strict=False))
-    rates = _finite(zip(stage.steps, stage.learning_rates, strict=False))
+    losses = finite(zip(stage.steps, stage.losses, strict=False))
+    rates = finite(zip(stage.steps, stage.learning_rates, strict=False))
     if not losses:
         return None
     reach = len(losses) // 50
-    smooth = _smoothed(losses, reach)
+    smooth = smoothed(losses, reach)
 
     def paint(figure: Figure) -> None:
         axes, *below = figure.subplots(
@@ -71,12 +67,12 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
         )[:, 0]
         marker = "o" if len(losses) <= _MARKED else ""
         if reach:
-            axes.plot(*_thinned(losses), color=colour("c0"), linewidth=0.7, alpha=0.4)
-        axes.plot(*_thinned(smooth), color=colour("c0"), linewidth=1.8, marker=marker, markersize=3.5)
+            axes.plot(*thinned(losses), color=colour("c0"), linewidth=0.7, alpha=0.4)
+        axes.plot(*thinned(smooth), color=colour("c0"), linewidth=1.8, marker=marker, markersize=3.5)
         axes.set_ylabel("loss")
         axes.locator_params(axis="y", nbins=6)
         for rate in below:
-            rate.plot(*_thinned(rates), color=colour("c1"), linewidth=1.4, marker=marker, markersize=3.5)
+            rate.plot(*thinned(rates), color=colour("c1"), linewidth=1.4, marker=marker, markersize=3.5)
             rate.set_ylabel("lr")
             top = max(value for _, value in rates)
             rate.set_ylim(0, top * 1.15 or 1)
@@ -87,8 +83,8 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
     caption = []
     if reach:
         caption.append(f"Thin: as logged; thick: mean over {2 * reach + 1:,} logged steps.")
-    if len(losses) > 2 * _BUCKETS:
-        caption.append(f"{len(losses):,} values drawn as the extremes of {_BUCKETS} buckets.")
+    if len(losses) > 2 * BUCKETS:
+        caption.append(f"{len(losses):,} values drawn as the extremes of {BUCKETS} buckets.")
     if rates:
         caption.append("Below: the learning rate.")
     missing = len(stage.losses) - len(losses)
@@ -103,7 +99,7 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
 
 def validation_plot(stage: StageCurve, name: str) -> Plot | None:
     """Draw the validation scores with the step whose weights were kept."""
-    points = _finite(stage.validations)
+    points = finite(stage.validations)
     if not points:
         return None
     best = next(((step, value) for step, value in points if step == stage.best_step), None)
@@ -111,7 +107,7 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         marker = "o" if len(points) <= _MARKED else ""
-        axes.plot(*_thinned(points), color=colour("c2"), linewidth=1.6, marker=marker, markersize=3.5)
+        axes.plot(*thinned(points), color=colour("c2"), linewidth=1.6, marker=marker, markersize=3.5)
         axes.set_ylabel(label_text(stage.metric))
         axes.margins(y=0.16)
         if best is not None:
@@ -150,7 +146,7 @@ def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[
     by_title: dict[tuple[str, str, str], list[tuple[str, list[tuple[float, float]]]]] = {}
     limit = min(POINTS_PER_SCATTER, max(50, _POINTS_PER_PAGE // max(1, len(scatters))))
     for encoder, scatter in scatters:
-        points = _finite(zip(scatter.x, scatter.y, strict=False))
+        points = finite(zip(scatter.x, scatter.y, strict=False))
         if points:
             by_title.setdefault((scatter.title, scatter.x_label, scatter.y_label), []).append(
                 (encoder, points)
@@ -159,7 +155,7 @@ def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[
     for index, ((title, x_label, y_label), panels) in enumerate(by_title.items()):
         order = encoder_order(encoder for encoder, _ in panels)
         panels.sort(key=lambda panel: order.index(panel[0]))
-        limits = [_range(point[axis] for _, points in panels for point in points) for axis in (0, 1)]
+        limits = [padded_range(point[axis] for _, points in panels for point in points) for axis in (0, 1)]
         plots = tuple(
             _scatter(f"{name}-{index}-{nth}", title, encoder, points, (x_label, y_label), limits, limit)
             for nth, (encoder, points) in enumerate(panels)
@@ -174,12 +170,12 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
     """Draw alignment over uniformity, one point an encoder, an arrow from before to after training."""
     bases = list(dict.fromkeys(base_name(point.encoder) for point in panel.points))
     places = {point.encoder: point for point in panel.points}
-    low, high = _range((point.uniformity for point in panel.points), margin=0.3)
+    low, high = padded_range((point.uniformity for point in panel.points), margin=0.3)
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set_xlim(low, high)
-        axes.set_ylim(*_range((point.alignment for point in panel.points), margin=0.3))
+        axes.set_ylim(*padded_range((point.alignment for point in panel.points), margin=0.3))
         axes.set_xlabel("uniformity")
         axes.set_ylabel("alignment")
         for point in panel.points:
@@ -271,39 +267,3 @@ def _step_axis(axes: Axes) -> None:
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
-
-
-def _finite(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    pairs = ((x, float(y)) for x, y in points)
-    return [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
-
-
-def _range(values: Iterable[float], margin: float = 0.05) -> tuple[float, float]:
-    found = list(values)
-    low, high = min(found), max(found)
-    pad = (high - low or abs(high) or 1.0) * margin
-    return low - pad, high + pad
-
-
-def _smoothed(points: Sequence[tuple[float, float]], reach: int) -> list[tuple[float, float]]:
-    """Mean over up to `reach` neighbours on each side, as many on one side as on the other: no lag."""
-    totals = [0.0, *accumulate(value for _, value in points)]
-    result = []
-    for index, (step, _) in enumerate(points):
-        near = min(reach, index, len(points) - 1 - index)
-        result.append((step, (totals[index + near + 1] - totals[index - near]) / (2 * near + 1)))
-    return result
-
-
-def _thinned(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """x and y, cut to the smallest and the largest y of each of `_BUCKETS` buckets."""
-    shown: Iterable[tuple[float, float]] = points
-    if len(points) > 2 * _BUCKETS:
-        cuts = [i * len(points) // _BUCKETS for i in range(_BUCKETS + 1)]
-        buckets = [points[start:end] for start, end in pairwise(cuts)]
-        shown = [
-            point
-            for bucket in buckets
-            for point in sorted({min(bucket, key=lambda p: p[1]), max(bucket, key=lambda p: p[1])})
-        ]
-    return [x for x, _ in shown], [y for _, y in shown]

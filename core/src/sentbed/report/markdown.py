@@ -42,10 +42,10 @@ def _blocks(data: ReportData) -> Iterator[str]:
             (
                 (
                     escape(row.key),
-                    number(row.found),
-                    number(row.value),
-                    f"±{number(row.tolerance)}",
-                    signed(row.difference),
+                    number(row.found, row.digits),
+                    number(row.value, row.digits),
+                    f"±{number(row.tolerance, row.digits)}",
+                    signed(row.difference, row.digits),
                     _MARKS[row.met],
                     escape(row.source),
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -34,6 +35,13 @@ class ExpectedRow:
     def difference(self) -> float | None:
         """Found minus expected; None where nothing was found."""
         return None if self.found is None else self.found - self.value
+
+    @property
+    def digits(self) -> int:
+        """Decimals to print: as many as the recipe states, at least two, at most six."""
+        stated = (Decimal(repr(float(number))).normalize() for number in (self.value, self.tolerance))
+        decimals = [-int(number.as_tuple().exponent) for number in stated if number.is_finite()]
+        return min(6, max([2, *decimals]))
 
     @property
     def met(self) -> bool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,20 +12,6 @@ from sentbed.table import TextTable
 from sentbed_data.library_formats import HUB
 from sentbed_data.readers import LINES, TABLES, read_lines
 from sentbed_data.source import FileSource
-
-
-@attrs.frozen(eq=False)
-class RepeatedTable(TextTable):
-    """A table whose columns all hold the same texts."""
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> RepeatedTable:
-        """Return the table with `texts` as `anchor` and as `positive`."""
-        return cls({"anchor": texts, "positive": texts})
-
-    def texts(self) -> Iterator[str]:
-        """Every text once, though it stands in two columns."""
-        yield from self.data["anchor"]
 
 
 @attrs.frozen(kw_only=True)
@@ -48,9 +34,11 @@ class Dropout(FileSource):
 
     def open(self) -> TextTable:
         """Read the file. Raises `DataError` that names file and line."""
-        if Path(self.file).suffix.lower() == LINES and not self.file.startswith(HUB):
-            return RepeatedTable.of(read_lines(self.file, encoding=self.encoding, limit=self.limit))
-        return RepeatedTable.of(self._read((self.column,))[0])
+        if Path(self.path).suffix.lower() == LINES and not self.path.startswith(HUB):
+            texts = read_lines(self.path, encoding=self.encoding, limit=self.limit)
+        else:
+            texts = self._read((self.column,))[0]
+        return TextTable({"anchor": texts, "positive": texts})
 
     def _suffixes(self) -> Sequence[str]:
         return (*TABLES, LINES)

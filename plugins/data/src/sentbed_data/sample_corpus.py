@@ -9,7 +9,6 @@ import attrs
 from sentbed import FilePath
 from sentbed.table import TextTable
 
-from sentbed_data.dropout import RepeatedTable
 from sentbed_data.triplets import Triplets
 
 
@@ -42,8 +41,9 @@ class Sample:
         """Read the corpus."""
         table = self._triplets().open()
         if self.kind == "sentences":
-            return RepeatedTable.of(list(dict.fromkeys(table.texts()))[: self.limit])
+            texts = list(dict.fromkeys(table.texts()))[: self.limit]
+            return TextTable({"anchor": texts, "positive": texts})
         return TextTable({column: table.data[column][: self.limit] for column in self.columns})
 
     def _triplets(self) -> Triplets:
-        return Triplets(file=FilePath("pkg:sentbed_data/sample/triplets.csv"))
+        return Triplets(path=FilePath("pkg:sentbed_data/sample/triplets.csv"))

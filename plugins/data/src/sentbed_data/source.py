@@ -17,7 +17,7 @@ from sentbed_data.text_formats import codec
 class FileSource:
     """A file or a data set of the hub, and how to read it."""
 
-    file: FilePath
+    path: FilePath
     """Where the texts are: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
 
     The suffix says how to read: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data), `.jsonl`
@@ -42,34 +42,34 @@ class FileSource:
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
-        hub = self.file.startswith(HUB)
+        hub = self.path.startswith(HUB)
         try:
             codec(self.encoding)
             if hub:
                 require("datasets")
             else:
-                resolve(self.file, self._suffixes())
+                resolve(self.path, self._suffixes())
         except DataError as error:
             yield str(error)
-        suffix = "" if hub else Path(self.file).suffix.lower()
+        suffix = "" if hub else Path(self.path).suffix.lower()
         if not self.header and suffix not in (".csv", ".tsv"):
-            yield f"`header = false` is for CSV and TSV files, and `{self.file}` is neither; remove `header`"
+            yield f"`header = false` is for CSV and TSV files, and `{self.path}` is neither; remove `header`"
         if self.encoding != "utf-8" and (hub or suffix == ".parquet"):
-            yield f"`encoding` is for text files, and `{self.file}` is none; remove `encoding`"
+            yield f"`encoding` is for text files, and `{self.path}` is none; remove `encoding`"
         if not hub:
             given = {"config": self.config, "revision": self.revision}
             if self.split != "train":
                 given["split"] = self.split
             for name, value in given.items():
                 if value is not None:
-                    yield f"`{name}` is for a `hub:` data set, and `{self.file}` is a file; remove `{name}`"
+                    yield f"`{name}` is for a `hub:` data set, and `{self.path}` is a file; remove `{name}`"
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES
 
     def _read(self, names: Sequence[str]) -> list[list[str]]:
         return read_columns(
-            self.file,
+            self.path,
             names,
             header=self.header,
             encoding=self.encoding,

@@ -56,7 +56,7 @@ class Geometry:
     `STSB-dev`)."""
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it, used without `path`; default: `SENTBED_DATA`."""
-    columns: tuple[str, ...] = ("sentence1", "sentence2", "score")
+    columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
     """First sentence, second sentence and score in `path`: names, or positions with `header = false`."""
     header: bool = True
     """Whether the first line of `path` names the columns."""

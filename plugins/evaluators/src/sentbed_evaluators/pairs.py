@@ -40,7 +40,7 @@ class PairFile:
 
     path: str
     """The file; resolved by `sentbed.locate`."""
-    columns: tuple[str, ...] = ("sentence1", "sentence2", "score")
+    columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
     """First sentence, second sentence and score: names of the header, or positions from 0 without one."""
     header: bool = True
     """Whether the first line names the columns."""
@@ -69,7 +69,7 @@ class PairFile:
             )
         if self.separator == "":
             yield "`separator` is empty; give the characters that stand between two columns"
-        if len(self.columns) != 3 or len(set(self.columns)) != 3:
+        if len(set(self.columns)) != 3:
             yield (
                 f"`columns` is {list(self.columns)!r}, but three different columns are needed; "
                 f"give first sentence, second sentence and score"

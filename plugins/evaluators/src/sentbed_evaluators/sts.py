@@ -27,7 +27,7 @@ class STS:
 
     path: FilePath
     """The file of scored pairs."""
-    columns: tuple[str, ...] = ("sentence1", "sentence2", "score")
+    columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
     """First sentence, second sentence and score: three names of the header (or keys of jsonl); with
     `header = false` their positions from zero, such as `["5", "6", "4"]` for STS-B as SentEval ships it."""
     header: bool = True

@@ -11,8 +11,6 @@ from typing import ClassVar
 import attrs
 from attrs.validators import and_, ge, le
 
-_fraction = and_(ge(0), le(1))
-
 
 def _span(length: float, total_steps: int) -> float:
     """A share of all steps where below 1, else a number of steps."""
@@ -84,7 +82,7 @@ class Cosine:
 
     warmup: float = attrs.field(default=0.0, validator=ge(0))
     """Linear warm-up from 0: a share of all steps where below 1, else a number of steps."""
-    floor: float = attrs.field(default=0.0, validator=_fraction)
+    floor: float = attrs.field(default=0.0, validator=and_(ge(0.0), le(1.0)))
     """The multiplier at the end, in [0, 1]."""
 
     def factor(self, step: int, total_steps: int) -> float:

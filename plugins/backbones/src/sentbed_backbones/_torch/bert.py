@@ -76,7 +76,7 @@ class BuiltBert:
 def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:
     """See `Bert.build`."""
     random = parameters.init == "random"
-    overrides = {}
+    overrides: dict[str, Any] = {}
     if parameters.dropout is not None:
         overrides = {
             "hidden_dropout_prob": parameters.dropout,
@@ -109,7 +109,7 @@ def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:
             raise ModelError(
                 f"the model in `{directory}` cannot be loaded: {error}; check that its files are complete"
             ) from error
-    origin = {"model": parameters.model, "init": parameters.init}
+    origin: dict[str, Any] = {"model": parameters.model, "init": parameters.init}
     if with_weights:
         origin["sha256"] = {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
         if parameters.model is not None and not is_local(parameters.model):

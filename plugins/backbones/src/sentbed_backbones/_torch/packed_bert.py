@@ -84,7 +84,8 @@ class PackedBert(torch.nn.Module):
 
     def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
         """Layer normalisation."""
-        return functional.layer_norm(hidden, (hidden.shape[-1],), *norm, self.eps)
+        weight, bias = norm
+        return functional.layer_norm(hidden, (hidden.shape[-1],), weight, bias, self.eps)
 
 
 def _linear_of(layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], gelu: bool = False) -> Linear:

