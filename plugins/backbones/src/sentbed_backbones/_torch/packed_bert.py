@@ -14,7 +14,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-Linear: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+Linear: TypeAlias = Callable[..., torch.Tensor]
 
 ROWS_TO_PACK_FOR = 2048
 """The number of tokens a batch for which oneDNN chooses the layout of the weights; any number works."""
@@ -88,9 +88,9 @@ class PackedBert(torch.nn.Module):
             shape = (batch // group, group * length, 3, self.heads, width // self.heads)
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
             context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
-            joined = join(context.transpose(1, 2).reshape(batch * length, width))
-            hidden = self.normalize(joined.add_(hidden), norm1)
-            hidden = self.normalize(narrow(widen(hidden)).add_(hidden), norm2)
+            joined = join(context.transpose(1, 2).reshape(batch * length, width), hidden)
+            hidden = self.normalize(joined, norm1)
+            hidden = self.normalize(narrow(widen(hidden), hidden), norm2)
         return TokenStates(hidden.view(batch, length, width)[:rows], attention_mask)
 
     def group(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> int:
@@ -118,14 +118,19 @@ def _linear(weight: torch.Tensor, bias: torch.Tensor, gelu: bool = False) -> Lin
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
         post, algorithm = ("gelu", "none") if gelu else ("none", "")
 
-        def with_packed(x: torch.Tensor) -> torch.Tensor:
-            result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, post, [], algorithm)
-            return result
+        def with_packed(x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
+            if residual is None:
+                y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, post, [], algorithm)
+                return y
+            y = torch.ops.mkldnn._linear_pointwise.binary(x, residual, packed, bias, "add")
+            return y
 
         return with_packed
 
-    def plain(x: torch.Tensor) -> torch.Tensor:
+    def plain(x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         y = functional.linear(x, weight, bias)
+        if residual is not None:
+            y = y + residual
         return functional.gelu(y) if gelu else y
 
     return plain
