@@ -119,10 +119,12 @@ def _linear(weight: torch.Tensor, bias: torch.Tensor, gelu: bool = False) -> Lin
         post, algorithm = ("gelu", "none") if gelu else ("none", "")
 
         def with_packed(x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-            if residual is None:
-                y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, post, [], algorithm)
-                return y
-            y = torch.ops.mkldnn._linear_pointwise.binary(x, residual, packed, bias, "add")
+            product = torch.ops.mkldnn._linear_pointwise
+            y: torch.Tensor = (
+                product(x, packed, bias, post, [], algorithm)
+                if residual is None
+                else product.binary(x, residual, packed, bias, "add")
+            )
             return y
 
         return with_packed
