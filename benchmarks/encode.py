@@ -100,9 +100,9 @@ def main() -> None:
     for call in runners.values():
         call(texts[:256])
     tokens = float(fp32.backbone.tokenizer.encode(texts, 256).lengths.mean())
-    weights = sum(
-        p.numel() for n, p in fp32.placed.module.named_parameters() if "encoder.layer" in n and p.ndim == 2
-    )
+    placed: Any = fp32.placed
+    parameters = placed.module.named_parameters()
+    weights = sum(p.numel() for name, p in parameters if "encoder.layer" in name and p.ndim == 2)
     flop = 2 * weights * tokens
     print(f"{len(texts)} sentences, {tokens:.1f} tokens on average, {torch.get_num_threads()} threads")
     rates: dict[str, list[float]] = {name: [] for name in runners}

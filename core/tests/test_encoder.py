@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli
+from sentbed import Encoder, ModelError, PluginError, RecipeError, SentbedError, build_encoder
+from sentbed.recipe import Recipe
+from sentbed.registry import Plugins, load_plugins
+from toy_plugin import RECIPE, Placed, Toy
+
+TOY = {"use": "toy"}
+TEXTS = ["one", "two and three", "", "one"]
+HEADS = ["", "projection = 3", "normalize = true", "projection = 3, normalize = true"]
+
+
+def encoder_with(recipe_of: Callable[..., Recipe], head: str = "") -> Encoder:
+    return build_encoder(recipe_of(RECIPE.replace("pooler", f"head = {{ {head} }}\npooler")))
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_loaded_encoder_gives_the_vectors_of_the_saved_one(
+    head: str, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder = encoder_with(recipe_of, head)
+    encoder.backbone.embedding[:] += 1  # what training would have changed
+    encoder.save(tmp_path / "e")
+    loaded = Encoder.load(tmp_path / "e", TOY, plugins)
+    np.testing.assert_array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    assert loaded.recipe == encoder.recipe
+    assert loaded.width == encoder.width == (3 if "projection" in head else 4)
+
+
+def test_vectors_are_float32_one_row_a_text_in_order(recipe_of: Callable[..., Recipe]):
+    encoder = encoder_with(recipe_of)
+    vectors = encoder.encode(TEXTS)
+    assert (vectors.dtype, vectors.shape) == (np.float32, (4, 4))
+    np.testing.assert_array_equal(vectors[0], vectors[3])
+    np.testing.assert_allclose(vectors[1], encoder.encode(["two and three"])[0], rtol=1e-6)
+    assert not np.allclose(vectors[0], vectors[1])
+
+
+def test_no_texts_give_no_rows_of_the_right_width(recipe_of: Callable[..., Recipe]):
+    assert encoder_with(recipe_of).encode([]).shape == (0, 4)
+
+
+def test_texts_are_cut_at_max_length(recipe_of: Callable[..., Recipe]):
+    encoder = encoder_with(recipe_of)
+    long, cut, shorter = encoder.encode(["x" * 14 + "yz", "x" * 14 + "y", "x" * 14])
+    # 16 tokens: [start] and 15 characters.
+    np.testing.assert_array_equal(long, cut)
+    assert not np.allclose(cut, shorter)
+
+
+def test_progress_is_told_of_every_text(recipe_of: Callable[..., Recipe]):
+    done: list[int] = []
+    encoder_with(recipe_of).encode(TEXTS, done.append)
+    assert sum(done) == len(TEXTS)
+
+
+def test_saving_again_replaces_the_directory_whole(recipe_of: Callable[..., Recipe], tmp_path: Path):
+    encoder = encoder_with(recipe_of)
+    encoder.save(tmp_path / "e")
+    (tmp_path / "e" / "stale").touch()
+    encoder.save(tmp_path / "e")
+    assert sorted(p.name for p in (tmp_path / "e").iterdir()) == ["backbone", "encoder.toml"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["e", "recipe.toml"]
+
+
+def test_the_saved_recipe_is_complete(recipe_of: Callable[..., Recipe], tmp_path: Path):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    assert tomli.loads((tmp_path / "e" / "encoder.toml").read_text()) == {
+        "schema": 1,
+        "backbone": {"use": "characters", "width": 4, "positions": 64, "init_seed": 0},
+        "pooler": {"use": "average"},
+        "head": {"bias": False, "normalize": False},
+        "max_length": 16,
+    }
+
+
+def test_a_failed_save_keeps_the_encoder_that_was_there(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    encoder = encoder_with(recipe_of)
+    encoder.save(tmp_path / "e")
+    before = encoder.encode(TEXTS)
+    encoder.backbone.embedding[:] += 1
+
+    def fail(placed: Placed, directory: Path) -> None:
+        (directory / "half").touch()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Placed, "save", fail)
+        with pytest.raises(SentbedError, match="No space left on device"):
+            encoder.save(tmp_path / "e")
+    np.testing.assert_array_equal(Encoder.load(tmp_path / "e", TOY, plugins).encode(TEXTS), before)
+
+
+def test_restoring_goes_back_to_the_saved_weights(recipe_of: Callable[..., Recipe], tmp_path: Path):
+    encoder = encoder_with(recipe_of, "projection = 3")
+    before = encoder.encode(TEXTS)
+    encoder.save(tmp_path / "e")
+    encoder.backbone.embedding[:] = 0
+    assert not np.allclose(encoder.encode(TEXTS), before)
+    encoder.restore(tmp_path / "e")
+    np.testing.assert_array_equal(encoder.encode(TEXTS), before)
+
+
+def test_the_runtime_may_be_a_component_or_its_table(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    assert Encoder.load(tmp_path / "e", Toy(token_budget=5), plugins).engine.token_budget == 5
+    table = {"use": "toy", "token_budget": 6}
+    assert Encoder.load(str(tmp_path / "e"), table, plugins).engine.token_budget == 6
+
+
+# --- errors ------------------------------------------------------------------------------------------------
+
+
+def test_a_string_is_no_list_of_texts(recipe_of: Callable[..., Recipe]):
+    with pytest.raises(SentbedError, match=r"takes a list of texts, found one string; put it in a list"):
+        encoder_with(recipe_of).encode("one sentence")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"bytes", ["nested"], float("nan")])
+def test_a_text_that_is_no_string_is_named_by_its_row(wrong: Any, recipe_of: Callable[..., Recipe]):
+    with pytest.raises(SentbedError) as caught:
+        encoder_with(recipe_of).encode(["fine", wrong])
+    assert str(caught.value) == f"text 1 is {wrong!r}, expected a string"
+
+
+def test_a_max_length_beyond_the_positions_is_refused(recipe_of: Callable[..., Recipe]):
+    recipe = recipe_of(RECIPE.replace("max_length = 16", "max_length = 65"))
+    with pytest.raises(ModelError) as caught:
+        build_encoder(recipe)
+    assert str(caught.value) == (
+        "`max_length` is 65, the backbone has positions for 64 tokens; set `max_length` to that or less"
+    )
+
+
+@pytest.mark.parametrize("place", ["empty", "none"])
+def test_a_directory_without_an_encoder_is_refused(place: str, tmp_path: Path, plugins: Plugins):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"is not an encoder \(it holds no `encoder.toml`\)"):
+        Encoder.load(tmp_path / place, TOY, plugins)
+
+
+def test_an_encoder_without_its_plugin_names_the_component(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, toy_points: Any
+):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    bare = load_plugins(point for point in toy_points if point.name != "toy")
+    with pytest.raises(RecipeError) as caught:
+        Encoder.load(tmp_path / "e", TOY, bare)
+    shown = [(p.path, p.file) for p in caught.value.problems]
+    file = str(tmp_path / "e" / "encoder.toml")
+    assert shown == [("backbone.use", file), ("pooler.use", file)]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "path", "message"),
+    [
+        (None, "runtime.use", "install it with `pip install sentbed-hardware`"),
+        ({"use": "toys"}, "runtime.use", "Did you mean `toy`?"),
+        ({"use": "toy", "precision": "fp8"}, "runtime.precision", "found 'fp8'"),
+        ({"precision": "fp32"}, "runtime", "the runtime has no `use`"),
+    ],
+)
+def test_a_wrong_runtime_is_a_problem(
+    runtime: Any, path: str, message: str, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    with pytest.raises(RecipeError) as caught:
+        Encoder.load(tmp_path / "e", runtime, plugins)
+    (problem,) = caught.value.problems
+    assert problem.path == path
+    assert message in problem.message
+
+
+def test_a_damaged_encoder_file_is_a_problem_with_its_line(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    file = tmp_path / "e" / "encoder.toml"
+    file.write_text("schema = 1\nmax_length =\n")
+    with pytest.raises(RecipeError) as caught:
+        Encoder.load(tmp_path / "e", TOY, plugins)
+    assert (caught.value.problems[0].file, caught.value.problems[0].line) == (str(file), 2)
+
+
+def test_a_moved_encoder_still_loads(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+    encoder = encoder_with(recipe_of)
+    encoder.save(tmp_path / "e")
+    (tmp_path / "e").rename(tmp_path / "moved")
+    np.testing.assert_array_equal(
+        Encoder.load(tmp_path / "moved", TOY, plugins).encode(TEXTS), encoder.encode(TEXTS)
+    )

@@ -1,0 +1,424 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+import tomli
+from sentbed import RecipeError, load_recipe
+from sentbed.recipe import Recipe
+from sentbed.registry import Plugins
+from sentbed.runner import resolved_toml
+from toy_plugin import RECIPE, Average, Characters, Falling, Gap, Pull, Sgd, Toy, Words
+
+Load = Callable[..., Recipe]
+VALIDATE = '\n[stage.validate]\nevery = 2\nwith = { use = "gap", target = 0.5 }\n'
+TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]") + (
+    '\n[encoders.large]\nbackbone = { use = "characters", width = 8 }\npooler = { use = "average" }\n'
+)
+
+
+def problems(load: Load, text: str, *overrides: str) -> list[tuple[int | None, str, str]]:
+    with pytest.raises(RecipeError) as caught:
+        load(text, *overrides)
+    return [(problem.line, problem.path, problem.message) for problem in caught.value.problems]
+
+
+def problem(load: Load, text: str, *overrides: str) -> tuple[int | None, str, str]:
+    (found,) = problems(load, text, *overrides)
+    return found
+
+
+def line_of(text: str, start: str) -> int:
+    (found,) = [i for i, line in enumerate(text.splitlines(), 1) if line.startswith(start)]
+    return found
+
+
+# --- what a recipe says ------------------------------------------------------------------------------------
+
+
+def test_a_recipe_becomes_its_components(recipe_of: Load):
+    recipe = recipe_of()
+    assert recipe.run.name == "toy-run"
+    assert recipe.run.seed == 7
+    assert recipe.runtime == Toy()
+    encoder = recipe.encoders["encoder"]
+    assert (encoder.backbone, encoder.pooler, encoder.max_length) == (Characters(4), Average(), 16)
+    (stage,) = recipe.stage
+    assert (stage.data, stage.loss, stage.optimizer, stage.schedule) == (Words(11), Pull(), Sgd(0.5), Falling())
+    assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (4, 2, None, None)
+    assert (recipe.evaluate[0].with_, recipe.evaluate[0].at) == (Gap(), ("start", "end"))
+    assert recipe.main_encoder == "encoder"
+
+
+def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of: Load):
+    recipe = recipe_of(RECIPE.replace("seed = 7\n", "").replace("max_length = 16\n", ""))
+    assert recipe.run.seed == 42
+    assert recipe.encoders["encoder"].max_length == 128
+    head = recipe.encoders["encoder"].head
+    assert (head.projection, head.bias, head.normalize) == (None, False, False)
+    assert recipe.stage[0].max_grad_norm == 1.0
+    assert recipe.stage[0].validate is None
+    assert recipe.expected == {}
+
+
+def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of: Load):
+    recipe = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"))
+    assert list(recipe.encoders) == ["student"]
+    assert recipe.main_encoder == "student"
+
+
+def test_an_evaluator_is_read_from_validate_with(recipe_of: Load):
+    validate = recipe_of(RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]")).stage[0].validate
+    assert validate is not None
+    assert (validate.every, validate.with_, validate.keep) == (2, Gap(target=0.5), "best")
+
+
+def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
+    put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    put("elsewhere/lines.txt", "one\n")
+    recipe = put("recipes/r.toml", RECIPE.replace('"words", rows = 11', '"lines", path = "../elsewhere/lines.txt"'))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(Path("..") / "recipes" / recipe.name, plugins=plugins)
+    # The file is found; what is left to complain about is its one column.
+    (only,) = caught.value.problems
+    assert "needs the column `positive`" in only.message
+
+
+# --- one problem each --------------------------------------------------------------------------------------
+
+
+def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
+    put: Callable[[str, str], Path], plugins: Plugins
+):
+    text = (
+        RECIPE.replace("seed = 7", "sede = 7")
+        .replace("width = 4", "width = 4.5")
+        .replace('use = "pull"', 'use = "pul"')
+    )
+    file = put("three.toml", text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(file, plugins=plugins)
+    assert [(p.file, p.line, p.path) for p in caught.value.problems] == [
+        (str(file), line_of(text, "sede"), "run.sede"),
+        (str(file), line_of(text, "backbone"), "encoder.backbone.width"),
+        (str(file), line_of(text, "loss"), "stage.0.loss.use"),
+    ]
+    shown = str(caught.value).splitlines()
+    assert shown[0] == "3 problems in the recipe:"
+    assert shown[1] == (
+        f"  unknown key `sede`. Did you mean `seed`? @ {file}:{line_of(text, 'sede')} run.sede"
+    )
+    assert len(shown) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "start", "path", "message"),
+    [
+        ("batch_size = 4", "batch_size = 1", "batch_size", "stage.0.batch_size", "must be >= 2"),
+        ("batch_size = 4", "batch_sise = 4", "[[stage]]", "stage.0", "the required key `batch_size` is missing"),
+        ('name = "toy-run"', 'name = "a b"', "name = \"a b\"", "run.name", "found 'a b'"),
+        ('name = "toy-run"', 'name = "../x"', "name = \"../x\"", "run.name", "found '../x'"),
+        ('name = "pull"', 'name = ""', 'name = ""', "stage.0.name", "found ''"),
+        ("seed = 7", "seed = -1", "seed", "run.seed", "must be >= 0"),
+        ("seed = 7", "seed = 4294967296", "seed", "run.seed", "must be <= 4294967295"),
+        ("max_length = 16", "max_length = 1", "max_length", "encoder.max_length", "must be >= 2"),
+        ("epochs = 2", "epochs = 0", "epochs", "stage.0.epochs", "must be >= 1"),
+        ('at = ["start", "end"]', 'at = ["begin"]', "at", "evaluate.0.at.0", "found 'begin'"),
+        ('at = ["start", "end"]', 'at = "end"', "at", "evaluate.0.at", "expected an array"),
+        ('use = "gap"', "", "[[evaluate]]", "evaluate.0", "the evaluator has no `use`"),
+        ('use = "toy"', 'use = "toy"\nprecision = "fp8"', "precision", "runtime.precision", "found 'fp8'"),
+        ("[runtime]", "[runtimes]", "[runtimes]", "runtimes", "Did you mean `runtime`?"),
+    ],
+)
+def test_a_fault_is_reported_where_it_stands(
+    old: str, new: str, start: str, path: str, message: str, recipe_of: Load
+):
+    assert RECIPE.count(old) == 1
+    text = RECIPE.replace(old, new)
+    found = [found for found in problems(recipe_of, text) if found[1] == path]
+    assert len(found) == 1
+    assert found[0][0] == line_of(text, start)
+    assert message in found[0][2]
+
+
+def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
+    text = RECIPE.replace("[[evaluate]]", VALIDATE.replace("target = 0.5", "taget = 0.5") + "\n[[evaluate]]")
+    assert problem(recipe_of, text) == (
+        line_of(text, "with"),
+        "stage.0.validate.with.taget",
+        "unknown key `taget`. Did you mean `target`?",
+    )
+
+
+def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
+    text = RECIPE.replace("[[evaluate]]", VALIDATE.replace('"gap"', '"sts"') + "\n[[evaluate]]")
+    found = [found for found in problems(recipe_of, text) if found[1] == "stage.0.validate.with.use"]
+    assert len(found) == 1
+    assert found[0][2].endswith("install it with `pip install sentbed-evaluators`")
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        ("", "has no `schema`"),
+        ("schema = 2", "has `schema = 2`"),
+        ("schema = true", "has `schema = True`"),
+        ('schema = "1"', "has `schema = '1'`"),
+    ],
+)
+def test_a_recipe_of_another_schema_is_refused_before_anything_else(written: str, what: str, recipe_of: Load):
+    line, path, message = problem(recipe_of, RECIPE.replace("schema = 1", written).replace("seed", "sede"))
+    assert (line, path) == (1 if written else None, "schema")
+    assert message == f"the recipe {what}, this version of sentbed reads `schema = 1`"
+
+
+def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of: Load):
+    text = RECIPE + '\n[encoders.other]\nbackbone = { use = "characters" }\npooler = { use = "average" }\n'
+    assert problem(recipe_of, text) == (
+        line_of(RECIPE, "[encoder]"),
+        "encoder",
+        "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`",
+    )
+
+
+@pytest.mark.parametrize("table", ["", "encoders = {}\n"])
+def test_a_recipe_without_encoder_says_so_beside_its_other_problems(table: str, recipe_of: Load):
+    start, end = RECIPE.index("[encoder]"), RECIPE.index("[[stage]]")
+    text = (RECIPE[:start] + RECIPE[end:]).replace("seed", "sede").replace("[run]", f"{table}[run]")
+    found = problems(recipe_of, text)
+    assert "the recipe has no encoder; add a table `[encoder]`" in [message for *_, message in found]
+    assert (line_of(text, "sede"), "run.sede", "unknown key `sede`. Did you mean `seed`?") in found
+
+
+def test_an_encoder_that_is_no_table_is_a_problem_of_the_encoder(recipe_of: Load):
+    start, end = RECIPE.index("[encoder]"), RECIPE.index("[[stage]]")
+    text = "encoder = 3\n" + RECIPE[:start] + RECIPE[end:]
+    assert problem(recipe_of, text) == (1, "encoder", "found 3, expected a table")
+
+
+def test_a_missing_recipe_is_a_problem_that_names_the_file(tmp_path: Path, plugins: Plugins):
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(tmp_path / "none.toml", plugins=plugins)
+    (only,) = caught.value.problems
+    assert only.file == str(tmp_path / "none.toml")
+    assert "No such file or directory; check the path" in only.message
+
+
+def test_a_directory_is_no_recipe(tmp_path: Path, plugins: Plugins):
+    with pytest.raises(RecipeError, match="cannot read the recipe: Is a directory"):
+        load_recipe(tmp_path, plugins=plugins)
+
+
+# --- check -------------------------------------------------------------------------------------------------
+
+
+def test_two_stages_of_one_name_are_a_problem(recipe_of: Load):
+    stage = RECIPE[RECIPE.index("[[stage]]") : RECIPE.index("[[evaluate]]")]
+    text = RECIPE + "\n" + stage.replace("[[stage]]", "[[stage]]  # again")
+    line, path, message = problem(recipe_of, text)
+    assert (line, path) == (line_of(text, "[[stage]]  # again") + 1, "stage.1.name")
+    assert message == "two stages are named `pull`; give each its own name"
+
+
+@pytest.mark.parametrize(("length", "has"), [("epochs = 2\nsteps = 3", "both"), ("", "neither")])
+def test_a_stage_is_as_long_as_its_epochs_or_its_steps(length: str, has: str, recipe_of: Load):
+    text = RECIPE.replace("epochs = 2", length)
+    assert problem(recipe_of, text) == (
+        line_of(text, "[[stage]]"),
+        "stage.0",
+        f"the stage has {has} of `epochs` and `steps`; give exactly one",
+    )
+
+
+def test_with_several_encoders_stages_and_evaluations_must_say_which(recipe_of: Load):
+    found = problems(recipe_of, TWO_ENCODERS)
+    assert [(line, path) for line, path, _ in found] == [
+        (line_of(TWO_ENCODERS, "[[stage]]"), "stage.0.train"),
+        (line_of(TWO_ENCODERS, "[[evaluate]]"), "evaluate.0.encoder"),
+    ]
+    assert found[0][2] == (
+        "the recipe has several encoders (`small`, `large`); say which one with `train`"
+    )
+    assert found[1][2].endswith("say which one with `encoder`")
+
+
+def test_with_several_encoders_each_use_names_its_own(recipe_of: Load):
+    text = TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace("at =", 'encoder = "small"\nat =')
+    recipe = recipe_of(text)
+    assert (recipe.stage[0].train, recipe.evaluate[0].encoder) == ("large", "small")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [("epochs", 'train = "big"\nepochs', "stage.0.train"), ("at =", 'encoder = "big"\nat =', "evaluate.0.encoder")],
+)
+def test_an_encoder_that_the_recipe_lacks_is_a_problem(old: str, new: str, path: str, recipe_of: Load):
+    text = RECIPE.replace(old, new)
+    line, found_path, message = problem(recipe_of, text)
+    assert (line, found_path) == (line_of(text, new.partition("\n")[0]), path)
+    assert message == "there is no encoder `big`, the recipe has `encoder`; name one of them"
+
+
+def test_a_loss_whose_columns_the_data_lacks_is_a_problem(recipe_of: Load, put: Callable[[str, str], Path]):
+    put("lines.txt", "a\nb\n")
+    text = RECIPE.replace('"words", rows = 11', '"lines", path = "lines.txt"')
+    assert problem(recipe_of, text) == (
+        line_of(text, "loss"),
+        "stage.0.loss",
+        "the loss `pull` needs the column `positive`, the data source `lines` gives anchor; choose another",
+    )
+
+
+def test_what_a_component_checks_itself_is_a_problem_of_its_table(recipe_of: Load, tmp_path: Path):
+    text = RECIPE.replace('"words", rows = 11', '"lines", path = "none.txt"')
+    line, path, message = problems(recipe_of, text)[0]
+    assert (line, path) == (line_of(text, "data"), "stage.0.data")
+    assert message == f"there is no file `{tmp_path / 'none.txt'}`; check the path"
+
+
+def test_expected_numbers_without_an_evaluation_are_a_problem(recipe_of: Load):
+    start = RECIPE.index("[[evaluate]]")
+    text = RECIPE[:start] + "[expected]\ngap = { value = 1.0, tolerance = 0.1 }\n"
+    line, path, message = problem(recipe_of, text)
+    assert (line, path) == (line_of(text, "[expected]"), "expected")
+    assert "no `[[evaluate]]`" in message
+
+
+def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of: Load):
+    text = RECIPE + "\n[expected]\ngap = { value = 1.0 }\n'gap/distance' = { value = 1, tolerance = -1 }\n"
+    assert [(line, path) for line, path, _ in problems(recipe_of, text)] == [
+        (line_of(text, "gap ="), "expected.gap"),
+        (line_of(text, "'gap/"), "expected.gap/distance.tolerance"),
+    ]
+
+
+# --- overrides ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "value"),
+    [
+        ("run.seed=3", ("run", "seed"), 3),
+        ("run.name=other", ("run", "name"), "other"),
+        ('run.name="quoted"', ("run", "name"), "quoted"),
+        (" run.name =x", ("run", "name"), "x"),
+        ("stage.pull.batch_size=8", ("stage", 0, "batch_size"), 8),
+        ("stage.0.batch_size=8", ("stage", 0, "batch_size"), 8),
+        ("stage.pull.loss.temperature=0.01", ("stage", 0, "loss", "temperature"), 0.01),
+        ("encoder.head.normalize=true", ("encoder", "head", "normalize"), True),
+        ('evaluate.0.at=["end"]', ("evaluate", 0, "at"), ["end"]),
+        ("evaluate.0.left=a=b", ("evaluate", 0, "left"), "a=b"),
+        ("evaluate.0.left= b c ", ("evaluate", 0, "left"), " b c "),
+        ("evaluate.0.left=", ("evaluate", 0, "left"), ""),
+        ("encoder.backbone={use='characters', width=9}", ("encoder", "backbone", "width"), 9),
+        ("expected.gap={value=1, tolerance=2}", ("expected", "gap", "tolerance"), 2.0),
+        ("expected.gap.value=1", ("expected", "gap", "value"), 1.0),
+    ],
+)
+def test_an_override_sets_a_value_of_the_recipe(
+    override: str, path: tuple[str | int, ...], value: object, recipe_of: Load
+):
+    text = RECIPE + "\n[expected]\ngap = { value = 0, tolerance = 0 }\n"
+    before, after = (tomli.loads(resolved_toml(recipe_of(text, *over))) for over in ([], [override]))
+    for part in path[:-1]:
+        before, after = before[part], after[part]
+    assert before[path[-1]] != value
+    assert after[path[-1]] == value
+
+
+def test_an_override_may_name_a_table_that_the_file_lacks(recipe_of: Load):
+    recipe = recipe_of(RECIPE, "expected.gap.value=1", "expected.gap.tolerance=2")
+    assert (recipe.expected["gap"].value, recipe.expected["gap"].tolerance) == (1.0, 2.0)
+
+
+def test_the_last_of_several_overrides_wins(recipe_of: Load):
+    assert recipe_of(RECIPE, "run.seed=3", "run.seed=4").run.seed == 4
+
+
+def test_an_override_leaves_the_file_and_the_other_values_alone(recipe_of: Load, tmp_path: Path):
+    changed = recipe_of(RECIPE, "stage.pull.epochs=5")
+    assert (tmp_path / "recipe.toml").read_text() == RECIPE
+    assert attrs.evolve(changed, stage=recipe_of().stage) == recipe_of()
+
+
+def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
+    line, path, message = problem(recipe_of, RECIPE, "stage.pull.batch_size=big")
+    assert (line, path) == (line_of(RECIPE, "batch_size"), "stage.0.batch_size")
+    assert message == "found 'big', expected a whole number"
+
+
+def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
+    _, path, message = problem(recipe_of, RECIPE, "stage.pull.batchsize=3")
+    assert path == "stage.0.batchsize"
+    assert "Did you mean `batch_size`?" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("stage.nli.epochs=1", "the override `stage.nli.epochs` leads nowhere: there is no element 'nli' among 1"),
+        ("stage.1.epochs=1", "leads nowhere: there is no element '1' among 1"),
+        ("stage.1={}", "leads nowhere: there is no element '1' among 1"),
+        ("run.seed.deep.er=1", "leads nowhere: `deep` would be inside 7, which is not a table"),
+        ("run.seed.deep=1", "the override `run.seed.deep` leads nowhere: "),
+        ("run.name.deep=1", "the override `run.name.deep` leads nowhere: "),
+        ("run.seed", "found the override 'run.seed', expected `PATH=VALUE`"),
+        ("=3", "found the override '=3', expected `PATH=VALUE`"),
+        ("", "found the override '', expected `PATH=VALUE`"),
+    ],
+)
+def test_an_override_that_leads_nowhere_is_a_problem(override: str, message: str, recipe_of: Load):
+    assert message in problem(recipe_of, RECIPE, override)[2]
+
+
+def test_all_wrong_overrides_are_reported_at_once(recipe_of: Load):
+    assert len(problems(recipe_of, RECIPE, "x", "stage.9.y=1", "run.seed=1")) == 2
+
+
+# --- and back ----------------------------------------------------------------------------------------------
+
+ROUND_TRIPS = {
+    "plain": RECIPE,
+    "validated": RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]"),
+    "expected": RECIPE + "\n[expected]\n\"gap/distance\" = { value = 1, tolerance = 0.5, source = 'here' }\n",
+    "one named encoder": RECIPE.replace("[encoder]", "[encoders.student]"),
+    "two encoders": TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace(
+        "at =", 'encoder = "small"\nat ='
+    ),
+    "no stage": RECIPE[: RECIPE.index("[[stage]]")],
+    "steps": RECIPE.replace("epochs = 2", "steps = 5"),
+}
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_a_resolved_recipe_reads_as_the_same_recipe(name: str, recipe_of: Load):
+    recipe = recipe_of(ROUND_TRIPS[name])
+    resolved = resolved_toml(recipe)
+    assert recipe_of(resolved) == recipe
+    assert resolved_toml(recipe_of(resolved)) == resolved
+
+
+def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of: Load):
+    data = tomli.loads(resolved_toml(recipe_of(RECIPE, "run.seed=3")))
+    assert data["run"]["seed"] == 3
+    assert data["encoder"]["head"] == {"bias": False, "normalize": False}
+    assert data["stage"][0]["max_grad_norm"] == 1.0
+    assert data["evaluate"][0] == {
+        "use": "gap",
+        "left": "abc",
+        "right": "nop",
+        "target": 0.0,
+        "at": ["start", "end"],
+    }
+
+
+def test_relative_paths_are_absolute_in_a_resolved_recipe(
+    recipe_of: Load, tmp_path: Path, plugins: Plugins, put: Callable[[str, str], Path]
+):
+    recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
+    moved = load_recipe(put("deep/below/r.toml", resolved_toml(recipe)), plugins=plugins)
+    assert moved.encoders["encoder"].backbone == Characters(4, model=str(tmp_path / "weights"))

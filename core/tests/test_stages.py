@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from sentbed import Encoder, RunError
+from sentbed.protocols import Evaluation
+from sentbed.recipe import Recipe, Stage, Validate
+from sentbed.registry import Plugins
+from sentbed.runner import RunInfo, build_encoder
+from sentbed.stages import train_stage
+from toy_plugin import RECIPE, Gap, Pull, Recorder, Words
+
+Load = Callable[..., Recipe]
+
+
+@pytest.fixture
+def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunInfo]]:
+    """Train the stages of a recipe without a run around them."""
+
+    def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunInfo]:
+        recipe = attrs.evolve(recipe, stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage))
+        encoder, run = build_encoder(recipe), RunInfo("r", tmp_path / "run", recipe)
+        for index in range(len(recipe.stage)):
+            train_stage(run, index, encoder, plugins.manager.hook)
+        return encoder, run
+
+    return go
+
+
+Train = Callable[..., tuple[Encoder, RunInfo]]
+
+
+def asked(run: RunInfo, index: int = 0) -> list[list[int]]:
+    return run.recipe.stage[index].data.asked
+
+
+def details(recorder: Recorder, event: str, key: str) -> list[Any]:
+    return [found[key] for name, found in recorder.events if name == event]
+
+
+@attrs.frozen
+class Scripted:
+    """Gives the scores that it is told, one a call."""
+
+    name: ClassVar[str] = "scripted"
+    scores: Sequence[float]
+    calls: list[int] = attrs.field(factory=list)
+
+    def evaluate(self, encoder: Encoder) -> Evaluation:
+        self.calls.append(1)
+        return Evaluation((), self.scores[len(self.calls) - 1])
+
+
+# --- batches -----------------------------------------------------------------------------------------------
+
+
+def test_every_epoch_shows_every_row_once(recipe_of: Load, train: Train):
+    _, run = train(recipe_of())
+    assert [len(rows) for rows in asked(run)] == [4, 4, 3, 4, 4, 3]
+    for epoch in (asked(run)[:3], asked(run)[3:]):
+        assert sorted(row for rows in epoch for row in rows) == list(range(11))
+    assert asked(run)[:3] != asked(run)[3:]
+
+
+def test_a_last_batch_of_one_row_is_left_out(recipe_of: Load, train: Train):
+    _, run = train(recipe_of(), data=Words(9))
+    assert [len(rows) for rows in asked(run)] == [4, 4, 4, 4]
+    assert len({row for rows in asked(run)[:2] for row in rows}) == 8
+
+
+def test_a_last_batch_of_two_rows_is_used(recipe_of: Load, train: Train):
+    _, run = train(recipe_of(), data=Words(6))
+    assert [len(rows) for rows in asked(run)] == [4, 2, 4, 2]
+
+
+def test_data_smaller_than_a_batch_is_one_batch(recipe_of: Load, train: Train):
+    _, run = train(recipe_of(), data=Words(3))
+    assert [sorted(rows) for rows in asked(run)] == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_steps_count_over_as_many_epochs_as_they_take(recipe_of: Load, train: Train, recorder: Recorder):
+    _, run = train(recipe_of(), epochs=None, steps=5)
+    assert [len(rows) for rows in asked(run)] == [4, 4, 3, 4, 4]
+    assert details(recorder, "step_finished", "step") == [1, 2, 3, 4, 5]
+    assert details(recorder, "stage_started", "total_steps") == [5]
+
+
+def test_steps_may_end_within_the_first_epoch(recipe_of: Load, train: Train):
+    _, run = train(recipe_of(), epochs=None, steps=1)
+    assert [len(rows) for rows in asked(run)] == [4]
+
+
+def test_the_order_of_rows_follows_the_seed(recipe_of: Load, train: Train):
+    one, again, other = (asked(train(recipe_of(RECIPE, f"run.seed={seed}"))[1]) for seed in (7, 7, 8))
+    assert one == again
+    assert one != other
+
+
+def test_two_stages_have_two_orders(recipe_of: Load, train: Train):
+    stage = RECIPE[RECIPE.index("[[stage]]") : RECIPE.index("[[evaluate]]")]
+    _, run = train(recipe_of(RECIPE + stage.replace('"pull"\n', '"again"\n', 1)))
+    assert len(run.recipe.stage) == 2
+    assert asked(run, 0) != asked(run, 1)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_data_of_fewer_than_two_rows_cannot_be_trained_on(rows: int, recipe_of: Load, train: Train):
+    with pytest.raises(RunError, match=f"the data of stage `pull` has {rows} row"):
+        train(recipe_of(), data=Words(rows))
+
+
+def test_the_data_of_a_stage_is_a_fact_of_the_run(recipe_of: Load, train: Train):
+    recipe = recipe_of()
+    _, run = train(recipe)
+    assert run.facts["data"] == {"pull": {"rows": 11, "sha256": recipe.stage[0].data.open().fingerprint}}
+
+
+# --- training ----------------------------------------------------------------------------------------------
+
+
+def test_training_pulls_pairs_together(recipe_of: Load, train: Train, recorder: Recorder):
+    before = Gap().evaluate(build_encoder(recipe_of())).primary
+    encoder, _ = train(recipe_of(), epochs=10)
+    losses = details(recorder, "step_finished", "loss")
+    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
+    assert Gap().evaluate(encoder).primary > before
+
+
+def test_the_schedule_counts_steps_from_zero_over_the_stage(
+    recipe_of: Load, train: Train, plugins: Plugins
+):
+    rates: list[float] = []
+
+    class Tracker:
+        from sentbed import hookimpl
+
+        @hookimpl
+        def step_finished(self, result: Any) -> None:
+            rates.append(result.learning_rate)
+
+    plugins.manager.register(Tracker())
+    train(recipe_of())
+    assert rates == pytest.approx([0.5 * (1 - step / 6) for step in range(6)])
+
+
+@pytest.mark.parametrize("value", ["nan_at", "interrupt_at"])
+def test_hooks_of_a_stage_come_in_order(value: str, recipe_of: Load, train: Train, recorder: Recorder):
+    error = RunError if value == "nan_at" else KeyboardInterrupt
+    with pytest.raises(error):
+        train(recipe_of(), loss=Pull(**{value: 3}))
+    assert recorder.names == ["stage_started", "step_finished", "step_finished"]
+
+
+def test_a_loss_that_is_not_finite_names_stage_step_and_rate(recipe_of: Load, train: Train):
+    with pytest.raises(RunError) as caught:
+        train(recipe_of(), loss=Pull(nan_at=4))
+    assert str(caught.value) == (
+        "the loss of stage `pull` is nan at step 4 of 6; "
+        "lower the learning rate (it was 0.25) or raise the temperature"
+    )
+
+
+# --- validation --------------------------------------------------------------------------------------------
+
+
+def distances(recipe: Recipe, train: Train) -> tuple[float, float]:
+    """The distance of the two texts of `Gap` before and after training."""
+    before = -Gap().evaluate(build_encoder(recipe)).primary
+    return before, -Gap().evaluate(train(recipe)[0]).primary
+
+
+def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
+    recipe_of: Load, train: Train, plugins: Plugins, recorder: Recorder, tmp_path: Path
+):
+    before, after = distances(recipe_of(), train)
+    recorder.events.clear()
+    # The distance falls all the way, so a target half-way has its best step in the middle.
+    target = Gap(target=(before + after) / 2)
+    encoder, _ = train(recipe_of(), validate=Validate(1, target))
+    scores = details(recorder, "validated", "score")
+    best = int(np.argmax(scores))
+    assert 0 < best < len(scores) - 1 == 5
+    assert recorder.events[-1] == (
+        "stage_finished",
+        {"steps": 6, "best_score": scores[best], "best_step": best + 1},
+    )
+    assert target.evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
+    saved = Encoder.load(tmp_path / "run" / "checkpoints" / "pull", {"use": "toy"}, plugins)
+    np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
+
+
+def test_a_checkpoint_is_saved_at_each_new_best_only(recipe_of: Load, train: Train, recorder: Recorder):
+    train(recipe_of(), validate=Validate(1, Scripted([3, 1, 4, 4, 2, 5])))
+    assert details(recorder, "validated", "best") == [True, False, True, False, False, True]
+    assert details(recorder, "checkpoint_saved", "step") == [1, 3, 6]
+    assert all(details(recorder, "checkpoint_saved", "exists"))
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"), [(1, [1, 2, 3, 4, 5, 6]), (2, [2, 4, 6]), (4, [4, 6]), (6, [6]), (100, [6])]
+)
+def test_validation_is_every_so_many_steps_and_at_the_last(
+    every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
+):
+    train(recipe_of(), validate=Validate(every, Gap()))
+    assert details(recorder, "validated", "step") == steps
+
+
+def test_with_keep_last_the_weights_of_the_last_step_stay(
+    recipe_of: Load, train: Train, recorder: Recorder, tmp_path: Path
+):
+    plain, _ = train(recipe_of())
+    recorder.events.clear()
+    encoder, _ = train(recipe_of(), validate=Validate(1, Scripted([9, 5, 4, 3, 2, 1]), keep="last"))
+    np.testing.assert_array_equal(encoder.encode(["abc"]), plain.encode(["abc"]))
+    assert "checkpoint_saved" not in recorder.names
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_validation_does_not_change_what_is_learned(recipe_of: Load, train: Train):
+    plain, _ = train(recipe_of())
+    validated, _ = train(recipe_of(), validate=Validate(1, Scripted([1, 2, 3, 4, 5, 6])))
+    np.testing.assert_array_equal(validated.encode(["abc"]), plain.encode(["abc"]))
+
+
+# Fails: no score is greater than NaN, so a first NaN stays the best.
+def test_a_first_score_that_is_not_a_number_is_not_the_best(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
+    train(recipe_of(), validate=Validate(1, Scripted([math.nan, 1, 3, math.nan, 2, 0])))
+    assert recorder.events[-1][1]["best_score"] == 3
+    assert recorder.events[-1][1]["best_step"] == 3
+
+
+def stage_of(recipe: Recipe) -> Stage:
+    return recipe.stage[0]
+
+
+def stopped(recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, validate: Validate) -> Encoder:
+    """Train until the loss ends the stage; returns the encoder as it is then."""
+    recipe = attrs.evolve(recipe, stage=(attrs.evolve(stage_of(recipe), loss=loss, validate=validate),))
+    encoder = build_encoder(recipe)
+    with pytest.raises((RunError, KeyboardInterrupt)):
+        train_stage(RunInfo("r", directory, recipe), 0, encoder, plugins.manager.hook)
+    return encoder
+
+
+@pytest.mark.parametrize("loss", [Pull(interrupt_at=5), Pull(nan_at=5)])
+def test_a_stage_that_is_ended_early_goes_back_to_its_best_checkpoint(
+    loss: Pull, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    validate = Validate(1, Scripted([1, 3, 2, 2]))
+    encoder = stopped(recipe_of(), plugins, tmp_path, loss, validate)
+    saved = Encoder.load(tmp_path / "checkpoints" / "pull", {"use": "toy"}, plugins)
+    np.testing.assert_array_equal(encoder.encode(["abc"]), saved.encode(["abc"]))
+
+
+# Fails: `_Keeper.at` is still the step before, which was the best, so the weights that the failing step
+# has already changed are taken for those of the best checkpoint.
+def test_a_step_that_fails_right_after_the_best_one_leaves_the_best_weights(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    validate = Validate(1, Scripted([1, 2, 3, 4]))
+    encoder = stopped(recipe_of(), plugins, tmp_path, Pull(nan_at=5), validate)
+    saved = Encoder.load(tmp_path / "checkpoints" / "pull", {"use": "toy"}, plugins)
+    np.testing.assert_array_equal(encoder.encode(["abc"]), saved.encode(["abc"]))
+
+
+def test_a_stage_ended_before_its_first_validation_keeps_its_weights(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    encoder = stopped(recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), Validate(5, Gap()))
+    assert not np.allclose(encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"]))
+    assert not (tmp_path / "checkpoints").exists()

@@ -1,0 +1,390 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import pytest
+import toy_plugin
+from attrs.validators import ge, in_, optional
+from sentbed import FilePath, ModelId
+from sentbed.protocols import Backbone, DataSource, Evaluator, Loss
+from sentbed.registry import Plugins
+from sentbed.structure import structure, unstructure
+from sentbed.toml import parse
+
+BASE = Path("/recipes/here")
+
+
+@attrs.frozen
+class Values:
+    whole: int = 1
+    number: float = 1.0
+    flag: bool = False
+    text: str = ""
+    choice: Literal["red", "green", 3] = "red"
+    maybe: int | None = None
+    either: int | str = 0
+    many: tuple[int, ...] = ()
+    pair: tuple[int, str] = (0, "")
+    named: Mapping[str, float] = attrs.field(factory=dict)
+    tables: tuple[Inner, ...] = ()
+    inner: Inner | None = None
+    file: FilePath | None = None
+    model: ModelId | None = None
+
+
+@attrs.frozen
+class Inner:
+    size: int = attrs.field(validator=ge(1))
+    other_size: int = 1
+
+
+@attrs.frozen
+class Parts:
+    loss: Loss | None = None
+    backbone: Backbone | None = None
+    data: DataSource | None = None
+    losses: tuple[Loss, ...] = ()
+
+
+@attrs.frozen
+class Inline:
+    evaluator: Evaluator = attrs.field(metadata={"inline": True})
+    at: str = "end"
+
+
+def read(text: str, cls: type[Any], plugins: Plugins) -> Any:
+    document = parse(text.encode(), "r.toml")
+    value, problems = structure(document.data, cls, document, plugins, BASE)
+    assert problems == []
+    return value
+
+
+def problems_of(text: str, cls: type[Any], plugins: Plugins) -> list[tuple[int | None, str, str]]:
+    document = parse(text.encode(), "r.toml")
+    _, problems = structure(document.data, cls, document, plugins, BASE)
+    assert all(problem.file == "r.toml" for problem in problems)
+    return [(problem.line, problem.path, problem.message) for problem in problems]
+
+
+def problem_of(text: str, cls: type[Any], plugins: Plugins) -> tuple[int | None, str, str]:
+    (problem,) = problems_of(text, cls, plugins)
+    return problem
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("whole = -3", "whole", -3),
+        ("number = 0.5", "number", 0.5),
+        ("number = 2", "number", 2.0),
+        ("number = inf", "number", float("inf")),
+        ("flag = true", "flag", True),
+        ("text = 'x'", "text", "x"),
+        ("choice = 'green'", "choice", "green"),
+        ("choice = 3", "choice", 3),
+        ("maybe = 4", "maybe", 4),
+        ("either = 5", "either", 5),
+        ("either = '5'", "either", "5"),
+        ("many = []", "many", ()),
+        ("many = [3, 1, 2]", "many", (3, 1, 2)),
+        ("pair = [1, 'a']", "pair", (1, "a")),
+        ("named = { a = 1, 'b c' = 0.5 }", "named", {"a": 1.0, "b c": 0.5}),
+        ("tables = [{ size = 1 }, { size = 2 }]", "tables", (Inner(1), Inner(2))),
+        ("[inner]\nsize = 3", "inner", Inner(3)),
+    ],
+)
+def test_a_value_of_the_right_type_is_kept_with_its_type(
+    text: str, field: str, value: object, plugins: Plugins
+):
+    found = getattr(read(text, Values, plugins), field)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_elements_of_number_fields_are_floats(plugins: Plugins):
+    assert [type(v) for v in read("named = { a = 1 }", Values, plugins).named.values()] == [float]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("whole = 1.9", "whole", "found 1.9, expected a whole number"),
+        ("whole = 2.0", "whole", "found 2.0, expected a whole number"),
+        ("whole = true", "whole", "found True, expected a whole number"),
+        ("whole = '1'", "whole", "found '1', expected a whole number"),
+        ("number = true", "number", "found True, expected a number"),
+        ("number = '1.5'", "number", "found '1.5', expected a number"),
+        ("flag = 'false'", "flag", "found 'false', expected true or false"),
+        ("flag = 0", "flag", "found 0, expected true or false"),
+        ("text = 1", "text", "found 1, expected a string"),
+        ("text = ['a']", "text", "found the array ['a'], expected a string"),
+        ("text = { a = 1 }", "text", "found the table {'a': 1}, expected a string"),
+        ("maybe = 1.5", "maybe", "found 1.5, expected a whole number"),
+        ("either = true", "either", "found True, expected a whole number or a string"),
+        ("many = 1", "many", "found 1, expected an array"),
+        ("many = 'abc'", "many", "found 'abc', expected an array"),
+        ("many = [1, 2.5]", "many.1", "found 2.5, expected a whole number"),
+        ("pair = [1]", "pair", "found the array [1], expected an array of 2"),
+        ("pair = [1, 'a', 2]", "pair", "found the array [1, 'a', 2], expected an array of 2"),
+        ("pair = ['a', 'a']", "pair.0", "found 'a', expected a whole number"),
+        ("named = [1]", "named", "found the array [1], expected a table"),
+        ("named = { a = 'x' }", "named.a", "found 'x', expected a number"),
+        ("inner = 3", "inner", "found 3, expected a table"),
+        ("tables = { size = 1 }", "tables", "found the table {'size': 1}, expected an array"),
+        ("tables = [3]", "tables.0", "found 3, expected a table"),
+        ("file = 3", "file", "found 3, expected a string"),
+        ("model = false", "model", "found False, expected a string"),
+    ],
+)
+def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
+    text: str, path: str, message: str, plugins: Plugins
+):
+    assert problem_of(f"\n{text}", Values, plugins) == (2, path, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("choice = 'gren'", "found 'gren'. Did you mean `green`?"),
+        ("choice = 'Z'", "found 'Z'. Choose one of `3`, `green`, `red`."),
+        ("choice = '3'", "found '3'."),
+        ("choice = 3.0", "found 3.0."),
+        ("choice = ['red']", "found ['red']."),
+    ],
+)
+def test_a_value_outside_its_choices_is_a_problem_that_names_them(
+    text: str, message: str, plugins: Plugins
+):
+    line, path, found = problem_of(text, Values, plugins)
+    assert (line, path) == (1, "choice")
+    assert found.startswith(message)
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_key_is_a_problem_that_suggests_the_closest_one(plugins: Plugins):
+    assert problem_of("whole = 1\nwhle = 2", Values, plugins) == (
+        2,
+        "whle",
+        "unknown key `whle`. Did you mean `whole`?",
+    )
+
+
+def test_an_unknown_key_that_is_close_to_none_lists_all_of_them_sorted(plugins: Plugins):
+    assert problem_of("[inner]\nsize = 1\nzzz = 2", Values, plugins) == (
+        3,
+        "inner.zzz",
+        "unknown key `zzz`. Choose one of `other_size`, `size`.",
+    )
+
+
+def test_a_missing_required_key_is_a_problem_of_its_table(plugins: Plugins):
+    assert problem_of("\n[inner]\nother_size = 1", Values, plugins) == (
+        2,
+        "inner",
+        "the required key `size` is missing",
+    )
+
+
+def test_a_value_that_a_validator_refuses_is_a_problem_of_its_key(plugins: Plugins):
+    line, path, message = problem_of("[inner]\nsize = 0", Values, plugins)
+    assert (line, path) == (2, "inner.size")
+    assert message == "found 0: 'size' must be >= 1: 0"
+
+
+@pytest.mark.parametrize("validator", [in_([1, 2]), optional(in_([1, 2]))])
+def test_the_message_of_any_attrs_validator_is_shown(validator: Any, plugins: Plugins):
+    cls = attrs.make_class("Cls", {"size": attrs.field(type=int, validator=validator)}, frozen=True)
+    line, path, message = problem_of("size = 3", cls, plugins)
+    assert (line, path) == (1, "size")
+    assert message.startswith("found 3: 'size' must be in [1, 2]")
+
+
+@attrs.frozen
+class Exclusive:
+    first: int = 0
+    second: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.first and self.second:
+            raise ValueError("`first` and `second` exclude each other; give one")
+
+
+@attrs.frozen
+class HasExclusive:
+    both: Exclusive
+
+
+def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(plugins: Plugins):
+    text = "[both]\nfirst = 1\nsecond = 1"
+    assert problem_of(text, HasExclusive, plugins) == (
+        1,
+        "both",
+        "`first` and `second` exclude each other; give one",
+    )
+
+
+def test_every_fault_of_a_document_is_reported_once_in_the_order_of_lines(plugins: Plugins):
+    text = "whole = 1.5\nflaag = true\n[inner]\nsize = 0\nx = 1\n[[tables]]\n[[tables]]\nsize = 'a'\n"
+    assert [(line, path) for line, path, _ in problems_of(text, Values, plugins)] == [
+        (1, "whole"),
+        (2, "flaag"),
+        (4, "inner.size"),
+        (5, "inner.x"),
+        (6, "tables.0"),
+        (8, "tables.1.size"),
+    ]
+
+
+# --- paths -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("data.tsv", "/recipes/here/data.tsv"),
+        ("./data.tsv", "/recipes/here/data.tsv"),
+        ("../data/x.tsv", "/recipes/data/x.tsv"),
+        ("/abs/x.tsv", "/abs/x.tsv"),
+        ("pkg:some_package/data/x.tsv", "pkg:some_package/data/x.tsv"),
+        ("data:sts/x.tsv", "data:sts/x.tsv"),
+        ("hub:owner/name", "hub:owner/name"),
+    ],
+)
+def test_a_file_path_is_relative_to_the_recipe_unless_it_has_a_scheme(
+    written: str, read_as: str, plugins: Plugins
+):
+    assert read(f"file = '{written}'", Values, plugins).file == read_as
+
+
+def test_a_file_path_below_the_home_directory_is_expanded(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert read("file = '~/x.tsv'", Values, plugins).file == "/home/someone/x.tsv"
+    assert read("model = '~/m'", Values, plugins).model == "/home/someone/m"
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("owner/name", "owner/name"),
+        ("name", "name"),
+        ("pkg:some_package/model", "pkg:some_package/model"),
+        ("./model", "/recipes/here/model"),
+        ("../model", "/recipes/model"),
+        ("/abs/model", "/abs/model"),
+    ],
+)
+def test_a_model_id_is_a_directory_only_where_it_looks_like_one(
+    written: str, read_as: str, plugins: Plugins
+):
+    assert read(f"model = '{written}'", Values, plugins).model == read_as
+
+
+# --- components --------------------------------------------------------------------------------------------
+
+
+def test_a_component_table_becomes_the_component_with_its_fields(plugins: Plugins):
+    parts = read("loss = { use = 'pull', temperature = 2 }", Parts, plugins)
+    assert parts.loss == toy_plugin.Pull(temperature=2.0)
+
+
+def test_fields_of_a_component_are_checked_like_any_table(plugins: Plugins):
+    text = "[loss]\nuse = 'pull'\ntemprature = 1\nnan_at = 'x'\n[backbone]\nuse = 'characters'\nwidth = 0\n"
+    found = problems_of(text, Parts, plugins)
+    assert [(line, path) for line, path, _ in found] == [
+        (3, "loss.temprature"),
+        (4, "loss.nan_at"),
+        (7, "backbone.width"),
+    ]
+    assert "Did you mean `temperature`?" in found[0][2]
+
+
+def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
+    assert problem_of("[data]\nuse = 'words'\nasked = []", Parts, plugins) == (
+        3,
+        "data.asked",
+        "unknown key `asked`. Choose one of `rows`.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("loss = { temperature = 1.0 }", "loss", "the loss has no `use`; name one of `pull`"),
+        ("loss = { use = 3 }", "loss", "the loss has no `use`; name one of `pull`"),
+        (
+            "loss = 'pull'",
+            "loss",
+            'found \'pull\', expected a table with `use = "..."` that names a loss',
+        ),
+        ("loss = { use = 'pul' }", "loss.use", "there is no loss `pul`. Did you mean `pull`?"),
+        (
+            "loss = { use = 'qqq' }",
+            "loss.use",
+            "there is no loss `qqq`. Choose one of `pull`.",
+        ),
+        (
+            "loss = { use = 'info-nce' }",
+            "loss.use",
+            "the loss `info-nce` belongs to `sentbed-losses`, which is not installed; "
+            "install it with `pip install sentbed-losses`",
+        ),
+        ("losses = [{ use = 'pull' }, { use = 'x' }]", "losses.1.use", "there is no loss `x`."),
+    ],
+)
+def test_a_component_that_cannot_be_found_is_a_problem_that_says_what_can(
+    text: str, path: str, message: str, plugins: Plugins
+):
+    line, found_path, found = problem_of(text, Parts, plugins)
+    assert (line, found_path) == (1, path)
+    assert found.startswith(message)
+
+
+def test_a_component_of_another_kind_does_not_fit(plugins: Plugins):
+    assert problem_of("loss = { use = 'characters' }", Parts, plugins)[2].startswith(
+        "there is no loss `characters`."
+    )
+
+
+def test_keys_of_an_inline_component_stand_beside_those_of_its_table(plugins: Plugins):
+    value = read("at = 'start'\nuse = 'gap'\ntarget = 0.5", Inline, plugins)
+    assert value == Inline(toy_plugin.Gap(target=0.5), "start")
+
+
+def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(plugins: Plugins):
+    found = problems_of("use = 'gap'\nat = 3\ntarget = 'x'\ntaget = 1", Inline, plugins)
+    assert [(line, path) for line, path, _ in found] == [(2, "at"), (3, "target"), (4, "taget")]
+
+
+# --- and back ----------------------------------------------------------------------------------------------
+
+
+def test_a_structured_value_is_written_with_every_default_and_without_none(plugins: Plugins):
+    value = read("many = [1, 2]\ntables = [{ size = 5 }]\n", Values, plugins)
+    assert unstructure(value) == {
+        "whole": 1,
+        "number": 1.0,
+        "flag": False,
+        "text": "",
+        "choice": "red",
+        "either": 0,
+        "many": [1, 2],
+        "pair": [0, ""],
+        "named": {},
+        "tables": [{"size": 5, "other_size": 1}],
+    }
+
+
+def test_components_are_written_as_the_tables_that_they_are_read_from():
+    value = Inline(toy_plugin.Gap(target=0.5), "start")
+    assert unstructure(value) == {"use": "gap", "left": "abc", "right": "nop", "target": 0.5, "at": "start"}
+    assert unstructure(toy_plugin.Words(3)) == {"use": "words", "rows": 3}

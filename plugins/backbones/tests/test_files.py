@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sentbed_backbones.files import is_local, problems_of
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", ["./m", "../m", "/models/m", "~/m", "pkg:package/model", "data:models/m", "."]
+)
+def test_directories_and_package_files_are_local(name: str) -> None:
+    assert is_local(name)
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2", "data/m"])
+def test_hub_ids_are_not_local(name: str) -> None:
+    assert not is_local(name)
+
+
+def test_a_complete_model_has_no_problem(model: Path) -> None:
+    assert list(problems_of(model, True, False)) == []
+
+
+def test_a_missing_configuration_is_the_only_problem_named(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path / "nowhere", True, False)
+    assert f"`{tmp_path / 'nowhere'}` holds no `config.json`" in problem
+    assert "save_pretrained" in problem
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe{}"])
+def test_a_configuration_that_is_not_json_is_named(model: Path, content: bytes) -> None:
+    (model / "config.json").write_bytes(content)
+    (problem,) = problems_of(model, True, False)
+    assert f"`{model / 'config.json'}` is not JSON" in problem
+    assert problem.endswith("fetch the model again")
+
+
+@pytest.mark.parametrize("content", ["3", "null", '["auto_map"]'])
+def test_a_configuration_that_is_not_an_object_is_named(model: Path, content: str) -> None:
+    (model / "config.json").write_text(content)
+    (problem,) = problems_of(model, True, True)
+    assert f"`{model / 'config.json'}`" in problem
+
+
+def test_code_of_the_models_own_needs_trust(model: Path) -> None:
+    (model / "config.json").write_text('{"auto_map": {"AutoModel": "modeling.Own"}}')
+    (problem,) = problems_of(model, True, False)
+    assert "`trust_remote_code = true`" in problem
+    assert list(problems_of(model, True, True)) == []
+
+
+@pytest.mark.parametrize(
+    "pickle", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "model.pt", "m.ckpt"]
+)
+def test_pickled_weights_are_named_and_refused(model: Path, pickle: str) -> None:
+    (model / "model.safetensors").rename(model / pickle)
+    (problem,) = problems_of(model, True, False)
+    assert f"`{pickle}`" in problem
+    assert "expected `*.safetensors`" in problem
+
+
+def test_pickled_weights_beside_safetensors_are_not_in_the_way(model: Path) -> None:
+    (model / "pytorch_model.bin").write_bytes(b"")
+    assert list(problems_of(model, True, False)) == []
+
+
+def test_no_weights_are_a_problem_only_where_weights_are_needed(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    (problem,) = problems_of(model, True, False)
+    assert f"found no weights in `{model}`" in problem
+    assert list(problems_of(model, False, False)) == []
+
+
+def test_all_problems_are_reported_at_once(model: Path) -> None:
+    (model / "config.json").write_text('{"auto_map": {}}')
+    (model / "model.safetensors").unlink()
+    assert len(list(problems_of(model, True, False))) == 2

@@ -1,0 +1,224 @@
+"""Fetching a model by its hub id, against a local server that speaks as much of the hub's API as is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from safetensors.torch import load_file
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TAG = "v1"
+
+CLIENT = """
+import json, sys
+from safetensors.torch import save_file
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones import Bert
+
+requests = json.loads(sys.argv[1])
+answers = []
+for parameters in requests:
+    try:
+        built = Bert(**parameters).build(BuildContext(tuple))
+    except ModelError as error:
+        answers.append({"error": str(error), "cause": type(error.__cause__).__name__})
+    else:
+        weights = {k: v.contiguous() for k, v in built.module.model.state_dict().items()}
+        save_file(weights, sys.argv[2])
+        ids = built.tokenizer.encode(["The cat sat."], 16).ids.tolist()
+        answers.append({"origin": dict(built.origin), "ids": ids})
+print(json.dumps(answers))
+"""
+
+OWN_CODE = """
+import transformers
+
+class OwnConfig(transformers.BertConfig):
+    model_type = "own-bert"
+
+class OwnModel(transformers.BertModel):
+    config_class = OwnConfig
+"""
+
+
+class Hub:
+    """Directories by repository id, and what was asked for."""
+
+    def __init__(self) -> None:
+        self.repositories: dict[str, Path] = {}
+        self.paths: list[str] = []
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def answer(self, status: int, body: bytes, **headers: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            def do_GET(self) -> None:
+                path = unquote(self.path.split("?")[0])
+                hub.paths.append(path)
+                for repository, directory in hub.repositories.items():
+                    if path.startswith(f"/api/models/{repository}"):
+                        return self.describe(directory, repository, path)
+                    if path.startswith(f"/{repository}/resolve/{COMMIT}/"):
+                        content = (directory / path.split(f"/{COMMIT}/")[1]).read_bytes()
+                        tag = f'"{hashlib.sha1(content).hexdigest()}"'
+                        return self.answer(200, content, ETag=tag, X_Repo_Commit=COMMIT)
+                return self.answer(
+                    404, b"{}", X_Error_Code="RepoNotFound", X_Error_Message="Repository Not Found"
+                )
+
+            do_HEAD = do_GET  # noqa: N815 - the name that `http.server` calls
+
+            def describe(self, directory: Path, repository: str, path: str) -> None:
+                revision = path.partition("/revision/")[2] or "main"
+                if revision not in ("main", TAG, COMMIT):
+                    return self.answer(404, b"{}", X_Error_Code="RevisionNotFound")
+                files = sorted(p for p in directory.rglob("*") if p.is_file())
+                names = [file.relative_to(directory).as_posix() for file in files]
+                if "/tree/" in path:
+                    entries = [
+                        {"type": "file", "path": name, "size": file.stat().st_size, "oid": "0"}
+                        for name, file in zip(names, files, strict=True)
+                    ]
+                    return self.answer(200, json.dumps(entries).encode(), Content_Type="application/json")
+                siblings = [{"rfilename": name} for name in names]
+                body = {"id": repository, "modelId": repository, "sha": COMMIT, "siblings": siblings}
+                return self.answer(200, json.dumps(body).encode(), Content_Type="application/json")
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    hub = Hub()
+    thread = threading.Thread(target=hub.server.serve_forever, daemon=True)
+    thread.start()
+    yield hub
+    hub.server.shutdown()
+    hub.server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def ask(tmp_path: Path, hub: Hub) -> Callable[..., list[dict]]:
+    """Build backbones in a process of their own, whose hub is the local one; `weights` holds the last."""
+
+    def run(*requests: dict, **environment: str) -> list[dict]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
+        ours = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+        no_proxy = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        done = subprocess.run(
+            [sys.executable, "-c", CLIENT, json.dumps(requests), str(tmp_path / "weights")],
+            env={**kept, **ours, **no_proxy, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
+    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = save_model()
+    (directory / "pytorch_model.bin").write_bytes(b"pickle")
+    (directory / "README.md").write_text("# Tiny")
+    (directory / "onnx").mkdir()
+    (directory / "onnx" / "config.json").write_text("{}")
+    (directory / "onnx" / "model.safetensors").write_bytes(b"")
+    hub.repositories["acme/tiny"] = directory
+
+    newest, tagged, missing, no_revision = ask(
+        {"model": "acme/tiny"},
+        {"model": "acme/tiny", "revision": TAG},
+        {"model": "acme/missing"},
+        {"model": "acme/tiny", "revision": "v9"},
+    )
+    digest = hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
+    for answer in (newest, tagged):
+        assert answer["origin"] == {
+            "model": "acme/tiny",
+            "init": "pretrained",
+            "sha256": {"model.safetensors": digest},
+            "commit": COMMIT,
+        }
+    expected = load_file(directory / "model.safetensors")
+    fetched = load_file(tmp_path / "weights")
+    assert fetched.keys() == {key for key in expected if not key.startswith("pooler.")}
+    assert all((value == expected[key]).all() for key, value in fetched.items())
+
+    files = {path.split(f"/resolve/{COMMIT}/")[1] for path in hub.paths if "/resolve/" in path}
+    assert files == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+
+    assert missing["error"].startswith("the hub gives no model `acme/missing`: ")
+    assert no_revision["error"].startswith("the hub gives no model `acme/tiny` at revision `v9`: ")
+    for answer in (missing, no_revision):
+        assert answer["error"].endswith(
+            "check the id and the network, or name a local directory that starts with `./`"
+        )
+        assert "\n" not in answer["error"]
+        assert answer["cause"] in ("RepositoryNotFoundError", "RevisionNotFoundError")
+
+    asked = len(hub.paths)
+    cached, unknown = ask({"model": "acme/tiny"}, {"model": "acme/other"}, HF_HUB_OFFLINE="1")
+    assert cached == newest
+    assert unknown["error"].startswith("the hub gives no model `acme/other`: ")
+    assert "\n" not in unknown["error"]
+    assert unknown["cause"] == "LocalEntryNotFoundError"
+    assert len(hub.paths) == asked
+
+
+def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
+    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], edit_json: Callable[..., None]
+) -> None:
+    directory = save_model()
+    (directory / "own.py").write_text(OWN_CODE)
+    maps = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
+    edit_json(directory / "config.json", model_type="own-bert", auto_map=maps)
+    hub.repositories["acme/own"] = directory
+    local, refused, fetched = ask(
+        {"model": str(directory), "trust_remote_code": True},
+        {"model": "acme/own"},
+        {"model": "acme/own", "trust_remote_code": True},
+    )
+    assert "ids" in local
+    assert "`trust_remote_code = true`" in refused["error"]
+    assert fetched.get("ids") == local["ids"], fetched
+
+
+@pytest.mark.parametrize("model", ["a/b/c", "two words", "-dash"])
+def test_a_name_that_cannot_be_a_hub_id_is_a_model_error(model: str) -> None:
+    from sentbed import ModelError
+    from sentbed.protocols import BuildContext
+    from sentbed_backbones import Bert
+
+    with pytest.raises(ModelError, match="the hub gives no model") as caught:
+        Bert(model=model).build(BuildContext(tuple))
+    assert f"`{model}`" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from sentbed.protocols import BuildContext
+from sentbed_backbones import Bert
+from sentbed_backbones._torch.packed_bert import ATTENTION_TOKENS, PackedBert
+from torch.nn import functional
+
+SaveModel = Callable[..., Path]
+
+PLAIN = ["bert", "roberta", "xlm-roberta"]
+SHAPES = [(1, 1), (1, 2), (1, 14), (2, 3), (3, 7), (5, 8), (7, 14), (9, 31), (13, 5), (65, 1), (4, 38)]
+
+needs_bf16_products = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bf16 products on this processor"
+)
+
+
+@pytest.fixture
+def load(save_model: SaveModel) -> Callable[..., Any]:
+    def model(kind: str = "bert", **overrides: Any) -> Any:
+        return transformers.AutoModel.from_pretrained(save_model(kind, **overrides)).eval()
+
+    return model
+
+
+def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(5, 70, (rows, length), generator=generator)
+
+
+def right_padded(rows: int, length: int, pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    lengths = torch.arange(rows) * 5 % length + 1
+    lengths[0] = length
+    mask = (torch.arange(length) < lengths[:, None]).long()
+    return torch.where(mask.bool(), random_ids(rows, length), pad_id), mask
+
+
+@torch.no_grad()
+def states_of(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    return model(input_ids=ids, attention_mask=mask).last_hidden_state
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_fp32_states_are_those_of_transformers_without_padding(load: Callable, kind: str) -> None:
+    model = load(kind)
+    packed = PackedBert(model, torch.float32)
+    for rows, length in SHAPES:
+        ids = random_ids(rows, length)
+        states = packed(ids, None)
+        assert states.attention_mask is None
+        torch.testing.assert_close(states.last_hidden_state, states_of(model, ids), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_fp32_states_are_those_of_transformers_with_padding(load: Callable, kind: str) -> None:
+    model = load(kind)
+    packed = PackedBert(model, torch.float32)
+    for rows, length in SHAPES:
+        ids, mask = right_padded(rows, length, model.config.pad_token_id)
+        states = packed(ids, mask)
+        assert states.attention_mask is mask
+        real = mask.bool()
+        expected = states_of(model, ids, mask)
+        torch.testing.assert_close(states.last_hidden_state[real], expected[real], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load: Callable, kind: str) -> None:
+    """A text may hold `<pad>` literally; RoBERTa's positions do not count it."""
+    model = load(kind)
+    ids = random_ids(2, 9)
+    ids[0, 4] = model.config.pad_token_id
+    mask = torch.ones_like(ids)
+    expected = states_of(model, ids, mask)
+    states = PackedBert(model, torch.float32)(ids, mask).last_hidden_state
+    torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("group", [2, 3, 5, 16])
+def test_sentences_that_attend_as_a_group_do_not_see_each_other(
+    load: Callable, monkeypatch: pytest.MonkeyPatch, group: int
+) -> None:
+    model = load()
+    monkeypatch.setattr(PackedBert, "group", lambda *_: group)
+    packed = PackedBert(model, torch.float32)
+    for rows, length in SHAPES:
+        ids = random_ids(rows, length)
+        states = packed(ids, None).last_hidden_state
+        assert states.shape == (rows, length, 32)
+        torch.testing.assert_close(states, states_of(model, ids), rtol=0, atol=1e-5)
+
+
+@needs_bf16_products
+@pytest.mark.parametrize("kind", PLAIN)
+def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> None:
+    model = load(kind)
+    packed = PackedBert(model, torch.bfloat16)
+    for rows, length in SHAPES:
+        ids = random_ids(rows, length)
+        states = packed(ids, None).last_hidden_state
+        assert states.dtype == torch.bfloat16
+        assert states.shape == (rows, length, 32)
+        cosine = functional.cosine_similarity(states.float(), states_of(model, ids), dim=-1)
+        assert cosine.min() > 0.999
+
+
+@needs_bf16_products
+def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> None:
+    model = load()
+    packed = PackedBert(model, torch.bfloat16)
+    for rows, length in SHAPES:
+        ids, mask = right_padded(rows, length, 0)
+        states = packed(ids, mask).last_hidden_state.float()
+        cosine = functional.cosine_similarity(states, states_of(model, ids, mask), dim=-1)
+        assert cosine[mask.bool()].min() > 0.999
+
+
+@needs_bf16_products
+def test_a_bf16_sentence_has_the_same_states_alone_and_in_a_group(load: Callable) -> None:
+    packed = PackedBert(load(), torch.bfloat16)
+    ids = random_ids(7, 14)
+    assert packed.group(ids, None) > 1
+    together = packed(ids, None).last_hidden_state.float()
+    for row in range(7):
+        alone = packed(ids[row : row + 1], None).last_hidden_state.float()
+        assert functional.cosine_similarity(alone[0], together[row], dim=-1).min() > 0.9999
+
+
+def test_only_short_unpadded_bf16_sentences_on_a_processor_are_grouped(load: Callable) -> None:
+    model = load()
+    bf16, fp32 = PackedBert(model, torch.bfloat16), PackedBert(model, torch.float32)
+    short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)
+    assert bf16.group(short, None) == ATTENTION_TOKENS // 8
+    assert bf16.group(long, None) == 1
+    assert bf16.group(short, torch.ones_like(short)) == 1
+    assert bf16.group(short.to("meta"), None) == 1
+    assert fp32.group(short, None) == 1
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_form_without_onednn_gives_the_same_states(
+    load: Callable, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    model = load(kind)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    packed = PackedBert(model, torch.float32)
+    ids, mask = right_padded(5, 9, model.config.pad_token_id)
+    states = packed(ids, mask).last_hidden_state
+    torch.testing.assert_close(
+        states[mask.bool()], states_of(model, ids, mask)[mask.bool()], rtol=0, atol=1e-5
+    )
+
+
+def test_the_epsilon_of_layer_normalisation_is_the_models_own(load: Callable) -> None:
+    model = load(layer_norm_eps=0.1)
+    ids = random_ids(3, 7)
+    states = PackedBert(model, torch.float32)(ids, None).last_hidden_state
+    torch.testing.assert_close(states, states_of(model, ids), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> None:
+    model = load().to(dtype)
+    packed = PackedBert(model, dtype)
+    ids = random_ids(2, 40)
+    before = packed(ids, None).last_hidden_state.clone()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(7.0)
+    assert torch.equal(packed(ids, None).last_hidden_state, before)
+
+
+def test_the_packed_form_carries_no_gradient(load: Callable) -> None:
+    model = load()
+    assert not PackedBert(model, torch.float32)(random_ids(2, 5), None).last_hidden_state.requires_grad
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides"),
+    [
+        ("bert", {"hidden_act": "relu"}),
+        ("bert", {"hidden_act": "gelu_new"}),
+        ("bert", {"is_decoder": True}),
+        ("distilbert", {}),
+        ("electra", {}),
+        ("camembert", {}),
+        ("mpnet", {}),
+    ],
+)
+def test_another_architecture_is_encoded_by_a_copy_of_the_module(
+    save_model: SaveModel, no_texts: BuildContext, kind: str, overrides: dict[str, Any]
+) -> None:
+    built = Bert(model=str(save_model(kind, **overrides))).build(no_texts)
+    built.module.train()
+    copy = built.inference(built.module, torch.float32)
+    assert not isinstance(copy, PackedBert)
+    assert built.module.training
+    assert not copy.training
+    assert not any(parameter.requires_grad for parameter in copy.parameters())
+    assert all(parameter.requires_grad for parameter in built.module.parameters())
+    ids, mask = right_padded(5, 9, built.tokenizer.pad_id)
+    states = copy(ids, mask).last_hidden_state
+    expected = states_of(built.module.model.eval(), ids, mask)
+    torch.testing.assert_close(states[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-6)
+    with torch.no_grad():
+        for parameter in built.module.parameters():
+            parameter.fill_(7.0)
+    assert torch.equal(copy(ids, mask).last_hidden_state, states)
+
+
+def test_a_copy_in_bf16_has_bf16_weights_and_leaves_the_original_in_fp32(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    built = Bert(model=str(save_model("electra"))).build(no_texts)
+    copy = built.inference(built.module, torch.bfloat16)
+    assert {parameter.dtype for parameter in copy.parameters()} == {torch.bfloat16}
+    assert {parameter.dtype for parameter in built.module.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("training", [True, False])
+def test_plain_architectures_are_packed_without_dropout_whatever_mode_the_module_is_in(
+    save_model: SaveModel, no_texts: BuildContext, kind: str, training: bool
+) -> None:
+    built = Bert(model=str(save_model(kind)), dropout=0.5).build(no_texts)
+    built.module.train(training)
+    packed = built.inference(built.module, torch.float32)
+    assert isinstance(packed, PackedBert)
+    assert built.module.training == training
+    ids = random_ids(3, 6)
+    expected = states_of(built.module.model.eval(), ids)
+    torch.testing.assert_close(packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5)
+
+
+def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(load: Callable) -> None:
+    class Shifted(transformers.BertModel):
+        def forward(self, **inputs: Any) -> Any:
+            output = super().forward(**inputs)
+            output.last_hidden_state += 1
+            return output
+
+    assert PackedBert.fits(load())
+    assert not PackedBert.fits(Shifted(load().config))

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import attrs
+import pytest
+import sentbed_backbones
+
+
+def test_the_entry_point_names_the_package() -> None:
+    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-backbones"]
+    assert found == ["sentbed_backbones"]
+
+
+def test_the_hook_offers_the_backbones_by_name() -> None:
+    assert [backbone.name for backbone in sentbed_backbones.backbones()] == ["bert"]
+
+
+@pytest.mark.parametrize("backbone", sentbed_backbones.backbones())
+def test_a_component_is_frozen_and_its_fields_are_typed(backbone: type) -> None:
+    fields = attrs.fields(attrs.resolve_types(backbone))
+    assert fields
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(backbone(), fields[0].name, "other")
+
+
+def test_importing_and_checking_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, sentbed_backbones\n"
+        "assert [b.name for b in sentbed_backbones.backbones()] == ['bert']\n"
+        "list(sentbed_backbones.Bert(model='.').check())\n"
+        "list(sentbed_backbones.Bert(model='some/model').check())\n"
+        "heavy = {'torch', 'transformers', 'tokenizers', 'numpy', 'huggingface_hub'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

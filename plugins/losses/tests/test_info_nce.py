@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import pytest
+import torch
+from sentbed_losses import InfoNCE
+
+Rows = list[list[float]]
+Vectors = Mapping[str, torch.Tensor]
+
+CASES = [
+    InfoNCE(temperature=temperature, similarity=similarity, symmetric=symmetric)
+    for temperature, similarity, symmetric in product((0.05, 0.5, 2.0), ("cosine", "dot"), (False, True))
+]
+
+
+@pytest.fixture
+def draw() -> Callable[..., dict[str, torch.Tensor]]:
+    """Float64 vectors, positives near their anchors."""
+
+    def vectors(
+        rows: int = 5, width: int = 4, negatives: bool = True, seed: int = 0
+    ) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal() -> torch.Tensor:
+            # Rounded to fp32 so that the cast inside the loss takes nothing away.
+            return torch.randn(rows, width, generator=generator).double()
+
+        anchor = normal()
+        found = {"anchor": anchor, "positive": (anchor + 0.5 * normal()).float().double()}
+        return found | ({"negative": normal()} if negatives else {})
+
+    return vectors
+
+
+def similarity_of(u: list[float], v: list[float], kind: str) -> float:
+    dot = sum(a * b for a, b in zip(u, v, strict=True))
+    return dot / (math.hypot(*u) * math.hypot(*v)) if kind == "cosine" else dot
+
+
+def naive_direction(parameters: InfoNCE, queries: Rows, keys: Rows, others: Rows) -> float:
+    total = 0.0
+    for i, query in enumerate(queries):
+        weights = [
+            math.exp(similarity_of(query, key, parameters.similarity) / parameters.temperature)
+            for key in keys + others
+        ]
+        total -= math.log(weights[i] / sum(weights))
+    return total / len(queries)
+
+
+def naive(parameters: InfoNCE, vectors: Vectors) -> float:
+    """The equation in the docstring of `InfoNCE`, term by term."""
+    anchor, positive = vectors["anchor"].tolist(), vectors["positive"].tolist()
+    negative = vectors["negative"].tolist() if "negative" in vectors else []
+    loss = naive_direction(parameters, anchor, positive, negative)
+    if parameters.symmetric:
+        loss = (loss + naive_direction(parameters, positive, anchor, [])) / 2
+    return loss
+
+
+def independent(parameters: InfoNCE, vectors: Vectors) -> torch.Tensor:
+    """The same in float64 tensors, written as differences to the true pair, for its gradient."""
+
+    def direction(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        scores = queries @ keys.T
+        if parameters.similarity == "cosine":
+            scores = scores / (queries.norm(dim=1)[:, None] * keys.norm(dim=1))
+        gaps = (scores - scores.diagonal()[:, None]) / parameters.temperature
+        return torch.logsumexp(gaps, dim=1).mean()
+
+    anchor, positive = vectors["anchor"], vectors["positive"]
+    keys = torch.cat([positive, vectors["negative"]]) if "negative" in vectors else positive
+    loss = direction(anchor, keys)
+    return (loss + direction(positive, anchor)) / 2 if parameters.symmetric else loss
+
+
+@pytest.mark.parametrize("negatives", [False, True])
+@pytest.mark.parametrize("parameters", CASES)
+def test_the_loss_is_the_equation_term_by_term(
+    draw: Callable[..., Vectors], parameters: InfoNCE, negatives: bool
+) -> None:
+    vectors = draw(negatives=negatives)
+    loss = parameters.build(4)(vectors).loss.item()
+    assert loss == pytest.approx(naive(parameters, vectors), rel=1e-6, abs=1e-6)
+
+
+def test_the_loss_of_two_orthogonal_pairs() -> None:
+    vectors = {"anchor": torch.eye(2), "positive": 3 * torch.eye(2)}
+    loss = InfoNCE(temperature=0.5).build(2)(vectors).loss.item()
+    assert loss == pytest.approx(math.log(1 + math.exp(-2)), abs=1e-6)
+
+
+def test_every_hard_negative_is_in_the_denominator_of_every_row() -> None:
+    vectors = {
+        "anchor": torch.eye(2),
+        "positive": torch.eye(2),
+        "negative": torch.tensor([[0.0, 1.0], [0.0, 1.0]]),
+    }
+    loss = InfoNCE(temperature=1.0).build(2)(vectors).loss.item()
+    e = math.e
+    rows = [-math.log(e / (e + 3)), -math.log(e / (3 * e + 1))]
+    assert loss == pytest.approx(sum(rows) / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("negatives", [False, True])
+@pytest.mark.parametrize("parameters", CASES)
+def test_the_gradient_is_that_of_an_independent_float64_form(
+    draw: Callable[..., Vectors], parameters: InfoNCE, negatives: bool
+) -> None:
+    vectors = draw(negatives=negatives)
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    parameters.build(4)(ours).loss.backward()
+    reference = independent(parameters, theirs)
+    assert reference.item() == pytest.approx(naive(parameters, vectors), rel=1e-12)
+    reference.backward()
+    for name, value in ours.items():
+        torch.testing.assert_close(value.grad.double(), theirs[name].grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("parameters", [InfoNCE(symmetric=True), InfoNCE(temperature=0.5, similarity="dot")])
+def test_the_gradient_is_a_finite_difference_of_the_equation(
+    draw: Callable[..., Vectors], parameters: InfoNCE
+) -> None:
+    vectors = draw(rows=3, width=3)
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    parameters.build(3)(ours).loss.backward()
+    step = 1e-5
+    for name, value in vectors.items():
+        for row, column in product(range(3), range(3)):
+            sides = []
+            for sign in (1, -1):
+                moved = value.clone()
+                moved[row, column] += sign * step
+                sides.append(naive(parameters, {**vectors, name: moved}))
+            slope = (sides[0] - sides[1]) / (2 * step)
+            assert ours[name].grad[row, column].item() == pytest.approx(slope, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("parameters", [InfoNCE(), InfoNCE(similarity="dot"), InfoNCE(symmetric=True)])
+def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(
+    draw: Callable[..., Vectors], parameters: InfoNCE
+) -> None:
+    vectors = draw(rows=20, width=3)
+    anchor, candidates = (
+        vectors["anchor"].tolist(),
+        torch.cat([vectors["positive"], vectors["negative"]]).tolist(),
+    )
+    right = 0
+    for i, query in enumerate(anchor):
+        scores = [similarity_of(query, key, parameters.similarity) for key in candidates]
+        right += scores.index(max(scores)) == i
+    assert 0 < right < 20
+    output = parameters.build(3)(vectors)
+    assert dict(output.metrics).keys() == {"accuracy"}
+    assert output.metrics["accuracy"].item() == pytest.approx(right / 20)
+
+
+def test_metrics_carry_no_gradient(draw: Callable[..., Vectors]) -> None:
+    vectors = {name: value.requires_grad_() for name, value in draw().items()}
+    output = InfoNCE().build(4)(vectors)
+    assert output.loss.requires_grad
+    assert not output.metrics["accuracy"].requires_grad
+
+
+def test_temperature_a_thousandth_stays_exact_where_exponentials_overflow() -> None:
+    anchor = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], requires_grad=True)
+    positive = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
+    loss = InfoNCE(temperature=0.001).build(2)({"anchor": anchor, "positive": positive}).loss
+    # Row 0 ties with the positive of row 2: log 2. Row 1 is certain: 0. Row 2 prefers row 1 by 1000.
+    assert loss.item() == pytest.approx((math.log(2) + 0 + 1000) / 3, rel=1e-6)
+    loss.backward()
+    assert torch.isfinite(anchor.grad).all()
+    assert torch.isfinite(positive.grad).all()
+
+
+def test_large_dot_products_stay_finite() -> None:
+    vectors = {
+        "anchor": torch.tensor([[1e4, 0.0], [0.0, 1e4]], requires_grad=True),
+        "positive": torch.tensor([[0.0, 1e4], [1e4, 0.0]]),
+    }
+    loss = InfoNCE(temperature=1.0, similarity="dot").build(2)(vectors).loss
+    loss.backward()
+    assert loss.item() == pytest.approx(1e8)
+    assert torch.isfinite(vectors["anchor"].grad).all()
+
+
+def test_a_zero_vector_gives_a_finite_gradient() -> None:
+    anchor = torch.zeros(2, 3, requires_grad=True)
+    loss = InfoNCE().build(3)({"anchor": anchor, "positive": torch.eye(3)[:2]}).loss
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(2))
+    assert torch.isfinite(anchor.grad).all()
+
+
+def test_bf16_vectors_are_compared_in_fp32(draw: Callable[..., Vectors]) -> None:
+    narrow = {name: value.to(torch.bfloat16) for name, value in draw().items()}
+    output = InfoNCE().build(4)(narrow)
+    assert output.loss.dtype == torch.float32
+    wide = {name: value.double() for name, value in narrow.items()}
+    assert output.loss.item() == pytest.approx(naive(InfoNCE(), wide), rel=1e-6, abs=1e-6)
+
+
+def test_cosine_ignores_lengths_and_dot_does_not(draw: Callable[..., Vectors]) -> None:
+    vectors = draw()
+    longer = {name: 3 * value for name, value in vectors.items()}
+    cosine, dot = InfoNCE().build(4), InfoNCE(temperature=1.0, similarity="dot").build(4)
+    assert cosine(longer).loss.item() == pytest.approx(cosine(vectors).loss.item(), rel=1e-5)
+    assert dot(longer).loss.item() == pytest.approx(
+        naive(InfoNCE(temperature=1.0 / 9, similarity="dot"), vectors), rel=1e-5
+    )
+
+
+def test_nothing_is_kept_between_calls(draw: Callable[..., Vectors]) -> None:
+    module = InfoNCE(symmetric=True).build(4)
+    before = module.state_dict()
+    assert list(before) == []
+    first = module(draw())
+    module(draw(seed=1, rows=7))
+    again = module(draw())
+    assert torch.equal(first.loss, again.loss)
+    assert torch.equal(first.metrics["accuracy"], again.metrics["accuracy"])
+    assert list(module.state_dict()) == []
+    assert list(module.parameters()) == []
+
+
+def test_the_inputs_are_left_as_they_were(draw: Callable[..., Vectors]) -> None:
+    vectors = {name: value.float() for name, value in draw().items()}
+    before = {name: value.clone() for name, value in vectors.items()}
+    InfoNCE(symmetric=True).build(4)(vectors)
+    for name, value in vectors.items():
+        assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.05])
+def test_a_temperature_that_is_not_positive_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match="temperature"):
+        InfoNCE(temperature=temperature)
+
+
+def test_it_needs_pairs_only() -> None:
+    assert InfoNCE.needs == {"anchor", "positive"}

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import attrs
+import pytest
+import sentbed_losses
+
+
+def test_the_entry_point_names_the_package() -> None:
+    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-losses"]
+    assert found == ["sentbed_losses"]
+
+
+def test_the_hook_offers_the_losses_by_name() -> None:
+    assert [loss.name for loss in sentbed_losses.losses()] == ["info-nce"]
+
+
+@pytest.mark.parametrize("loss", sentbed_losses.losses())
+def test_a_component_is_frozen_and_its_fields_are_typed(loss: type) -> None:
+    fields = attrs.fields(attrs.resolve_types(loss))
+    assert fields
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(loss(), fields[0].name, 1)
+
+
+def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
+    code = (
+        "import sys, sentbed_losses\n"
+        "built = [loss() for loss in sentbed_losses.losses()]\n"
+        "assert len(built) == 1\n"
+        "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "built[0].build(4)\n"
+        "assert 'torch' in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
