@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, RunError
+from sentbed import Encoder, RunError, hookimpl
 from sentbed.protocols import Evaluation
-from sentbed.recipe import Recipe, Stage, Validate
+from sentbed.recipe import Recipe, Validate
 from sentbed.registry import Plugins
 from sentbed.runner import RunInfo, build_encoder
 from sentbed.stages import train_stage
@@ -138,8 +138,6 @@ def test_the_schedule_counts_steps_from_zero_over_the_stage(
     rates: list[float] = []
 
     class Tracker:
-        from sentbed import hookimpl
-
         @hookimpl
         def step_finished(self, result: Any) -> None:
             rates.append(result.learning_rate)
@@ -238,13 +236,9 @@ def test_a_first_score_that_is_not_a_number_is_not_the_best(
     assert recorder.events[-1][1]["best_step"] == 3
 
 
-def stage_of(recipe: Recipe) -> Stage:
-    return recipe.stage[0]
-
-
 def stopped(recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, validate: Validate) -> Encoder:
     """Train until the loss ends the stage; returns the encoder as it is then."""
-    recipe = attrs.evolve(recipe, stage=(attrs.evolve(stage_of(recipe), loss=loss, validate=validate),))
+    recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),))
     encoder = build_encoder(recipe)
     with pytest.raises((RunError, KeyboardInterrupt)):
         train_stage(RunInfo("r", directory, recipe), 0, encoder, plugins.manager.hook)

@@ -1,0 +1,41 @@
+# Every target does its own set-up in .venv; a fresh clone needs Python 3.11, pip and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
+
+.PHONY: demo test check test-alone bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/sentbed run recipes/quickstart.toml
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -q
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
+
+# Each plugin alone with core, in a clean environment without its siblings.
+test-alone: $(VENV)/.dev
+	$(BIN)/pytest -q -m alone tests/test_alone.py
+
+# Needs SENTBED_DATA.
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/encode.py
+
+$(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/demo.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

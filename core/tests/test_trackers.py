@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed.protocols import Evaluation, Score, StepResult
+from sentbed.recipe import Recipe
+from sentbed.runner import RunInfo
+from sentbed.trackers import console
+from sentbed.trackers.console import ConsoleTracker
+from sentbed.trackers.jsonl import JsonlTracker
+
+SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
+
+
+@pytest.fixture
+def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunInfo:
+    (tmp_path / "out").mkdir()
+    return RunInfo("my-run", tmp_path / "out", recipe_of())
+
+
+def lines(info: RunInfo) -> list[dict[str, Any]]:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    text = (info.directory / "log.jsonl").read_text()
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+# --- log.jsonl ---------------------------------------------------------------------------------------------
+
+
+def test_every_event_is_a_line_that_can_be_read_at_once(info: RunInfo):
+    tracker = JsonlTracker()
+    tracker.run_started(info)
+    assert [(line["event"], line["name"]) for line in lines(info)] == [("run_started", "my-run")]
+    tracker.stage_started("nli", 5)
+    tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0, {"accuracy": 0.25}))
+    last = lines(info)[-1]
+    assert last.pop("time") > 1.7e9
+    assert last == {
+        "event": "step_finished",
+        "stage": "nli",
+        "step": 1,
+        "loss": 0.5,
+        "learning_rate": 1e-4,
+        "grad_norm": 2.0,
+        "metrics": {"accuracy": 0.25},
+    }
+
+
+def test_numbers_that_json_does_not_have_are_null(info: RunInfo):
+    tracker = JsonlTracker()
+    tracker.run_started(info)
+    tracker.step_finished("nli", 1, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0}))
+    tracker.scores_ready(Evaluation((Score("t", "m", math.nan, {"parts": [math.nan, 1.0]}),), math.nan))
+    _, step, scores = lines(info)
+    assert (step["loss"], step["grad_norm"], step["metrics"]) == (None, None, {"a": None, "b": 1.0})
+    assert scores["scores"][0]["value"] is None
+    assert scores["scores"][0]["protocol"] == {"parts": [None, 1.0]}
+
+
+def test_text_outside_ascii_and_line_ends_stay_on_one_line(info: RunInfo):
+    tracker = JsonlTracker()
+    tracker.run_started(info)
+    tracker.run_failed(ValueError("é\n\u2028 ☃"))
+    assert [line["event"] for line in lines(info)] == ["run_started", "run_failed"]
+    assert lines(info)[1]["error"] == "é\n\u2028 ☃"
+
+
+@pytest.mark.parametrize(("error", "text"), [(ValueError("why"), "why"), (KeyboardInterrupt(), "KeyboardInterrupt")])
+def test_a_failed_run_says_why(error: BaseException, text: str, info: RunInfo):
+    tracker = JsonlTracker()
+    tracker.run_started(info)
+    tracker.run_failed(error)
+    assert lines(info)[-1]["error"] == text
+
+
+def test_a_log_that_was_never_opened_takes_no_events(info: RunInfo):
+    tracker = JsonlTracker()
+    tracker.run_failed(ValueError("early"))
+    assert list(info.directory.iterdir()) == []
+
+
+def test_one_tracker_can_follow_one_run_after_another(info: RunInfo, tmp_path: Path):
+    tracker = JsonlTracker()
+    tracker.run_started(info)
+    tracker.run_finished(Path("r"))
+    (tmp_path / "second").mkdir()
+    second = RunInfo("second", tmp_path / "second", info.recipe)
+    tracker.run_started(second)
+    tracker.run_finished(Path("r"))
+    assert [line["event"] for line in lines(info)] == ["run_started", "run_finished"]
+    assert [line["event"] for line in lines(second)] == ["run_started", "run_finished"]
+
+
+# --- console -----------------------------------------------------------------------------------------------
+
+
+def follow(tracker: ConsoleTracker, info: RunInfo) -> None:
+    tracker.run_started(info)
+    tracker.evaluation_started("sts", "encoder@start")
+    tracker.scores_ready(SCORES)
+    tracker.stage_started("nli", 4)
+    for step in range(1, 5):
+        tracker.step_finished("nli", step, 4, StepResult(1 / step, 1e-4, 1.0))
+        if step == 2:
+            tracker.validated(step, 80.125, True)
+    tracker.stage_finished("nli", 80.125, 2)
+    tracker.run_finished(info.directory / "report.html")
+
+
+@pytest.fixture
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_without_a_terminal_plain_lines_go_to_standard_error(
+    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
+    follow(ConsoleTracker(), info)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "\x1b" not in printed.err
+    assert "\r" not in printed.err
+    assert [line.split() for line in printed.err.splitlines()] == [
+        ["my-run", "writes", "to", str(info.directory)],
+        "evaluating encoder@start with sts".split(),
+        ["task", "metric", "value"],
+        ["STS12", "spearman", "71.23"],
+        "training stage nli: 4 steps".split(),
+        "nli: step 1 of 4, loss 1.0000".split(),
+        "nli: step 2 of 4, loss 0.5000".split(),
+        "step 2: validation 80.12 (best)".split(),
+        "nli: step 3 of 4, loss 0.3333, validation 80.12".split(),
+        "nli: step 4 of 4, loss 0.2500, validation 80.12".split(),
+        "stage nli keeps step 2, validation 80.12".split(),
+    ]
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_without_a_terminal_steps_are_told_only_now_and_then(info: RunInfo, capsys: pytest.CaptureFixture[str]):
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    tracker.stage_started("nli", 1000)
+    for step in range(1, 1001):
+        tracker.step_finished("nli", step, 1000, StepResult(1.0, 1e-4, 1.0))
+    assert capsys.readouterr().err.count("nli: step") == 1
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
+    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TTY_INTERACTIVE", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+    follow(ConsoleTracker(), info)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "\x1b[" in printed.err
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.err)
+    bar = [line for line in re.split(r"[\r\n]", plain) if "4/4" in line][-1]
+    assert bar.split()[0] == "nli"
+    assert "━" in bar
+    assert "loss 0.2500, validation 80.12" in bar
+    assert "nli: step" not in plain
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_a_failed_run_closes_the_bar_and_says_what_is_left(
+    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TTY_INTERACTIVE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    tracker.stage_started("nli", 4)
+    tracker.run_failed(info)
+    printed = capsys.readouterr().err
+    assert "\x1b[?25l" in printed
+    assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), "the cursor stays hidden"
+    assert f"the run ended early; what it had computed is in {info.directory}" in printed
+
+
+@pytest.mark.usefixtures("no_terminal")
+# Fails: names go to rich as markup, where `[...]` is a style.
+def test_brackets_in_a_directory_are_shown_as_they_are(
+    info: RunInfo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    bracketed = RunInfo("r", tmp_path / "[red]runs[/red]", info.recipe)
+    tracker = ConsoleTracker()
+    tracker.run_started(bracketed)
+    tracker.run_failed(bracketed)
+    assert capsys.readouterr().err.count(str(bracketed.directory)) == 2

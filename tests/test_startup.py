@@ -1,0 +1,50 @@
+"""Commands that compute nothing are instant and load nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("torch", "jax", "transformers", "tokenizers", "scipy", "sklearn", "matplotlib", "datasets", "numpy")
+COMMANDS = {
+    "help": ["--help"],
+    "plugins": ["plugins"],
+    "check": ["check", "recipes/quickstart.toml", "recipes/scratch.toml"],
+    "show": ["show", "backbone", "bert"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_light_command_loads_no_heavy_library(name: str) -> None:
+    code = (
+        "import sys\n"
+        "from sentbed.cli import main\n"
+        f"main({COMMANDS[name]!r}, standalone_mode=False)\n"
+        f"sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules))\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout
+
+
+def test_importing_sentbed_loads_no_heavy_library() -> None:
+    code = f"import sentbed, sys; sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["help", "plugins", "check"])
+def test_a_light_command_takes_less_than_four_tenths_of_a_second(name: str) -> None:
+    program = Path(sys.executable).with_name("sentbed")
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([program, *COMMANDS[name]], check=True, capture_output=True, cwd=ROOT)
+        taken.append(time.perf_counter() - start)
+    # The best of five: what the command needs, not what else the machine was doing.
+    assert min(taken) < 0.4
