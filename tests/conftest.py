@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture()
+@pytest.fixture
 def data_directory(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory with real data, also set as `SENTBED_DATA`; skips where there is none."""
     beside = Path(__file__).parent.parent.parent / "shared" / "data"

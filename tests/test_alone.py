@@ -24,13 +24,9 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     venv.create(tmp_path, with_pip=True)
     binaries = tmp_path / ("Scripts" if sys.platform == "win32" else "bin")
     parts = ["core", *([f"plugins/{plugin}"] if plugin else [])]
-    subprocess.run(
-        [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        + ["-c", "requirements/constraints.txt", *(f"./{part}" for part in parts)],
-        cwd=ROOT,
-        check=True,
-        timeout=900,
-    )
+    pip = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    sources = ["-c", "requirements/constraints.txt", *(f"./{part}" for part in parts)]
+    subprocess.run([*pip, *sources], cwd=ROOT, check=True, timeout=900)
     answer = subprocess.run(
         [binaries / "sentbed", "plugins", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
     )

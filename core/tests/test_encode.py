@@ -165,7 +165,17 @@ def test_a_batch_of_texts_keeps_their_order_and_cuts_the_long():
 
 # --- encode_into -------------------------------------------------------------------------------------------
 
-TEXTS = ["one", "three", "one", "", "a longer text, cut", "three", "a longer text, cut somewhere", "two", "one"]
+TEXTS = [
+    "one",
+    "three",
+    "one",
+    "",
+    "a longer text, cut",
+    "three",
+    "a longer text, cut somewhere",
+    "two",
+    "one",
+]
 
 
 @pytest.fixture
@@ -224,9 +234,7 @@ def test_progress_adds_up_to_the_number_of_texts(
 
 
 def test_vectors_can_go_into_a_memory_map(placed: Placed, tmp_path: Path):
-    output = np.lib.format.open_memmap(
-        tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6)
-    )
+    output = np.lib.format.open_memmap(tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6))
     encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, 64)
     output.flush()
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), one_by_one(placed, TEXTS, 12), rtol=1e-6)

@@ -46,7 +46,12 @@ def test_a_recipe_becomes_its_components(recipe_of: Load):
     encoder = recipe.encoders["encoder"]
     assert (encoder.backbone, encoder.pooler, encoder.max_length) == (Characters(4), Average(), 16)
     (stage,) = recipe.stage
-    assert (stage.data, stage.loss, stage.optimizer, stage.schedule) == (Words(11), Pull(), Sgd(0.5), Falling())
+    assert (stage.data, stage.loss, stage.optimizer, stage.schedule) == (
+        Words(11),
+        Pull(),
+        Sgd(0.5),
+        Falling(),
+    )
     assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (4, 2, None, None)
     assert (recipe.evaluate[0].with_, recipe.evaluate[0].at) == (Gap(), ("start", "end"))
     assert recipe.main_encoder == "encoder"
@@ -79,7 +84,9 @@ def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
     put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     put("elsewhere/lines.txt", "one\n")
-    recipe = put("recipes/r.toml", RECIPE.replace('"words", rows = 11', '"lines", path = "../elsewhere/lines.txt"'))
+    recipe = put(
+        "recipes/r.toml", RECIPE.replace('"words", rows = 11', '"lines", path = "../elsewhere/lines.txt"')
+    )
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(RecipeError) as caught:
         load_recipe(Path("..") / "recipes" / recipe.name, plugins=plugins)
@@ -119,9 +126,15 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
     ("old", "new", "start", "path", "message"),
     [
         ("batch_size = 4", "batch_size = 1", "batch_size", "stage.0.batch_size", "must be >= 2"),
-        ("batch_size = 4", "batch_sise = 4", "[[stage]]", "stage.0", "the required key `batch_size` is missing"),
-        ('name = "toy-run"', 'name = "a b"', "name = \"a b\"", "run.name", "found 'a b'"),
-        ('name = "toy-run"', 'name = "../x"', "name = \"../x\"", "run.name", "found '../x'"),
+        (
+            "batch_size = 4",
+            "batch_sise = 4",
+            "[[stage]]",
+            "stage.0",
+            "the required key `batch_size` is missing",
+        ),
+        ('name = "toy-run"', 'name = "a b"', 'name = "a b"', "run.name", "found 'a b'"),
+        ('name = "toy-run"', 'name = "../x"', 'name = "../x"', "run.name", "found '../x'"),
         ('name = "pull"', 'name = ""', 'name = ""', "stage.0.name", "found ''"),
         ("seed = 7", "seed = -1", "seed", "run.seed", "must be >= 0"),
         ("seed = 7", "seed = 4294967296", "seed", "run.seed", "must be <= 4294967295"),
@@ -240,21 +253,24 @@ def test_with_several_encoders_stages_and_evaluations_must_say_which(recipe_of: 
         (line_of(TWO_ENCODERS, "[[stage]]"), "stage.0.train"),
         (line_of(TWO_ENCODERS, "[[evaluate]]"), "evaluate.0.encoder"),
     ]
-    assert found[0][2] == (
-        "the recipe has several encoders (`small`, `large`); say which one with `train`"
-    )
+    assert found[0][2] == ("the recipe has several encoders (`small`, `large`); say which one with `train`")
     assert found[1][2].endswith("say which one with `encoder`")
 
 
 def test_with_several_encoders_each_use_names_its_own(recipe_of: Load):
-    text = TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace("at =", 'encoder = "small"\nat =')
+    text = TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace(
+        "at =", 'encoder = "small"\nat ='
+    )
     recipe = recipe_of(text)
     assert (recipe.stage[0].train, recipe.evaluate[0].encoder) == ("large", "small")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "path"),
-    [("epochs", 'train = "big"\nepochs', "stage.0.train"), ("at =", 'encoder = "big"\nat =', "evaluate.0.encoder")],
+    [
+        ("epochs", 'train = "big"\nepochs', "stage.0.train"),
+        ("at =", 'encoder = "big"\nat =', "evaluate.0.encoder"),
+    ],
 )
 def test_an_encoder_that_the_recipe_lacks_is_a_problem(old: str, new: str, path: str, recipe_of: Load):
     text = RECIPE.replace(old, new)
@@ -360,7 +376,10 @@ def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("stage.nli.epochs=1", "the override `stage.nli.epochs` leads nowhere: there is no element 'nli' among 1"),
+        (
+            "stage.nli.epochs=1",
+            "the override `stage.nli.epochs` leads nowhere: there is no element 'nli' among 1",
+        ),
         ("stage.1.epochs=1", "leads nowhere: there is no element '1' among 1"),
         ("stage.1={}", "leads nowhere: there is no element '1' among 1"),
         ("run.seed.deep.er=1", "leads nowhere: `deep` would be inside 7, which is not a table"),

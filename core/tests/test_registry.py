@@ -103,7 +103,10 @@ def test_a_function_without_the_marker_is_no_hook(distribute: Distribute):
     ("source", "problem"),
     [
         ("raise RuntimeError('no GPU here')", "RuntimeError: no GPU here"),
-        ("import a_module_that_is_not_there", "ModuleNotFoundError: No module named 'a_module_that_is_not_there'"),
+        (
+            "import a_module_that_is_not_there",
+            "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
+        ),
         ("def f(:", "SyntaxError: "),
         (LOSS + "    raise KeyError('late')".replace("    raise", "\nraise"), "KeyError: 'late'"),
         (LOSS.replace("return [Mine]", "raise OSError('asked')"), "OSError: asked"),
@@ -163,7 +166,11 @@ def test_a_hook_that_asks_for_an_unknown_argument_is_a_problem(distribute: Distr
     ("old", "new", "problem"),
     [
         ("@attrs.frozen\n", "", "the loss `Mine` must be an attrs class with `name: ClassVar[str]`"),
-        ("@attrs.frozen\n", "@attrs.define\n", "the loss `Mine` must be frozen: decorate it with `@attrs.frozen`"),
+        (
+            "@attrs.frozen\n",
+            "@attrs.define\n",
+            "the loss `Mine` must be frozen: decorate it with `@attrs.frozen`",
+        ),
         ('    """A loss."""\n', "", "the loss `Mine` has no docstring"),
         ("def build", "def biuld", "the loss `Mine` has no method `build`"),
         ('    name: ClassVar[str] = "mine"\n', "", "the loss `Mine` must be an attrs class with `name"),
@@ -181,7 +188,9 @@ def test_a_component_that_breaks_a_rule_makes_its_plugin_a_problem(
 
 
 @pytest.mark.parametrize(("kind", "method"), sorted(METHODS.items()))
-def test_the_method_that_a_kind_must_have_is_asked_for_by_name(kind: str, method: str, distribute: Distribute):
+def test_the_method_that_a_kind_must_have_is_asked_for_by_name(
+    kind: str, method: str, distribute: Distribute
+):
     wrong = LOSS.replace("def losses", f"def {KINDS[kind]}")
     assert f"has no method `{method}`" in problem_of(wrong, distribute)
     right = wrong.replace("def build", f"def {method}").replace("mine", "other")
@@ -202,7 +211,9 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute: Distribute, tmp_pat
 
 
 def test_a_name_that_two_distributions_claim_is_an_error_that_names_both(distribute: Distribute):
-    points = distribute("first-dist", {"first_plugin": LOSS}) + distribute("second-dist", {"second_plugin": LOSS})
+    points = distribute("first-dist", {"first_plugin": LOSS}) + distribute(
+        "second-dist", {"second_plugin": LOSS}
+    )
     with pytest.raises(PluginError) as caught:
         load_plugins(points)
     assert str(caught.value) == (
@@ -212,7 +223,9 @@ def test_a_name_that_two_distributions_claim_is_an_error_that_names_both(distrib
 
 def test_one_name_may_stand_for_components_of_two_kinds(distribute: Distribute):
     pooler = LOSS.replace("def losses", "def poolers")
-    points = distribute("first-dist", {"first_plugin": LOSS}) + distribute("second-dist", {"second_plugin": pooler})
+    points = distribute("first-dist", {"first_plugin": LOSS}) + distribute(
+        "second-dist", {"second_plugin": pooler}
+    )
     assert set(load_plugins(points).components) == {("loss", "mine"), ("pooler", "mine")}
 
 
@@ -224,7 +237,10 @@ def test_two_distributions_may_use_one_entry_point_name(distribute: Distribute):
         vars(renamed).update(dist=point.dist)
     found = load_plugins(same)
     assert set(found.components) == {("loss", "mine"), ("loss", "other")}
-    assert [(p.name, p.distribution) for p in found.plugins] == [("same", "first-dist"), ("same", "second-dist")]
+    assert [(p.name, p.distribution) for p in found.plugins] == [
+        ("same", "first-dist"),
+        ("same", "second-dist"),
+    ]
 
 
 # --- find --------------------------------------------------------------------------------------------------

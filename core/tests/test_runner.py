@@ -21,8 +21,10 @@ FILES = {"encoder", "log.jsonl", "manifest.json", "report.html", "report.json", 
 VALIDATED = RECIPE.replace(
     "[[evaluate]]", '\n[stage.validate]\nevery = 2\nwith = { use = "gap" }\n\n[[evaluate]]'
 )
-TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]").replace("epochs", 'train = "large"\nepochs') + (
-    'encoder = "large"\n\n[encoders.large]\n'
+TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]").replace(
+    "epochs", 'train = "large"\nepochs'
+) + (
+    'encoder = "large"\n\n[encoders.large]\nmax_length = 16\n'
     'backbone = { use = "characters", width = 8 }\npooler = { use = "average" }\n'
 )
 
@@ -278,9 +280,7 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
 
 def test_an_interrupted_run_keeps_its_best_checkpoint(recipe_of: Load, plugins: Plugins, tmp_path: Path):
     # The distance falls, so the farther target is best at the first validation.
-    recipe = recipe_of(
-        VALIDATED, "stage.pull.loss.interrupt_at=6", "stage.pull.validate.with.target=100"
-    )
+    recipe = recipe_of(VALIDATED, "stage.pull.loss.interrupt_at=6", "stage.pull.validate.with.target=100")
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
     report = read(tmp_path / "out", "report.json")
@@ -311,9 +311,7 @@ def test_a_stage_that_cannot_read_its_data_ends_the_run_with_a_report(
     assert read(tmp_path / "out", "report.json")["status"] == "failed"
 
 
-def test_plugins_can_run_again_after_a_run_that_failed(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
+def test_plugins_can_run_again_after_a_run_that_failed(recipe_of: Load, plugins: Plugins, tmp_path: Path):
     with pytest.raises(RunError):
         run(recipe_of(RECIPE, "stage.pull.loss.nan_at=1"), tmp_path / "one", plugins)
     result = run(recipe_of(), tmp_path / "two", plugins)
@@ -348,7 +346,9 @@ def test_a_directory_that_holds_something_else_is_refused_by_name(
 
 def test_a_run_directory_below_a_file_cannot_be_made(recipe_of: Load, plugins: Plugins, tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match=r"cannot make the run directory `.*/file/out`: .*choose another `--out`"):
+    with pytest.raises(
+        RunError, match=r"cannot make the run directory `.*/file/out`: .*choose another `--out`"
+    ):
         run(recipe_of(), tmp_path / "file" / "out", plugins)
 
 

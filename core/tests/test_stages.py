@@ -132,9 +132,7 @@ def test_training_pulls_pairs_together(recipe_of: Load, train: Train, recorder: 
     assert Gap().evaluate(encoder).primary > before
 
 
-def test_the_schedule_counts_steps_from_zero_over_the_stage(
-    recipe_of: Load, train: Train, plugins: Plugins
-):
+def test_the_schedule_counts_steps_from_zero_over_the_stage(recipe_of: Load, train: Train, plugins: Plugins):
     rates: list[float] = []
 
     class Tracker:

@@ -158,9 +158,7 @@ def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
         ("choice = ['red']", "found ['red']."),
     ],
 )
-def test_a_value_outside_its_choices_is_a_problem_that_names_them(
-    text: str, message: str, plugins: Plugins
-):
+def test_a_value_outside_its_choices_is_a_problem_that_names_them(text: str, message: str, plugins: Plugins):
     line, path, found = problem_of(text, Values, plugins)
     assert (line, path) == (1, "choice")
     assert found.startswith(message)
@@ -264,9 +262,7 @@ def test_a_file_path_is_relative_to_the_recipe_unless_it_has_a_scheme(
     assert read(f"file = '{written}'", Values, plugins).file == read_as
 
 
-def test_a_file_path_below_the_home_directory_is_expanded(
-    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_path_below_the_home_directory_is_expanded(plugins: Plugins, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/someone")
     assert read("file = '~/x.tsv'", Values, plugins).file == "/home/someone/x.tsv"
     assert read("model = '~/m'", Values, plugins).model == "/home/someone/m"
@@ -283,9 +279,7 @@ def test_a_file_path_below_the_home_directory_is_expanded(
         ("/abs/model", "/abs/model"),
     ],
 )
-def test_a_model_id_is_a_directory_only_where_it_looks_like_one(
-    written: str, read_as: str, plugins: Plugins
-):
+def test_a_model_id_is_a_directory_only_where_it_looks_like_one(written: str, read_as: str, plugins: Plugins):
     assert read(f"model = '{written}'", Values, plugins).model == read_as
 
 
@@ -324,7 +318,7 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
         (
             "loss = 'pull'",
             "loss",
-            'found \'pull\', expected a table with `use = "..."` that names a loss',
+            "found 'pull', expected a table with `use = \"...\"` that names a loss",
         ),
         ("loss = { use = 'pul' }", "loss.use", "there is no loss `pul`. Did you mean `pull`?"),
         (

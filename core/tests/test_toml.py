@@ -217,7 +217,9 @@ def test_what_is_not_toml_is_reported_with_its_line(text: str, line: int):
     assert (problem.file, problem.line) == ("r.toml", line)
 
 
-@pytest.mark.parametrize("text", ["a = 1\n\nb = [1,\n2", "x = 1\n\n\ny = { a = 1", f"a = {Q3}never\n\n\nclosed"])
+@pytest.mark.parametrize(
+    "text", ["a = 1\n\nb = [1,\n2", "x = 1\n\n\ny = { a = 1", f"a = {Q3}never\n\n\nclosed"]
+)
 def test_what_is_never_closed_is_reported_at_the_end_of_the_document(text: str):
     with pytest.raises(RecipeError, match="this is not TOML") as caught:
         parse(text.encode())

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+import pytest
+import tomli
+import toy_plugin
+from click.testing import CliRunner, Result
+from sentbed import __version__, cli
+from sentbed.registry import KINDS
+from toy_plugin import RECIPE
+
+HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
+BROKEN = RECIPE.replace("seed = 7", "sede = 7").replace("width = 4", "width = 4.5")
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+
+
+def sentbed(
+    *arguments: str | Path, path: Sequence[Path] = (), code: str = "main()", cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, with `path` before what is installed."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    environment.pop("FORCE_COLOR", None)
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys\nfrom sentbed.cli import main\n{code}", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        cwd=cwd,
+    )
+
+
+@pytest.fixture
+def toy_path(installed_toy: Path) -> list[Path]:
+    """What to put before the installed packages so that another process has the toy plugin."""
+    return [installed_toy, Path(toy_plugin.__file__).parent]
+
+
+# --- help --------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command():
+    done = sentbed("--help")
+    assert done.returncode == 0
+    listed = done.stdout.partition("Commands:")[2].split("\n")
+    commands = {line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")}
+    assert commands == {"check", "encode", "evaluate", "new", "plugins", "run", "show"}
+
+
+@pytest.mark.parametrize("command", sorted(cli.main.commands))
+def test_every_command_and_option_has_a_help_text(command: str):
+    found = cli.main.commands[command]
+    assert found.help
+    assert invoke(command, "-h").exit_code == 0
+    options = [parameter for parameter in found.params if isinstance(parameter, click.Option)]
+    assert all(option.help for option in options)
+
+
+def test_the_version_is_that_of_the_package():
+    assert __version__ in invoke("--version").output
+
+
+@pytest.mark.parametrize(
+    "arguments", [["frobnicate"], ["run"], ["check"], ["show", "nothing", "x"], ["plugins", "--what"]]
+)
+def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(arguments: list[str]):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: " in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["plugins", "--json"], ["check", "RECIPE"]])
+def test_what_only_looks_at_things_loads_nothing_heavy(arguments: list[str], tmp_path: Path):
+    recipe = tmp_path / "recipe.toml"
+    assert invoke("new", "recipe", recipe).exit_code == 0
+    done = sentbed(
+        *(str(recipe) if argument == "RECIPE" else argument for argument in arguments),
+        code=f"""
+try:
+    main()
+finally:
+    print("loaded", [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+""",
+    )
+    assert done.stdout
+    assert done.stderr.splitlines()[-1] == "loaded []"
+
+
+# --- plugins and show --------------------------------------------------------------------------------------
+
+
+def test_plugins_lists_plugins_and_components(installed_toy: Path):
+    result = invoke("plugins")
+    assert result.exit_code == 0
+    lines = [line.split(maxsplit=2) for line in result.output.splitlines()]
+    assert ["toy", "(toy", "1.0)"] in lines
+    assert ["console", "(sentbed", f"{__version__})"] in lines
+    assert ["loss", "pull", "Half the mean squared distance of a pair."] in lines
+    kinds = [line[0] for line in lines if line[0] in KINDS]
+    assert kinds == sorted(kinds, key=list(KINDS).index)
+
+
+def test_plugins_as_json_says_the_same_for_programs(installed_toy: Path):
+    found = json.loads(invoke("plugins", "--json").output)
+    assert {"name": "toy", "distribution": "toy", "version": "1.0", "problem": None} in found["plugins"]
+    assert {
+        "kind": "data",
+        "name": "words",
+        "distribution": "toy",
+        "version": "1.0",
+        "summary": "Pairs of a made-up word and the same 13 letters on.",
+    } in found["components"]
+
+
+def test_a_plugin_that_cannot_be_loaded_is_listed_with_its_reason(distribute: Callable[..., object]):
+    distribute("broken-dist", {"broken_plugin": "raise RuntimeError('no GPU here')"})
+    result = invoke("plugins")
+    assert result.exit_code == 0
+    assert "broken_plugin (broken-dist 1.0) cannot be loaded: RuntimeError: no GPU here\n" in result.output
+
+
+def test_show_explains_a_component_with_fields_defaults_and_an_example(installed_toy: Path):
+    result = invoke("show", "loss", "pull")
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[0] == "loss pull  (toy 1.0)"
+    assert "Half the mean squared distance of a pair." in lines
+    at = lines.index("  temperature: float, default 1.0")
+    assert lines[at + 1] == "      What the distance is divided by."
+    example = result.output.partition("example:\n")[2]
+    assert tomli.loads(example)["stage"][0]["loss"] == {"use": "pull"}
+
+
+def test_an_example_gives_every_required_field(installed_toy: Path):
+    result = invoke("show", "optimizer", "sgd")
+    assert "  lr: float, required\n" in result.output
+    example = tomli.loads(result.output.partition("example:\n")[2])
+    assert set(example["stage"][0]["optimizer"]) == {"use", "lr"}
+
+
+def test_show_hides_what_a_recipe_cannot_set(installed_toy: Path):
+    # Fails: fields with the metadata `skip` are listed.
+    assert "asked" not in invoke("show", "data", "words").output
+
+
+def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
+    result = invoke("show", "loss", "pul")
+    assert result.exit_code == 1
+    assert result.output == "error: there is no loss `pul`. Did you mean `pull`?\n"
+
+
+# --- check -------------------------------------------------------------------------------------------------
+
+
+def test_check_of_a_good_recipe_says_so(installed_toy: Path, put: Callable[[str, str], Path]):
+    recipe = put("good.toml", RECIPE)
+    result = invoke("check", recipe)
+    assert (result.exit_code, result.output) == (0, f"{recipe}: no problems\n")
+
+
+def test_check_prints_every_problem_with_its_place_and_exits_with_2(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
+    recipe = put("broken.toml", BROKEN)
+    done = sentbed("check", recipe.name, path=toy_path, cwd=recipe.parent)
+    assert done.returncode == 2
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "unknown key `sede`. Did you mean `seed`? @ broken.toml:5 run.sede",
+        "found 4.5, expected a whole number @ broken.toml:12 encoder.backbone.width",
+    ]
+
+
+def test_check_goes_on_to_the_next_recipe(installed_toy: Path, put: Callable[[str, str], Path]):
+    broken, good = put("broken.toml", BROKEN), put("good.toml", RECIPE)
+    result = invoke("check", broken, good)
+    assert result.exit_code == 2
+    assert result.output.splitlines()[-1] == f"{good}: no problems"
+    assert len(result.output.splitlines()) == 3
+
+
+def test_check_applies_overrides(installed_toy: Path, put: Callable[[str, str], Path]):
+    recipe = put("good.toml", RECIPE)
+    result = invoke("check", recipe, "--set", "stage.pull.epochs=many", "--set", "run.seed=1")
+    assert result.exit_code == 2
+    assert "found 'many', expected a whole number" in result.output
+
+
+def test_check_of_a_recipe_that_is_not_there_names_it(tmp_path: Path):
+    done = sentbed("check", tmp_path / "none.toml")
+    assert done.returncode == 2
+    assert done.stdout == (
+        f"cannot read the recipe: No such file or directory; check the path @ {tmp_path / 'none.toml'}\n"
+    )
+    assert "Traceback" not in done.stderr
+
+
+# --- run ---------------------------------------------------------------------------------------------------
+
+
+def test_run_prints_the_path_of_the_report_last(toy_path: list[Path], put: Callable[[str, str], Path]):
+    recipe = put("r.toml", RECIPE)
+    done = sentbed("run", recipe, "--out", "out", path=toy_path, cwd=recipe.parent)
+    assert (done.returncode, done.stdout) == (0, "out/report.html\n")
+    assert (recipe.parent / "out" / "report.html").is_file()
+
+
+def test_a_missed_expectation_exits_with_1(installed_toy: Path, put: Callable[[str, str], Path]):
+    recipe = put("r.toml", RECIPE + "\n[expected]\ngap = { value = 100, tolerance = 1 }\n")
+    result = invoke("run", recipe, "--out", recipe.parent / "out")
+    assert result.exit_code == 1
+    assert "expected numbers that were not met: gap\n" in result.stderr
+    assert result.stdout == f"{recipe.parent / 'out' / 'report.html'}\n"
+
+
+def test_run_of_a_broken_recipe_exits_with_2_without_a_traceback_or_a_directory(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
+    recipe = put("broken.toml", BROKEN)
+    done = sentbed("run", recipe.name, "--out", "out", path=toy_path, cwd=recipe.parent)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: 2 problems in the recipe:\n  unknown key `sede`.")
+    assert "Traceback" not in done.stderr
+    assert not (recipe.parent / "out").exists()
+
+
+def test_a_run_that_fails_exits_with_1_and_says_why(toy_path: list[Path], put: Callable[[str, str], Path]):
+    recipe = put("r.toml", RECIPE)
+    done = sentbed(
+        "run", recipe, "--out", "out", "--set", "stage.pull.loss.nan_at=2", path=toy_path, cwd=recipe.parent
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: the loss of stage `pull` is nan at step 2 of 6")
+    assert "Traceback" not in done.stderr
+
+
+def test_traceback_shows_where_an_error_was_raised(toy_path: list[Path], put: Callable[[str, str], Path]):
+    recipe = put("broken.toml", BROKEN)
+    done = sentbed("--traceback", "run", recipe, path=toy_path)
+    assert done.returncode == 1
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "RecipeError: 2 problems in the recipe" in done.stderr
+
+
+def test_an_interrupted_run_exits_with_130(toy_path: list[Path], put: Callable[[str, str], Path]):
+    recipe = put("r.toml", RECIPE)
+    interrupt = "stage.pull.loss.interrupt_at=2"
+    done = sentbed("run", recipe, "--out", "out", "--set", interrupt, path=toy_path, cwd=recipe.parent)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in done.stderr
+    assert json.loads((recipe.parent / "out" / "report.json").read_text())["status"] == "interrupted"
+
+
+# --- encode and evaluate -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encoder(installed_toy: Path, recipe_of: Callable[..., object], tmp_path: Path) -> Path:
+    """An encoder on disk."""
+    from sentbed import build_encoder
+
+    build_encoder(recipe_of()).save(tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def test_encode_writes_one_row_a_line(encoder: Path, put: Callable[[str, str], Path]):
+    import numpy as np
+
+    source, output = put("in.txt", "one\ntwo\nthree\n"), encoder.parent / "out.npy"
+    result = invoke("encode", encoder, "--input", source, "--output", output, "--runtime", "toy")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{output}: 3 x 4\n"
+    assert np.load(output).shape == (3, 4)
+
+
+def test_encode_refuses_a_precision_that_the_runtime_lacks(encoder: Path, put: Callable[[str, str], Path]):
+    source, output = put("in.txt", "one\n"), encoder.parent / "out.npy"
+    arguments = ("encode", encoder, "--input", source, "--output", output, "--runtime", "toy")
+    assert invoke(*arguments, "--precision", "fp64").exit_code == 0
+    output.unlink()
+    result = invoke(*arguments, "--precision", "fp8")
+    assert result.exit_code == 2
+    assert "found 'fp8'. Did you mean `fp" in result.stderr
+    assert not output.exists()
+
+
+def test_encode_of_a_directory_that_is_no_encoder_exits_with_1(put: Callable[[str, str], Path]):
+    source = put("in.txt", "one\n")
+    result = invoke("encode", source.parent, "--input", source, "--output", source.parent / "o.npy")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: `{source.parent}` is not an encoder")
+
+
+def test_evaluate_prints_scores_for_people_and_for_programs(encoder: Path):
+    arguments = ("evaluate", encoder, "--with", "gap", "--set", "target=2.5", "--set", "runtime.use=toy")
+    result = invoke(*arguments)
+    assert result.exit_code == 0
+    task, metric, value = result.output.split()
+    assert (task, metric) == ("gap", "distance")
+    (score,) = json.loads(invoke(*arguments, "--json").output)
+    assert f"{score['value']:.2f}" == value
+    assert score["protocol"] == {"id": "gap", "target": 2.5}
+    assert (score["encoder"], score["evaluator"]) == (str(encoder), "gap")
+
+
+def test_evaluate_reports_every_wrong_field(encoder: Path):
+    result = invoke(
+        "evaluate", encoder, "--with", "gap", "--set", "taget=2.5", "--set", "left=3", "--set", "runtime.use=toy"
+    )
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: 2 problems in the recipe:\n")
+    assert "unknown key `taget`. Did you mean `target`? @ evaluate.taget" in result.stderr
+    assert "found 3, expected a string @ evaluate.left" in result.stderr
+
+
+# --- new ---------------------------------------------------------------------------------------------------
+
+
+def test_new_recipe_prints_a_recipe_that_is_toml():
+    result = invoke("new", "recipe")
+    assert result.exit_code == 0
+    assert tomli.loads(result.output)["schema"] == 1
+
+
+def test_new_recipe_writes_what_it_would_print(tmp_path: Path):
+    result = invoke("new", "recipe", tmp_path / "mine.toml")
+    assert result.exit_code == 0
+    assert (tmp_path / "mine.toml").read_text() == invoke("new", "recipe").output
+    assert f"sentbed check {tmp_path / 'mine.toml'}" in result.output
+
+
+def test_new_recipe_does_not_overwrite(put: Callable[[str, str], Path]):
+    existing = put("mine.toml", "mine")
+    result = invoke("new", "recipe", existing)
+    assert result.exit_code == 1
+    assert result.stderr == f"error: `{existing}` exists already; choose another name\n"
+    assert existing.read_text() == "mine"

@@ -1,0 +1,202 @@
+"""A small encoder that can be computed by hand: hashed words, an embedding, one dense layer."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from zlib import crc32
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentbed.encode import batch_of
+from sentbed.protocols import BuildContext, LossOutput, TokenBatch, TokenIds, TokenStates
+from sentbed_hardware._torch.engine import TorchEngine
+from torch.nn import functional
+
+WORDS = 64
+PAD = 3
+
+
+class HashTokenizer:
+    """One id a word; id 4 opens every text, id 3 pads."""
+
+    pad_id = PAD
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        rows = [[4, *(5 + crc32(word.encode()) % (WORDS - 5) for word in text.split())] for text in texts]
+        rows = [row[:max_length] for row in rows]
+        offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+        return TokenIds(np.array([i for row in rows for i in row], np.int32), offsets)
+
+
+class DenseStates(torch.nn.Module):
+    """States = tanh(dense(dropout(embedding)))."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(WORDS, width)
+        self.dropout = torch.nn.Dropout(dropout)
+        self.dense = torch.nn.Linear(width, width)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        return TokenStates(torch.tanh(self.dense(self.dropout(self.words(input_ids)))), attention_mask)
+
+
+class BuiltDense:
+    def __init__(self, width: int, dropout: float) -> None:
+        self.tokenizer = HashTokenizer()
+        self.module = DenseStates(width, dropout)
+        self.width = width
+        self.max_length = 128
+        self.origin: Mapping[str, Any] = {"init": "random"}
+
+    def inference(self, module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+        return copy.deepcopy(module).to(dtype).eval().requires_grad_(False)
+
+    def save(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        save_file(self.module.state_dict(), directory / "model.safetensors")
+        (directory / "config.json").write_text(json.dumps({"width": self.width}))
+
+
+@attrs.frozen
+class Dense:
+    name: ClassVar[str] = "dense"
+    width: int = 8
+    dropout: float = 0.0
+
+    def build(self, context: BuildContext) -> BuiltDense:
+        built = BuiltDense(self.width, self.dropout)
+        if context.saved is not None:
+            built.module.load_state_dict(load_file(context.saved / "model.safetensors"))
+        return built
+
+
+class MeanModule(torch.nn.Module):
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        hidden = states.last_hidden_state
+        if states.attention_mask is None:
+            return hidden.mean(dim=1)
+        mask = states.attention_mask[:, :, None].to(hidden.dtype)
+        return (hidden * mask).sum(dim=1) / mask.sum(dim=1)
+
+
+@attrs.frozen
+class MeanPooler:
+    name: ClassVar[str] = "toy-mean"
+
+    def build(self, width: int) -> torch.nn.Module:
+        return MeanModule()
+
+
+class FirstDenseModule(torch.nn.Module):
+    """The first state behind a dense layer of another width."""
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__()
+        self.dense = torch.nn.Linear(width, out)
+        self.width = out
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        return self.dense(states.last_hidden_state[:, 0])
+
+
+@attrs.frozen
+class FirstDensePooler:
+    name: ClassVar[str] = "toy-first-dense"
+    out: int = 5
+
+    def build(self, width: int) -> torch.nn.Module:
+        return FirstDenseModule(width, self.out)
+
+
+class ContrastModule(torch.nn.Module):
+    """In-batch softmax over cosines; the temperature is a weight where it is learned."""
+
+    def __init__(self, temperature: float, learned: bool) -> None:
+        super().__init__()
+        self.log_temperature = torch.nn.Parameter(torch.tensor(math.log(temperature)), learned)
+        self.seen: list[Mapping[str, torch.Tensor]] = []
+
+    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+        self.seen.append({name: value.detach() for name, value in vectors.items()})
+        anchor, *others = (functional.normalize(value, dim=-1) for value in vectors.values())
+        logits = anchor @ torch.cat(others).T / self.log_temperature.exp()
+        target = torch.arange(len(anchor))
+        right = (logits.argmax(dim=1) == target).float().mean()
+        return LossOutput(functional.cross_entropy(logits, target), {"accuracy": right.detach()})
+
+
+@attrs.frozen
+class Contrast:
+    name: ClassVar[str] = "toy-contrast"
+    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
+    temperature: float = 0.2
+    learned: bool = False
+
+    def build(self, width: int) -> torch.nn.Module:
+        return ContrastModule(self.temperature, self.learned)
+
+
+@attrs.frozen
+class Sgd:
+    """Plain descent, whose update shows the gradient."""
+
+    name: ClassVar[str] = "toy-sgd"
+    lr: float = 0.1
+
+    def build(self, parameters: Sequence[tuple[str, torch.Tensor]]) -> torch.optim.Optimizer:
+        return torch.optim.SGD([parameter for _, parameter in parameters], lr=self.lr)
+
+
+@attrs.frozen
+class Toys:
+    """The parts above, for a test to put together."""
+
+    backbone: ClassVar = Dense
+    mean: ClassVar = MeanPooler
+    first_dense: ClassVar = FirstDensePooler
+    loss: ClassVar = Contrast
+    sgd: ClassVar = Sgd
+    pad_id: ClassVar = PAD
+
+    @staticmethod
+    def batch(*texts: str) -> TokenBatch:
+        return batch_of(texts, HashTokenizer(), 32)
+
+
+@pytest.fixture
+def toys() -> Toys:
+    return Toys()
+
+
+@pytest.fixture(autouse=True)
+def _same_torch_afterwards() -> Iterator[None]:
+    """Threads, determinism and the generator belong to the whole process."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+
+
+@pytest.fixture
+def engine_of() -> Callable[..., TorchEngine]:
+    """An engine of any precision, whatever this processor is fast at."""
+
+    def engine(dtype: torch.dtype = torch.float32, compile: bool = False) -> TorchEngine:
+        return TorchEngine(torch.device("cpu"), dtype, compile, {})
+
+    return engine
+
+
+@pytest.fixture
+def engine(engine_of: Callable[..., TorchEngine]) -> TorchEngine:
+    return engine_of()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from sentbed import RuntimeUnavailableError
+from sentbed_hardware import Cpu
+
+
+@pytest.fixture
+def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let the processor have these instruction sets only."""
+
+    def have(*names: str) -> None:
+        capabilities = {"cpu_name": "Abacus", "avx2": True, **dict.fromkeys(names, True)}
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+
+    return have
+
+
+def test_bf16_without_instructions_is_refused_with_what_to_do(processor: Any) -> None:
+    processor()
+    threads = torch.get_num_threads()
+    with pytest.raises(RuntimeUnavailableError) as caught:
+        Cpu(precision="bf16", threads=threads + 1).build()
+    assert str(caught.value) == (
+        "this processor has no bf16 instructions (none of `amx_bf16`, `avx512_bf16`); "
+        'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
+    )
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])
+@pytest.mark.parametrize("precision", ["bf16", "auto"])
+def test_bf16_is_taken_where_the_processor_has_it(processor: Any, name: str, precision: Any) -> None:
+    processor(name)
+    engine = Cpu(precision=precision).build()
+    assert engine.dtype == torch.bfloat16
+    assert engine.describe()["precision"] == "bf16"
+    assert engine.describe()["bf16_instructions"] == [name]
+
+
+def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
+    processor()
+    engine = Cpu(precision="auto").build()
+    assert engine.dtype == torch.float32
+    assert engine.describe()["precision"] == "fp32"
+    assert engine.describe()["bf16_instructions"] == []
+
+
+def test_fp32_is_the_default_even_where_bf16_is_fast(processor: Any) -> None:
+    processor("amx_bf16", "avx512_bf16")
+    engine = Cpu().build()
+    assert engine.dtype == torch.float32
+    assert engine.describe()["precision"] == "fp32"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_number_of_threads_is_set(threads: int) -> None:
+    engine = Cpu(threads=threads).build()
+    assert torch.get_num_threads() == threads
+    assert engine.describe()["threads"] == threads
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="this system does not bind processes to cores"
+)
+def test_left_out_threads_are_the_cores_that_this_process_may_use() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        engine = Cpu().build()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert torch.get_num_threads() == engine.describe()["threads"] == 1
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_determinism_is_set_as_asked(deterministic: bool) -> None:
+    torch.use_deterministic_algorithms(not deterministic)
+    engine = Cpu(deterministic=deterministic).build()
+    assert torch.are_deterministic_algorithms_enabled() == deterministic
+    assert engine.describe()["deterministic"] == deterministic
+
+
+def test_the_description_holds_what_the_manifest_needs(processor: Any) -> None:
+    processor("avx512_bf16")
+    assert dict(Cpu(precision="auto", threads=1, deterministic=True).build().describe()) == {
+        "runtime": "cpu",
+        "device": "Abacus",
+        "precision": "bf16",
+        "bf16_instructions": ["avx512_bf16"],
+        "threads": 1,
+        "deterministic": True,
+    }
+
+
+def test_no_threads_are_refused() -> None:
+    with pytest.raises(ValueError, match="threads"):
+        Cpu(threads=0)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sentbed.protocols import BuildContext, Head, TokenBatch
+from sentbed_hardware._torch.encoder import EncoderModule
+from sentbed_hardware._torch.engine import TorchEngine
+
+TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
+
+
+def module_of(toys: Any, head: Head, pooler: Any = None) -> tuple[EncoderModule, Any]:
+    backbone = toys.backbone().build(BuildContext(tuple))
+    pooler = (pooler or toys.mean()).build(backbone.width)
+    return EncoderModule(backbone.module, pooler, head, backbone.width), backbone
+
+
+def by_hand(module: EncoderModule, batch: TokenBatch, normalize: bool) -> list[list[float]]:
+    """Loops over rows, tokens and units, in float64."""
+    words, dense = module.backbone.words.weight.tolist(), module.backbone.dense
+    weight, bias = dense.weight.tolist(), dense.bias.tolist()
+    mask = batch.attention_mask
+    rows = []
+    for index, ids in enumerate(batch.input_ids.tolist()):
+        kept = [i for column, i in enumerate(ids) if mask is None or mask[index, column]]
+        states = [
+            [
+                math.tanh(offset + sum(w * x for w, x in zip(unit, words[i], strict=True)))
+                for unit, offset in zip(weight, bias, strict=True)
+            ]
+            for i in kept
+        ]
+        vector = [sum(column) / len(states) for column in zip(*states, strict=True)]
+        if isinstance(module.projection, torch.nn.Linear):
+            offsets = module.projection.bias
+            projected = []
+            for unit, row in enumerate(module.projection.weight.tolist()):
+                offset = 0.0 if offsets is None else offsets[unit].item()
+                projected.append(offset + sum(w * x for w, x in zip(row, vector, strict=True)))
+            vector = projected
+        if normalize:
+            length = math.hypot(*vector)
+            vector = [x / length for x in vector]
+        rows.append(vector)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        Head(),
+        Head(normalize=True),
+        Head(projection=3),
+        Head(projection=11, bias=True),
+        Head(projection=3, bias=True, normalize=True),
+    ],
+)
+def test_vectors_are_those_of_loops_by_hand(toys: Any, engine: TorchEngine, head: Head) -> None:
+    module, _ = module_of(toys, head)
+    batch = toys.batch(*TEXTS)
+    expected = torch.tensor(by_hand(module, batch, head.normalize))
+    vectors = module(*engine.tensors(batch))
+    assert vectors.shape == (3, module.width)
+    torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(toys: Any) -> None:
+    assert module_of(toys, Head())[0].width == 8
+    assert module_of(toys, Head(), toys.first_dense(out=5))[0].width == 5
+    module, _ = module_of(toys, Head(projection=3), toys.first_dense(out=5))
+    assert module.width == 3
+    assert module.projection.in_features == 5
+
+
+def test_a_projection_has_a_bias_only_where_asked(toys: Any) -> None:
+    assert module_of(toys, Head(projection=3))[0].projection.bias is None
+    assert module_of(toys, Head(projection=3, bias=True))[0].projection.bias.shape == (3,)
+
+
+def test_own_weights_are_those_of_pooler_and_head(toys: Any) -> None:
+    module, _ = module_of(toys, Head(projection=3, bias=True), toys.first_dense())
+    names = {"pooler.dense.weight", "pooler.dense.bias", "projection.weight", "projection.bias"}
+    assert set(module.own_weights()) == names
+    assert module_of(toys, Head(normalize=True))[0].own_weights() == {}
+
+
+def test_a_pooler_with_weights_gets_fp32_states_and_one_without_takes_them_as_they_are(
+    toys: Any, engine: TorchEngine
+) -> None:
+    for pooler, expected in ((toys.first_dense(), torch.float32), (toys.mean(), torch.bfloat16)):
+        module, backbone = module_of(toys, Head(projection=3, normalize=True), pooler)
+        seen: list[torch.dtype] = []
+        module.pooler.register_forward_pre_hook(
+            lambda _, args, seen=seen: seen.append(args[0].last_hidden_state.dtype)
+        )
+        vectors = module.inference(backbone, torch.bfloat16)(*engine.tensors(toys.batch(*TEXTS)))
+        assert seen == [expected]
+        assert vectors.dtype == torch.float32
+        torch.testing.assert_close(vectors, module(*engine.tensors(toys.batch(*TEXTS))), rtol=0, atol=0.05)
+
+
+def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(
+    toys: Any, engine_of: Callable[..., TorchEngine]
+) -> None:
+    module, backbone = module_of(toys, Head(projection=3, normalize=True), toys.first_dense())
+    tensors = engine_of().tensors(toys.batch(*TEXTS))
+    torch.testing.assert_close(
+        module.inference(backbone, torch.float32)(*tensors), module(*tensors), rtol=0, atol=1e-6
+    )

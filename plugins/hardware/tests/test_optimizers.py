@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from sentbed_hardware import Adafactor, AdamW
+
+
+def parameters_with_gradient() -> list[tuple[str, torch.nn.Parameter]]:
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for name, shape in (("dense.weight", (3, 4)), ("dense.bias", (4,)), ("temperature", ())):
+        parameter = torch.nn.Parameter(torch.randn(shape, generator=generator))
+        parameter.grad = torch.randn(shape, generator=generator)
+        found.append((name, parameter))
+    return found
+
+
+def test_adamw_takes_the_step_of_its_equations() -> None:
+    optimizer = AdamW(lr=0.01, beta1=0.8, beta2=0.95, eps=1e-6, weight_decay=0.1)
+    parameters = parameters_with_gradient()
+    expected = {}
+    for name, parameter in parameters:
+        theta, gradient = parameter.detach().double(), parameter.grad.double()
+        first, second = torch.zeros_like(theta), torch.zeros_like(theta)
+        for step in (1, 2, 3):
+            first = 0.8 * first + 0.2 * gradient
+            second = 0.95 * second + 0.05 * gradient**2
+            if theta.ndim >= 2:
+                theta = theta - 0.01 * 0.1 * theta
+            update = (first / (1 - 0.8**step)) / ((second / (1 - 0.95**step)).sqrt() + 1e-6)
+            theta = theta - 0.01 * update
+        expected[name] = theta.float()
+    torch_optimizer = optimizer.build(parameters)
+    for _ in range(3):
+        torch_optimizer.step()
+    for name, parameter in parameters:
+        torch.testing.assert_close(parameter.data, expected[name], rtol=1e-6, atol=1e-6)
+
+
+def test_adamw_decays_matrices_only() -> None:
+    parameters = parameters_with_gradient()
+    before = {name: parameter.detach().clone() for name, parameter in parameters}
+    for _, parameter in parameters:
+        parameter.grad.zero_()
+    AdamW(lr=0.5, weight_decay=0.2).build(parameters).step()
+    after = dict(parameters)
+    torch.testing.assert_close(after["dense.weight"].data, 0.9 * before["dense.weight"])
+    assert torch.equal(after["dense.bias"], before["dense.bias"])
+    assert torch.equal(after["temperature"], before["temperature"])
+
+
+@pytest.mark.parametrize("kept", [[0], [1, 2]])
+def test_adamw_takes_parameters_of_one_kind(kept: list[int]) -> None:
+    parameters = [parameters_with_gradient()[index] for index in kept]
+    before = [parameter.detach().clone() for _, parameter in parameters]
+    AdamW(lr=0.1).build(parameters).step()
+    for (_, parameter), value in zip(parameters, before, strict=True):
+        torch.testing.assert_close(parameter.data, value - 0.1 * parameter.grad.sign(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_adafactor_takes_the_step_of_its_equations(scaled: bool) -> None:
+    """Shazeer and Stern, 2018, algorithm 4: rows and columns of the squared gradient, clipped update."""
+    parameters = parameters_with_gradient()[:2]
+    expected = {}
+    for name, parameter in parameters:
+        theta, square = parameter.detach().double(), parameter.grad.double() ** 2 + 1e-30
+        if theta.ndim == 2:
+            square = square.mean(1, keepdim=True) * square.mean(0, keepdim=True) / square.mean()
+        # The gradient repeats, so the decayed means of its squares stay as they are.
+        update = parameter.grad.double() / square.sqrt()
+        update = update / max(1.0, update.pow(2).mean().sqrt().item() / 0.5)
+        for _ in range(2):
+            rate = 0.01 * (max(1e-3, theta.pow(2).mean().sqrt().item()) if scaled else 1.0)
+            theta = theta - rate * (0.1 * theta + update)
+        expected[name] = theta.float()
+    optimizer = Adafactor(lr=0.01, clip_threshold=0.5, weight_decay=0.1, scale_parameter=scaled).build(
+        parameters
+    )
+    for _ in range(2):
+        optimizer.step()
+    for name, parameter in parameters:
+        torch.testing.assert_close(parameter.data, expected[name], rtol=1e-5, atol=1e-5)
+
+
+def test_adafactor_follows_the_rate_that_a_schedule_sets() -> None:
+    parameters = parameters_with_gradient()
+    before = [parameter.detach().clone() for _, parameter in parameters]
+    optimizer = Adafactor(lr=0.01).build(parameters)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    optimizer.step()
+    assert all(torch.equal(p, value) for (_, p), value in zip(parameters, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "field", "value"),
+    [
+        (AdamW, "lr", 0.0),
+        (AdamW, "beta1", 1.0),
+        (AdamW, "beta2", -0.1),
+        (AdamW, "eps", 0.0),
+        (AdamW, "weight_decay", -0.1),
+        (Adafactor, "lr", -1e-3),
+        (Adafactor, "decay_rate", 0.0),
+        (Adafactor, "clip_threshold", 0.0),
+        (Adafactor, "weight_decay", -0.1),
+    ],
+)
+def test_values_out_of_range_are_refused(optimizer: type, field: str, value: float) -> None:
+    parameters: dict[str, Any] = {"lr": 1e-3, field: value}
+    with pytest.raises(ValueError, match=field):
+        optimizer(**parameters)

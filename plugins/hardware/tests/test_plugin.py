@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import attrs
+import pytest
+import sentbed_hardware
+
+COMPONENTS = [*sentbed_hardware.runtimes(), *sentbed_hardware.optimizers(), *sentbed_hardware.schedules()]
+
+
+def test_the_entry_point_names_the_package() -> None:
+    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-hardware"]
+    assert found == ["sentbed_hardware"]
+
+
+def test_the_hooks_offer_the_components_by_name() -> None:
+    assert [runtime.name for runtime in sentbed_hardware.runtimes()] == ["cpu"]
+    assert [optimizer.name for optimizer in sentbed_hardware.optimizers()] == ["adamw", "adafactor"]
+    names = [schedule.name for schedule in sentbed_hardware.schedules()]
+    assert names == ["constant", "linear", "linear-after-hold", "cosine"]
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_is_frozen_and_its_fields_are_typed(component: type) -> None:
+    fields = attrs.fields(attrs.resolve_types(component))
+    assert fields
+    made = component(lr=1e-3) if "lr" in attrs.fields_dict(component) else component()
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(made, fields[0].name, None)
+
+
+def test_importing_and_computing_a_schedule_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, sentbed_hardware as h\n"
+        "h.runtimes(), h.optimizers(), h.Cpu(), h.AdamW(lr=1e-3), h.Adafactor()\n"
+        "assert [schedule().factor(0, 10) for schedule in h.schedules()] == [1.0] * 4\n"
+        "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
