@@ -6,6 +6,11 @@ from importlib.metadata import EntryPoint, distribution, distributions
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Tests may share their cores with other work: a slow example is no failure.
+settings.register_profile("core", deadline=None)
+settings.load_profile("core")
 
 TOY = Path(__file__).parent / "toy"
 # Test files of one directory cannot import each other by name; the toy plugin is a module like any other.

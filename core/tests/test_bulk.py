@@ -113,7 +113,10 @@ def test_bytes_that_are_not_utf8_are_an_error_with_their_line(
 def test_a_missing_file_is_an_error(encode_file: EncodeFile, tmp_path: Path):
     with pytest.raises(DataError) as caught:
         encode_file(tmp_path / "none.txt")
-    assert str(caught.value) == f"there is no such file; check the path @ {tmp_path / 'none.txt'}"
+    assert (
+        str(caught.value)
+        == f"cannot read the file: No such file or directory; check the path @ {tmp_path / 'none.txt'}"
+    )
 
 
 # Fails: IsADirectoryError goes through; only FileNotFoundError is caught.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sentbed import encode
 from sentbed.encode import BATCH_COST, batch_of, encode_into, pad, plan_batches
 from sentbed.protocols import BuildContext, TokenIds
-from toy_plugin import Average, CharacterTokenizer, Characters, Placed, Toy
+from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli
-from sentbed import Encoder, ModelError, PluginError, RecipeError, SentbedError, build_encoder
+from sentbed import Encoder, ModelError, RecipeError, SentbedError, build_encoder
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from toy_plugin import RECIPE, Placed, Toy

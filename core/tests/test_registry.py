@@ -268,7 +268,7 @@ def test_a_component_that_is_not_there_is_an_error_that_says_what_to_do(
 
 
 def test_a_kind_that_no_plugin_offers_is_named():
-    with pytest.raises(PluginError, match="^there is no loss `x`: no installed plugin offers any loss$"):
+    with pytest.raises(PluginError, match=r"^there is no loss `x`: no installed plugin offers any loss$"):
         load_plugins([]).find("loss", "x")
 
 

@@ -339,7 +339,7 @@ def test_a_directory_that_holds_something_else_is_refused_by_name(
 ):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").touch()
-    with pytest.raises(RunError, match="already holds `notes.txt`; choose another `--out`"):
+    with pytest.raises(RunError, match=r"already holds `notes\.txt`; choose another `--out`"):
         run(recipe_of(), tmp_path / "out", plugins)
     assert names(tmp_path / "out") == {"notes.txt"}
 

@@ -107,6 +107,17 @@ def test_a_value_of_the_right_type_is_kept_with_its_type(
     assert type(found) is type(value)
 
 
+@attrs.frozen
+class NumberOrText:
+    value: float | str = ""
+
+
+# Fails: "found 1, expected a number or a string".
+def test_a_whole_number_is_a_number_among_alternatives_too(plugins: Plugins):
+    value = read("value = 1", NumberOrText, plugins).value
+    assert (value, type(value)) == (1.0, float)
+
+
 def test_elements_of_number_fields_are_floats(plugins: Plugins):
     assert [type(v) for v in read("named = { a = 1 }", Values, plugins).named.values()] == [float]
 
@@ -203,6 +214,31 @@ def test_the_message_of_any_attrs_validator_is_shown(validator: Any, plugins: Pl
     line, path, message = problem_of("size = 3", cls, plugins)
     assert (line, path) == (1, "size")
     assert message.startswith("found 3: 'size' must be in [1, 2]")
+
+
+@attrs.frozen
+class Range:
+    low: int = 0
+    high: int = attrs.field(default=1)
+
+    @high.validator
+    def _above_low(self, attribute: object, value: int) -> None:
+        if value <= self.low:
+            raise ValueError("`high` must be above `low`")
+
+
+@attrs.frozen
+class HasRange:
+    range: Range
+
+
+# Fails: the validator is called with None in the place of the instance, and AttributeError goes through.
+def test_a_validator_that_looks_at_another_field_is_a_problem_too(plugins: Plugins):
+    line, path, message = problem_of("[range]\nlow = 3\nhigh = 2", HasRange, plugins)
+    assert line in (1, 3)
+    assert path in ("range", "range.high")
+    assert message.endswith("`high` must be above `low`")
+    assert read("[range]\nlow = 3\nhigh = 4", HasRange, plugins) == HasRange(Range(3, 4))
 
 
 @attrs.frozen

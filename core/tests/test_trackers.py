@@ -138,16 +138,16 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
     assert "\r" not in printed.err
     assert [line.split() for line in printed.err.splitlines()] == [
         ["my-run", "writes", "to", str(info.directory)],
-        "evaluating encoder@start with sts".split(),
+        ["evaluating", "encoder@start", "with", "sts"],
         ["task", "metric", "value"],
         ["STS12", "spearman", "71.23"],
-        "training stage nli: 4 steps".split(),
-        "nli: step 1 of 4, loss 1.0000".split(),
-        "nli: step 2 of 4, loss 0.5000".split(),
-        "step 2: validation 80.12 (best)".split(),
-        "nli: step 3 of 4, loss 0.3333, validation 80.12".split(),
-        "nli: step 4 of 4, loss 0.2500, validation 80.12".split(),
-        "stage nli keeps step 2, validation 80.12".split(),
+        ["training", "stage", "nli:", "4", "steps"],
+        ["nli:", "step", "1", "of", "4,", "loss", "1.0000"],
+        ["nli:", "step", "2", "of", "4,", "loss", "0.5000"],
+        ["step", "2:", "validation", "80.12", "(best)"],
+        ["nli:", "step", "3", "of", "4,", "loss", "0.3333,", "validation", "80.12"],
+        ["nli:", "step", "4", "of", "4,", "loss", "0.2500,", "validation", "80.12"],
+        ["stage", "nli", "keeps", "step", "2,", "validation", "80.12"],
     ]
 
 

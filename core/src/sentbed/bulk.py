@@ -64,8 +64,8 @@ def _lines_of(source: str) -> Iterator[IO[bytes]]:
     try:
         with Path(source).open("rb") as stream:
             yield stream
-    except FileNotFoundError as error:
-        raise DataError("there is no such file; check the path", source) from error
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise DataError(f"cannot read the file: {error.strerror}; check the path", source) from error
 
 
 def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:

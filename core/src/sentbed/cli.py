@@ -28,7 +28,8 @@ class _Group(click.Group):
         except SentbedError as error:
             if ctx.params.get("traceback"):
                 raise
-            click.echo(f"error: {error}", err=True)
+            for line in (f"error: {error}", *getattr(error, "__notes__", ())):
+                click.echo(line, err=True)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)

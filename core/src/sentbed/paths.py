@@ -51,7 +51,11 @@ def _resolve(location: str) -> Path:
     scheme, _, rest = location.partition(":")
     if scheme == "pkg":
         package, _, inner = rest.partition("/")
-        spec = importlib.util.find_spec(package)
+        try:
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):
+            # Not the name of a package at all: empty, or inside a package that is not there.
+            spec = None
         if spec is None or not spec.submodule_search_locations:
             raise DataError(
                 f"`{location}` names the Python package `{package}`, which is not installed; "
@@ -99,7 +103,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise RunError(_cannot_write(path, error)) from error
+        raise RunError(cannot_write(path, error)) from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "w+b") as stream:
@@ -109,7 +113,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        raise RunError(_cannot_write(path, error)) from error
+        raise RunError(cannot_write(path, error)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -144,10 +148,11 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
                 old.rename(path)
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise RunError(_cannot_write(path, error)) from error
+        raise RunError(cannot_write(path, error)) from error
 
 
-def _cannot_write(path: Path, error: OSError) -> str:
+def cannot_write(path: Path, error: OSError) -> str:
+    """Return the sentence for a disk that is full or a place that cannot be written."""
     return (
         f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; "
         f"free some space or choose another place with `--out`"

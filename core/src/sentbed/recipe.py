@@ -209,7 +209,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             if isinstance(place, list):
                 place[_index(place, keys[-1])] = value
             else:
-                place[keys[-1]] = value
+                _table_at(place, keys[-1])[keys[-1]] = value
         except (KeyError, IndexError, TypeError) as error:
             problems.append(Problem(f"the override `{path}` leads nowhere: {error.args[0]}", path))
     if problems:
@@ -220,9 +220,13 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
 def _step_into(place: Any, key: str) -> Any:
     if isinstance(place, list):
         return place[_index(place, key)]
+    return _table_at(place, key).setdefault(key, {})
+
+
+def _table_at(place: Any, key: str) -> dict[str, Any]:
     if not isinstance(place, dict):
         raise TypeError(f"`{key}` would be inside {place!r}, which is not a table")
-    return place.setdefault(key, {})
+    return place
 
 
 def _index(place: list[Any], key: str) -> int:

@@ -169,11 +169,10 @@ def _origin(point: EntryPoint) -> tuple[str, str]:
 def _components(
     manager: pluggy.PluginManager, plugin: object, distribution: str, version: str
 ) -> list[ComponentInfo]:
-    known = {name for name in vars(hookspecs) if not name.startswith("_")}
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy takes a misspelt hook in silence until `check_pending`, which would name only the first.
         if not caller.has_spec():
-            hooks = [name for name in known if callable(vars(hookspecs)[name])]
+            hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
             raise PluginError(f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}")
     result = []
     for kind, hook in KINDS.items():

@@ -79,8 +79,13 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
             _go(info, hooks)
         except (Exception, KeyboardInterrupt) as error:
             # The report of what there is comes first; then the error goes on its way.
-            _close(info, history, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error)
-            hooks.run_failed(run=info, error=error)
+            status: Status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            try:
+                _close(info, history, status, error)
+                hooks.run_failed(run=info, error=error)
+            except Exception as second:  # noqa: BLE001 - whatever it is, the first error must come through
+                # A full disk, say, ends the run and its report alike: the first error is the one to act on.
+                error.add_note(f"the report could not be finished either: {second}")
             raise
         report = _close(info, history, "finished", None)
         hooks.run_finished(run=info, report=report)

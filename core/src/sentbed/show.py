@@ -29,12 +29,12 @@ def describe(info: ComponentInfo) -> str:
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     documented = _field_docs(info.cls)
     hints = get_type_hints(info.cls)
-    fields = attrs.fields(info.cls)
+    fields = [field for field in attrs.fields(info.cls) if not field.metadata.get("skip")]
     if fields:
         lines += ["", "fields:"]
     for field in fields:
         default = "required" if field.default is attrs.NOTHING else f"default {_toml(_default(field))}"
-        lines.append(f"  {field.name}: {_type_name(hints[field.name])}, {default}")
+        lines.append(f"  {field.metadata.get('key', field.name)}: {_type_name(hints[field.name])}, {default}")
         meaning = inspect.cleandoc(documented.get(field.name, ""))
         lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
     return "\n".join([*lines, "", "example:", textwrap.indent(_example(info), "  ")])

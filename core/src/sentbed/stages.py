@@ -52,6 +52,7 @@ def train_stage(run: RunInfo, index: int, encoder: Encoder, hooks: pluggy.HookRe
     try:
         for step, rows in enumerate(_batches(stage, len(dataset), run.recipe.run.seed, index), start=1):
             columns = dataset.rows(rows.tolist())
+            keeper.at = step
             result = trainer.step(
                 {name: batch_of(texts, tokenizer, max_length) for name, texts in columns.items()}
             )
@@ -86,14 +87,14 @@ class _Keeper:
         self.score: float | None = None
         self.step = 0
         self.at = 0
+        """The step whose update the weights may hold, in whole or in part."""
 
     def look(self, step: int, last: bool) -> None:
-        self.at = step
         validate = self.stage.validate
         if validate is None or not (last or step % validate.every == 0):
             return
         score = validate.with_.evaluate(self.encoder).primary
-        best = self.score is None or score > self.score
+        best = not math.isnan(score) and (self.score is None or score > self.score)
         if best:
             self.score, self.step = score, step
         self.hooks.validated(run=self.run, stage=self.stage.name, step=step, score=score, best=best)

@@ -113,6 +113,8 @@ def make_converter(plugins: Plugins, base: Path) -> cattrs.Converter:
                 return value
         if len(members) == 1:
             return converter.structure(value, members[0])
+        if float in members and type(value) is int:
+            return float(value)
         if any(member not in _NOUN for member in members):
             return converter.structure(value, next(m for m in members if m not in _NOUN))
         raise _fault(value, " or ".join(_NOUN[member] for member in members))
@@ -226,6 +228,9 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         except (ValueError, TypeError) as error:
             faults.append(((key,), f"found {item!r}: {error.args[0]}"))
             continue
+        except AttributeError:
+            # A validator that looks at other fields needs the instance; the constructor calls it again.
+            pass
         arguments[attribute.alias or attribute.name] = item
     if faults:
         raise _InvalidError(faults)

@@ -69,7 +69,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         data = tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
-        line = int(found[1]) if found and found[1] else text.count("\n") + 1
+        line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error
     return Document(data, file, _Scanner(text.replace("\r\n", "\n")).lines)
 

@@ -231,7 +231,7 @@ class Sgd:
     def build(self, parameters: Sequence[tuple[str, Any]]) -> Any:
         def update(gradients: Mapping[str, NDArray[np.float64]], rate: float) -> None:
             for name, value in parameters:
-                value -= rate * gradients[name]
+                np.subtract(value, rate * gradients[name], out=value, casting="same_kind")
 
         return update
 

@@ -14,7 +14,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from huggingface_hub import constants
+from huggingface_hub.errors import HFValidationError
 from safetensors.torch import load_file
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones import Bert
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TAG = "v1"
@@ -212,13 +217,23 @@ def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
     assert fetched.get("ids") == local["ids"], fetched
 
 
-@pytest.mark.parametrize("model", ["a/b/c", "two words", "-dash"])
-def test_a_name_that_cannot_be_a_hub_id_is_a_model_error(model: str) -> None:
-    from sentbed import ModelError
-    from sentbed.protocols import BuildContext
-    from sentbed_backbones import Bert
-
+def refusal(model: str) -> ModelError:
     with pytest.raises(ModelError, match="the hub gives no model") as caught:
         Bert(model=model).build(BuildContext(tuple))
     assert f"`{model}`" in str(caught.value)
     assert "\n" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("model", ["a/b/c", "two words", "-dash"])
+def test_a_name_that_cannot_be_a_hub_id_is_a_model_error(model: str) -> None:
+    assert isinstance(refusal(model).__cause__, HFValidationError)
+
+
+def test_a_network_that_cannot_be_reached_is_a_model_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    assert refusal("acme/unreachable").__cause__ is not None

@@ -142,3 +142,11 @@ def test_without_text_there_is_no_tokenizer(texts: list[str]) -> None:
         ModelError, match=r"there is no training text .*; give the recipe a stage, or name a `model`"
     ):
         train_wordpiece(texts, 200, True)
+
+
+def test_a_script_of_many_characters_keeps_to_the_vocabulary_size() -> None:
+    """Chinese has more characters than a small vocabulary has places; the frequent ones get them."""
+    rare = "".join(chr(0x4E00 + index) for index in range(300))
+    tokenizer = train_wordpiece([rare, *["中文" * 5] * 20], 100, True)
+    assert len(tokenizer) <= 100
+    assert tokenizer.unk_token_id not in tokenizer("中文")["input_ids"]

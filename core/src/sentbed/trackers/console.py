@@ -33,8 +33,8 @@ class ConsoleTracker:
         """Say what runs and where it writes."""
         from rich.console import Console
 
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._say(f"[bold]{run.name}[/] writes to {run.directory}")
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        self._say(f"{run.name} writes to {run.directory}")
 
     @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:

@@ -10,7 +10,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 
+from sentbed.errors import RunError
 from sentbed.hookspecs import hookimpl
+from sentbed.paths import cannot_write
 from sentbed.protocols import Evaluation, StepResult
 
 if TYPE_CHECKING:
@@ -85,8 +87,11 @@ class JsonlTracker:
     def _write(self, event: str, **fields: Any) -> None:
         if self._file is not None:
             line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
-            self._file.write(json.dumps(line, default=str) + "\n")
-            self._file.flush()
+            try:
+                self._file.write(json.dumps(line, default=str) + "\n")
+                self._file.flush()
+            except OSError as error:
+                raise RunError(cannot_write(Path(self._file.name), error)) from error
 
     def _close(self) -> None:
         if self._file is not None:

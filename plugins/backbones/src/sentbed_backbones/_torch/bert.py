@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from sentbed import ModelError, locate
 from sentbed.paths import sha256
 from sentbed.protocols import BuildContext, Module, TokenStates
@@ -69,8 +70,12 @@ class BuiltBert:
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer as transformers reads them."""
         with _quiet():
-            self.module.model.save_pretrained(directory)
-            self.tokenizer.original.save_pretrained(directory)
+            try:
+                self.module.model.save_pretrained(directory)
+                self.tokenizer.original.save_pretrained(directory)
+            except SafetensorError as error:
+                # It wraps what the system said: a full disk is to be told from a fault of ours.
+                raise OSError(str(error)) from error
 
 
 def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:

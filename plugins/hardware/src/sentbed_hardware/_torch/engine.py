@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
 from sentbed.protocols import (
@@ -107,7 +108,11 @@ class TorchEncoder:
     def save(self, directory: Path) -> None:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         self.backbone.save(directory / BACKBONE_DIRECTORY)
-        save_file(self.module.own_weights(), directory / MODULES_FILE)
+        try:
+            save_file(self.module.own_weights(), directory / MODULES_FILE)
+        except SafetensorError as error:
+            # It wraps what the system said: a full disk is to be told from a fault of ours.
+            raise OSError(str(error)) from error
 
 
 class TorchTrainer:
