@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sentbed import encode
-from sentbed.encode import BATCH_COST, batch_of, encode_into, pad, plan_batches
+from sentbed.encode import BATCH_COST, encode_into, pad, plan_batches
 from sentbed.protocols import BuildContext, TokenIds
 from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
 
@@ -155,12 +155,12 @@ def test_what_the_mask_keeps_of_a_row_is_that_row(rows: list[list[int]], data: s
     assert (batch.attention_mask is None) == (len({len(rows[row]) for row in chosen}) == 1)
 
 
-def test_a_batch_of_texts_keeps_their_order_and_cuts_the_long():
-    batch = batch_of(["b", "aaaa", "a"], CharacterTokenizer(), 3)
-    a, b = 2 + ord("a") % 62, 2 + ord("b") % 62
-    assert batch.input_ids.tolist() == [[1, b, 0], [1, a, a], [1, a, 0]]
-    assert batch.attention_mask is not None
-    assert batch.attention_mask.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 0]]
+def test_joined_token_ids_are_those_of_the_parts_in_order():
+    parts = [tokens([1, 2], [3]), tokens([4, 5, 6])]
+    joined = TokenIds.join(parts)
+    assert len(joined) == 3
+    assert joined.ids.tolist() == [1, 2, 3, 4, 5, 6]
+    assert joined.lengths.tolist() == [2, 1, 3]
 
 
 # --- encode_into -------------------------------------------------------------------------------------------
@@ -186,7 +186,8 @@ def placed() -> Placed:
 def one_by_one(placed: Placed, texts: Sequence[str], max_length: int) -> NDArray[np.float32]:
     """Encode naively: each text alone, without padding, batches or repeats."""
     tokenizer = CharacterTokenizer()
-    rows = [placed.encode(batch_of([text], tokenizer, max_length))[0] for text in texts]
+    alone = [pad(tokenizer.encode([text], max_length), np.arange(1), 0) for text in texts]
+    rows = [placed.encode(batch)[0] for batch in alone]
     placed.batches.clear()
     return np.stack(rows)
 

@@ -103,11 +103,3 @@ def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
     mask = columns < lengths[:, None]
     ids = np.where(mask, tokens.ids[np.where(mask, places, 0)], pad_id)
     return TokenBatch(ids.astype(np.int64), mask.astype(np.int64))
-
-
-def batch_of(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> TokenBatch:
-    """Tokenise texts into one batch, in their order."""
-    import numpy as np
-
-    tokens = tokenizer.encode(texts, max_length)
-    return pad(tokens, np.arange(len(texts)), tokenizer.pad_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
@@ -34,6 +34,19 @@ class TokenIds:
     """All ids in one row, `(total,)`."""
     offsets: NDArray[np.int64]
     """`(n + 1,)`, starting at 0."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
+        """Return the texts of all parts, one after the other."""
+        import numpy as np
+
+        parts = list(parts)
+        lengths = np.concatenate([part.lengths for part in parts])
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return cls(np.concatenate([part.ids for part in parts]), offsets)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -61,9 +74,11 @@ class Tokenizer(Protocol):
         """Tokenise with special tokens, cut to `max_length` tokens."""
 
 
-@attrs.frozen(eq=False)
-class TokenStates:
-    """What a backbone's module returns and a pooler's module takes."""
+class TokenStates(NamedTuple):
+    """What a backbone's module returns and a pooler's module takes.
+
+    A named tuple, because compilers trace tuples and refuse other classes.
+    """
 
     last_hidden_state: Tensor
     """`(batch, length, width)`, the last layer."""
@@ -307,7 +322,7 @@ class StepResult:
 class Trainer(Protocol):
     """One stage's optimiser over one encoder."""
 
-    def step(self, columns: Mapping[str, TokenBatch]) -> StepResult:
+    def step(self, columns: Mapping[str, TokenIds]) -> StepResult:
         """Forward, loss, gradient, update."""
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from sentbed.encode import batch_of
 from sentbed.encoder import Encoder
 from sentbed.errors import RunError
 from sentbed.protocols import StepResult
@@ -54,7 +53,7 @@ def train_stage(run: RunInfo, index: int, encoder: Encoder, hooks: pluggy.HookRe
             columns = dataset.rows(rows.tolist())
             keeper.at = step
             result = trainer.step(
-                {name: batch_of(texts, tokenizer, max_length) for name, texts in columns.items()}
+                {name: tokenizer.encode(texts, max_length) for name, texts in columns.items()}
             )
             _require_finite(result, stage.name, step, total_steps)
             hooks.step_finished(run=run, stage=stage.name, step=step, total_steps=total_steps, result=result)

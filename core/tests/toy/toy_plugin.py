@@ -15,6 +15,7 @@ import numpy as np
 from attrs.validators import ge, gt
 from numpy.typing import NDArray
 from sentbed import DataError, FilePath, ModelId, hookimpl
+from sentbed.encode import pad
 from sentbed.protocols import (
     BuildContext,
     Evaluation,
@@ -317,8 +318,9 @@ class SgdTrainer:
     max_grad_norm: float
     step_number: int = 0
 
-    def step(self, columns: Mapping[str, TokenBatch]) -> StepResult:
-        counts = {name: self.encoder.counts(batch) for name, batch in columns.items()}
+    def step(self, columns: Mapping[str, TokenIds]) -> StepResult:
+        rows = np.arange(len(columns["anchor"]))
+        counts = {name: self.encoder.counts(pad(ids, rows, 0)) for name, ids in columns.items()}
         output, apart = self.loss({name: self.encoder.forward(of) for name, of in counts.items()})
         difference = counts["anchor"] - counts["positive"]
         embedding, projection = self.encoder.backbone.embedding, self.encoder.projection

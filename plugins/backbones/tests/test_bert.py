@@ -145,38 +145,41 @@ def test_dropout_is_the_configurations_where_left_out(save_model: SaveModel, no_
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.25, 0.125)
 
 
+@pytest.fixture(scope="module")
+def minilm() -> Any:
+    return Bert(model=MINILM).build(BuildContext(tuple))
+
+
 @needs_minilm
 def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
-    no_texts: BuildContext, padded: Padded, sentences: tuple[str, ...]
+    minilm: Any, padded: Padded, sentences: tuple[str, ...]
 ) -> None:
     from sentence_transformers import SentenceTransformer
 
     texts = [*sentences, "", "我们 测试 😀", "word " * 40]
-    backbone = Bert(model=MINILM)
-    assert list(backbone.check()) == []
-    built = backbone.build(no_texts)
-    reference = SentenceTransformer(str(locate(MINILM)), device="cpu")
-    expected = reference.encode(texts, output_value="token_embeddings")
-    tokens = built.tokenizer.encode(texts, 256)
-    ids, mask = padded(tokens, built.tokenizer.pad_id)
+    assert list(Bert(model=MINILM).check()) == []
+    expected = SentenceTransformer(str(locate(MINILM)), device="cpu").encode(
+        texts, output_value="token_embeddings"
+    )
+    tokens = minilm.tokenizer.encode(texts, 256)
+    ids, mask = padded(tokens, minilm.tokenizer.pad_id)
     with torch.no_grad():
-        module = built.module.eval()(ids, mask).last_hidden_state
-        packed = built.inference(built.module, torch.float32)(ids, mask).last_hidden_state
+        module = minilm.module.eval()(ids, mask).last_hidden_state
+        packed = minilm.inference(minilm.module, torch.float32)(ids, mask).last_hidden_state
     for row, length in enumerate(tokens.lengths.tolist()):
         assert len(expected[row]) == length
         torch.testing.assert_close(module[row, :length], expected[row], rtol=0, atol=1e-5)
         torch.testing.assert_close(packed[row, :length], expected[row], rtol=0, atol=1e-5)
-    assert (built.width, built.max_length) == (384, 512)
+    assert (minilm.width, minilm.max_length) == (384, 512)
 
 
 @needs_minilm
 def test_bf16_states_of_a_trained_model_point_where_its_fp32_states_do(
-    no_texts: BuildContext, sentences: tuple[str, ...]
+    minilm: Any, sentences: tuple[str, ...]
 ) -> None:
-    built = Bert(model=MINILM).build(no_texts)
-    wide, narrow = (built.inference(built.module, dtype) for dtype in (torch.float32, torch.bfloat16))
+    wide, narrow = (minilm.inference(minilm.module, dtype) for dtype in (torch.float32, torch.bfloat16))
     for text in (*sentences, "word " * 40):
-        ids = torch.from_numpy(built.tokenizer.encode([text], 256).ids).long()[None].expand(3, -1)
+        ids = torch.from_numpy(minilm.tokenizer.encode([text], 256).ids).long()[None].expand(3, -1)
         states = [module(ids, None).last_hidden_state.float().mean(dim=1) for module in (wide, narrow)]
         assert functional.cosine_similarity(*states).min() > 0.999
 

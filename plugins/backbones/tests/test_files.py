@@ -10,7 +10,16 @@ from sentbed_backbones.files import is_local, problems_of
 def model(tmp_path: Path) -> Path:
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "tokenizer.json").write_text("{}")
     return tmp_path
+
+
+def test_a_missing_tokenizer_is_a_problem(model: Path) -> None:
+    (model / "tokenizer.json").unlink()
+    (problem,) = problems_of(model, True, False)
+    assert problem.startswith(f"`{model}` holds no tokenizer")
+    (model / "sentencepiece.bpe.model").write_bytes(b"")
+    assert list(problems_of(model, True, False)) == []
 
 
 @pytest.mark.parametrize(

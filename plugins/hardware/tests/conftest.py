@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentbed.encode import batch_of
 from sentbed.protocols import BuildContext, LossOutput, TokenBatch, TokenIds, TokenStates
 from sentbed_hardware._torch.engine import TorchEngine
 from torch.nn import functional
@@ -168,8 +167,22 @@ class Toys:
     pad_id: ClassVar = PAD
 
     @staticmethod
-    def batch(*texts: str) -> TokenBatch:
-        return batch_of(texts, HashTokenizer(), 32)
+    def tokens(*texts: str) -> TokenIds:
+        return HashTokenizer().encode(texts, 32)
+
+    @staticmethod
+    def padded(tokens: TokenIds) -> TokenBatch:
+        """One batch, filled row by row."""
+        lengths = tokens.lengths.tolist()
+        ids = np.full((len(lengths), max(lengths)), PAD, np.int64)
+        mask = np.zeros_like(ids)
+        for row, (start, length) in enumerate(zip(tokens.offsets.tolist(), lengths, strict=False)):
+            ids[row, :length] = tokens.ids[start : start + length]
+            mask[row, :length] = 1
+        return TokenBatch(ids, None if mask.all() else mask)
+
+    def batch(self, *texts: str) -> TokenBatch:
+        return self.padded(self.tokens(*texts))
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentbed import ModelError
-from sentbed.protocols import BuildContext, Head, TokenBatch
+from sentbed.protocols import BuildContext, Head, TokenIds
 from sentbed_hardware import Adafactor, AdamW, Constant, Linear
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine, _stack
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from transformers.optimization import Adafactor as TransformersAdafactor
 
 ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
@@ -24,11 +24,11 @@ HEAD = Head(projection=6, bias=True)
 
 
 @pytest.fixture
-def columns(toys: Any) -> dict[str, TokenBatch]:
+def columns(toys: Any) -> dict[str, TokenIds]:
     return {
-        "anchor": toys.batch(*ANCHORS),
-        "positive": toys.batch(*POSITIVES),
-        "negative": toys.batch(*NEGATIVES),
+        "anchor": toys.tokens(*ANCHORS),
+        "positive": toys.tokens(*POSITIVES),
+        "negative": toys.tokens(*NEGATIVES),
     }
 
 
@@ -52,9 +52,9 @@ def train(encoder: TorchEncoder, loss: Any, optimizer: Any, **options: Any) -> A
     return encoder.engine.trainer(encoder, loss, optimizer, **settings)
 
 
-def forward(module: Any, engine: TorchEngine, columns: Mapping[str, TokenBatch]) -> dict[str, torch.Tensor]:
+def forward(module: Any, toys: Any, engine: TorchEngine, columns: Mapping[str, TokenIds]) -> dict[str, Any]:
     """Each column through the encoder on its own."""
-    return {name: module(*engine.tensors(batch)) for name, batch in columns.items()}
+    return {name: module(*engine.tensors(toys.padded(tokens))) for name, tokens in columns.items()}
 
 
 def weights_of(encoder: TorchEncoder) -> dict[str, torch.Tensor]:
@@ -89,7 +89,7 @@ def test_five_steps_are_those_of_a_loop_by_hand(
     toys: Any,
     engine: TorchEngine,
     assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenBatch],
+    columns: dict[str, TokenIds],
     optimizer: Any,
     reference: Any,
     max_grad_norm: float,
@@ -105,7 +105,7 @@ def test_five_steps_are_those_of_a_loop_by_hand(
         result = trainer.step(columns)
 
         by_hand.zero_grad()
-        output = loss(forward(module, engine, columns))
+        output = loss(forward(module, toys, engine, columns))
         output.loss.backward()
         norm = torch.cat([p.grad.flatten() for p in module.parameters()]).norm().item()
         if max_grad_norm:
@@ -127,7 +127,7 @@ def test_five_steps_are_those_of_a_loop_by_hand(
 
 
 def test_training_learns_which_pairs_belong_together(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     trainer = train(assemble(), toys.loss(), AdamW(lr=1e-2))
     results = [trainer.step(columns) for _ in range(40)]
@@ -137,7 +137,7 @@ def test_training_learns_which_pairs_belong_together(
 
 @pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3, 1e3])
 def test_gradients_are_cut_to_the_norm_that_is_given(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch], max_grad_norm: float
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], max_grad_norm: float
 ) -> None:
     encoder = assemble()
     before = weights_of(encoder)
@@ -149,7 +149,7 @@ def test_gradients_are_cut_to_the_norm_that_is_given(
 
 
 def test_gradients_do_not_add_up_over_steps(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     trainer = train(assemble(), toys.loss(), toys.sgd(lr=1e-12))
     norms = [trainer.step(columns).grad_norm for _ in range(3)]
@@ -157,13 +157,13 @@ def test_gradients_do_not_add_up_over_steps(
 
 
 def test_a_loss_trains_its_own_weights(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     trainer = train(assemble(), toys.loss(temperature=0.2, learned=True), toys.sgd(lr=0.1))
     start = trainer.loss.log_temperature.item()
     reference = copy.deepcopy(trainer.loss)
     with torch.no_grad():
-        vectors = forward(trainer.encoder.module, trainer.engine, columns)
+        vectors = forward(trainer.encoder.module, toys, trainer.engine, columns)
     reference(vectors).loss.backward()
     trainer.step(columns)
     slope = reference.log_temperature.grad.item()
@@ -172,7 +172,7 @@ def test_a_loss_trains_its_own_weights(
 
 
 def test_frozen_weights_stay(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     encoder = assemble()
     encoder.module.backbone.words.requires_grad_(False)
@@ -184,14 +184,14 @@ def test_frozen_weights_stay(
 
 
 def test_dropout_is_on_in_training_drawn_from_the_seed_and_off_in_encoding(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     losses = []
     for seed in (1, 1, 2):
         encoder = assemble(dropout=0.5)
         engine.seed(seed)
         losses.append(train(encoder, toys.loss(), AdamW(lr=1e-2)).step(columns).loss)
-        first, again = (encoder.encode(columns["anchor"]) for _ in range(2))
+        first, again = (encoder.encode(toys.batch(*ANCHORS)) for _ in range(2))
         assert np.array_equal(first, again)
     assert losses[0] == losses[1] != losses[2]
 
@@ -200,18 +200,18 @@ def test_one_text_in_two_columns_gets_two_dropout_masks(
     toys: Any, assemble: Callable[..., TorchEncoder]
 ) -> None:
     trainer = train(assemble(dropout=0.5), toys.loss(), AdamW(lr=1e-2))
-    batch = toys.batch(*ANCHORS)
-    trainer.step({"anchor": batch, "positive": batch})
+    tokens = toys.tokens(*ANCHORS)
+    trainer.step({"anchor": tokens, "positive": tokens})
     (seen,) = trainer.loss.seen
     assert not torch.allclose(seen["anchor"], seen["positive"])
 
 
 def test_training_goes_on_with_dropout_after_an_evaluation(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     encoder = assemble(dropout=0.5)
     trainer = train(encoder, toys.loss(), toys.sgd(lr=1e-12))
-    encoder.encode(columns["anchor"])
+    encoder.encode(toys.batch(*ANCHORS))
     assert trainer.step(columns).loss != trainer.step(columns).loss
 
 
@@ -222,7 +222,7 @@ def test_bf16_training_keeps_fp32_weights_states_and_vectors(
     toys: Any,
     engine_of: Callable[..., TorchEngine],
     assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenBatch],
+    columns: dict[str, TokenIds],
 ) -> None:
     encoder = assemble(on=engine_of(torch.bfloat16))
     exact = train(assemble(), toys.loss(), AdamW(lr=1e-2)).step(columns)
@@ -246,7 +246,7 @@ def test_bf16_training_projects_in_fp32_as_encoding_does(
     toys: Any,
     engine_of: Callable[..., TorchEngine],
     assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenBatch],
+    columns: dict[str, TokenIds],
     normalize: bool,
 ) -> None:
     engine = engine_of(torch.bfloat16)
@@ -255,19 +255,20 @@ def test_bf16_training_projects_in_fp32_as_encoding_does(
     trainer = train(encoder, toys.loss(), AdamW(lr=1e-2))
     trainer.step(columns)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        pooled = module.pooler(module.backbone(*engine.tensors(columns["anchor"])))
+        states = module.backbone(*engine.tensors(toys.batch(*ANCHORS)))
     with torch.no_grad():
-        expected = module.head(pooled.float())
+        expected = module.projection(module.pooler(states._replace(last_hidden_state=states[0].float())))
+        expected = torch.nn.functional.normalize(expected, dim=-1) if normalize else expected
     torch.testing.assert_close(trainer.loss.seen[0]["anchor"], expected, rtol=0, atol=1e-5)
 
 
 def test_bf16_encoding_is_near_fp32_and_returns_fp32(
+    toys: Any,
     engine_of: Callable[..., TorchEngine],
     assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenBatch],
 ) -> None:
-    narrow = assemble(on=engine_of(torch.bfloat16)).encode(columns["anchor"])
-    wide = assemble().encode(columns["anchor"])
+    narrow = assemble(on=engine_of(torch.bfloat16)).encode(toys.batch(*ANCHORS))
+    wide = assemble().encode(toys.batch(*ANCHORS))
     assert narrow.dtype == wide.dtype == np.float32
     assert 0 < np.abs(narrow - wide).max() < 0.02
 
@@ -276,10 +277,10 @@ def test_bf16_encoding_is_near_fp32_and_returns_fp32(
 
 
 def test_encoding_after_a_step_uses_the_new_weights(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     encoder = assemble()
-    batch = columns["anchor"]
+    batch = toys.batch(*ANCHORS)
     before = encoder.encode(batch)
     train(encoder, toys.loss(), AdamW(lr=1e-1)).step(columns)
     after = encoder.encode(batch)
@@ -289,18 +290,14 @@ def test_encoding_after_a_step_uses_the_new_weights(
     assert np.abs(after - before).max() > 0.01
 
 
-def test_vectors_do_not_depend_on_the_batch(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
-) -> None:
+def test_vectors_do_not_depend_on_the_batch(toys: Any, assemble: Callable[..., TorchEncoder]) -> None:
     encoder = assemble()
-    together = encoder.encode(columns["positive"])
+    together = encoder.encode(toys.batch(*POSITIVES))
     for row, text in enumerate(POSITIVES):
         np.testing.assert_allclose(encoder.encode(toys.batch(text))[0], together[row], rtol=0, atol=1e-6)
 
 
-def test_the_width_is_that_of_the_vectors(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenBatch]
-) -> None:
+def test_the_width_is_that_of_the_vectors(toys: Any, assemble: Callable[..., TorchEncoder]) -> None:
     for head, pooler, width in (
         (Head(), toys.mean(), 8),
         (Head(), toys.first_dense(out=5), 5),
@@ -308,7 +305,7 @@ def test_the_width_is_that_of_the_vectors(
     ):
         encoder = assemble(head, pooler)
         assert encoder.width == width
-        assert encoder.encode(columns["anchor"]).shape == (4, width)
+        assert encoder.encode(toys.batch(*ANCHORS)).shape == (4, width)
 
 
 def test_the_loss_is_built_for_the_width_of_the_vectors(
@@ -333,7 +330,7 @@ def test_a_saved_encoder_is_restored_with_identical_vectors(
     toys: Any,
     engine: TorchEngine,
     assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenBatch],
+    columns: dict[str, TokenIds],
     tmp_path: Path,
 ) -> None:
     for number, (head, pooler) in enumerate(
@@ -349,7 +346,7 @@ def test_a_saved_encoder_is_restored_with_identical_vectors(
         encoder.save(saved)
         torch.manual_seed(99)
         restored = restore(toys, engine, saved, head, pooler)
-        assert np.array_equal(restored.encode(columns["anchor"]), encoder.encode(columns["anchor"]))
+        assert np.array_equal(restored.encode(toys.batch(*ANCHORS)), encoder.encode(toys.batch(*ANCHORS)))
         expected = weights_of(encoder)
         assert all(torch.equal(value, expected[name]) for name, value in weights_of(restored).items())
 
@@ -402,35 +399,59 @@ def test_a_modules_file_that_was_cut_off_is_a_model_error(
         restore(toys, engine, saved, Head(projection=6), toys.mean())
 
 
-# stacking
+# columns of different lengths
+
+SHORT = tuple(f"text {number}" for number in range(16))
+LONG = tuple(" ".join(f"word{number * place}" for place in range(1, 30)) for number in range(16))
+MIXED = tuple(text for pair in zip(SHORT, LONG, strict=True) for text in pair)
 
 
 @pytest.mark.parametrize(
-    "texts",
+    ("texts", "passes"),
     [
-        (("a b", "a"), ("c d e f", "g")),
-        (("a b", "c d"), ("e", "f")),
-        (("a",), ("b c",), ("d e f", "g h i")),
-        (("a b", "c d"), ("e f", "g h")),
-        (("a b c", "d"),),
+        ((("a b", "a"), ("c d e f", "g")), 1),
+        ((("a b", "c d"), ("e", "f")), 1),
+        ((("a b", "c d"), ("e f", "g h")), 1),
+        ((SHORT, LONG), 2),
+        ((LONG, SHORT), 2),
+        ((MIXED, MIXED[::-1], SHORT + LONG), 2),
     ],
 )
-def test_batches_are_put_under_each_other_padded_to_the_longest(toys: Any, texts: Any) -> None:
-    batches = [toys.batch(*column) for column in texts]
-    stacked = _stack(batches, toys.pad_id)
-    rows, masks = [], []
-    longest = max(batch.input_ids.shape[1] for batch in batches)
-    for batch in batches:
-        for row, ids in enumerate(batch.input_ids.tolist()):
-            mask = [1] * len(ids) if batch.attention_mask is None else batch.attention_mask[row].tolist()
-            rows.append(ids + [toys.pad_id] * (longest - len(ids)))
-            masks.append(mask + [0] * (longest - len(ids)))
-    assert stacked.input_ids.tolist() == rows
-    assert stacked.input_ids.dtype == np.int64
-    if all(all(mask) for mask in masks):
-        assert stacked.attention_mask is None
-    else:
-        assert stacked.attention_mask.tolist() == masks
+def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    texts: tuple[tuple[str, ...], ...],
+    passes: int,
+) -> None:
+    encoder = assemble()
+    names = ("anchor", "positive", "negative")
+    columns = {name: toys.tokens(*column) for name, column in zip(names, texts, strict=False)}
+    with torch.no_grad():
+        expected = forward(encoder.module, toys, engine, columns)
+    lengths: list[int] = []
+    encoder.module.backbone.register_forward_pre_hook(lambda _, args: lengths.append(args[0].shape[1]))
+    trainer = train(encoder, toys.loss(), AdamW(lr=1e-2))
+    trainer.step(columns)
+    assert len(lengths) == len(set(lengths)) == passes
+    (seen,) = trainer.loss.seen
+    assert list(seen) == list(columns)
+    for name, vectors in seen.items():
+        torch.testing.assert_close(vectors, expected[name], rtol=0, atol=1e-6)
+
+
+def test_the_gradient_of_two_forward_passes_is_that_of_one(
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    encoder = assemble()
+    columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
+    module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
+    before = weights_of(encoder)
+    train(encoder, toys.loss(), toys.sgd(lr=1.0)).step(columns)
+    loss(forward(module, toys, engine, columns)).loss.backward()
+    for name, parameter in module.named_parameters():
+        moved = before[name] - weights_of(encoder)[name]
+        torch.testing.assert_close(moved, parameter.grad, rtol=1e-4, atol=1e-6)
 
 
 # compiling
@@ -443,7 +464,7 @@ def test_compiled_steps_are_those_without_compiling(
     toys: Any,
     engine_of: Callable[..., TorchEngine],
     assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenBatch],
+    columns: dict[str, TokenIds],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -458,5 +479,5 @@ def test_compiled_steps_are_those_without_compiling(
     expected = weights_of(encoders[0])
     for name, value in weights_of(encoders[1]).items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-5)
-    vectors = [encoder.encode(columns["anchor"]) for encoder in encoders]
+    vectors = [encoder.encode(toys.batch(*ANCHORS)) for encoder in encoders]
     np.testing.assert_allclose(*vectors, rtol=0, atol=1e-5)

@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+"""Files of which one makes a tokenizer; without any, transformers makes up one that knows no word."""
+
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -25,6 +28,11 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
     except ValueError as error:
         yield f"`{config}` is not JSON ({error}); fetch the model again"
         return
+    if not isinstance(content, dict):
+        yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
+        return
+    if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
+        yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
     if "auto_map" in content and not trust_remote_code:
         yield (
             f"the model in `{directory}` brings Python code of its own; "

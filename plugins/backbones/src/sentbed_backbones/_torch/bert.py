@@ -32,6 +32,9 @@ SIZES: Mapping[str, tuple[int, int]] = {
 }
 """Layers and width; heads are of width 64 and the inner layer is four times as wide (Turc et al., 2019)."""
 
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+"""What the architectures call the dropout of states and attention."""
+
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 
 
@@ -56,9 +59,7 @@ class BuiltBert:
         self.tokenizer = BulkTokenizer(tokenizer)
         self.origin = origin
         self.width = int(model.config.hidden_size)
-        # RoBERTa counts positions from behind the padding id.
-        offset = self.tokenizer.pad_id + 1 if "roberta" in model.config.model_type else 0
-        self.max_length = int(model.config.max_position_embeddings) - offset
+        self.max_length = int(model.config.max_position_embeddings) - _first_position(model)
 
     def inference(self, module: Module, dtype: torch.dtype) -> Module:
         """Return the packed form where the architecture is the plain one, else a copy in `dtype`."""
@@ -81,12 +82,6 @@ class BuiltBert:
 def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:
     """See `Bert.build`."""
     random = parameters.init == "random"
-    overrides: dict[str, Any] = {}
-    if parameters.dropout is not None:
-        overrides = {
-            "hidden_dropout_prob": parameters.dropout,
-            "attention_probs_dropout_prob": parameters.dropout,
-        }
     if context.saved is None and parameters.model is None:
         tokenizer = train_wordpiece(context.texts(), parameters.vocab_size, parameters.lowercase)
         layers, width = SIZES[parameters.size]
@@ -97,8 +92,8 @@ def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:
             num_attention_heads=width // 64,
             intermediate_size=4 * width,
             pad_token_id=tokenizer.pad_token_id,
-            **overrides,
         )
+        _set_dropout(config, parameters.dropout)
         return BuiltBert(_initialise(config, False), tokenizer, {"init": "random", "size": parameters.size})
     directory = context.saved or _directory(parameters)
     with_weights = context.saved is not None or not random
@@ -108,16 +103,22 @@ def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:
     with _quiet():
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
-            config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust, **overrides)
+            config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
+            _set_dropout(config, parameters.dropout)
             model = _load(directory, config, trust) if with_weights else _initialise(config, trust)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(
                 f"the model in `{directory}` cannot be loaded: {error}; check that its files are complete"
             ) from error
+    if len(tokenizer) > config.vocab_size:
+        raise ModelError(
+            f"the tokenizer in `{directory}` has {len(tokenizer)} tokens, the model has embeddings for "
+            f"{config.vocab_size}; fetch the model again"
+        )
     origin: dict[str, Any] = {"model": parameters.model, "init": parameters.init}
     if with_weights:
         origin["sha256"] = {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
-        if parameters.model is not None and not is_local(parameters.model):
+        if parameters.model is not None and not is_local(parameters.model) and context.saved is None:
             origin["commit"] = directory.name
     return BuiltBert(model, tokenizer, origin)
 
@@ -136,7 +137,7 @@ def _directory(parameters: Bert) -> Path:
             snapshot_download(
                 parameters.model,
                 revision=parameters.revision,
-                allow_patterns=list(HUB_FILES),
+                allow_patterns=[*HUB_FILES, *(["*.py"] if parameters.trust_remote_code else [])],
                 ignore_patterns=["*/*"],
             )
         )
@@ -173,6 +174,23 @@ def _load(directory: Path, config: Any, trust_remote_code: bool) -> Any:
 
 def _initialise(config: Any, trust_remote_code: bool) -> Any:
     return _without_pooler(transformers.AutoModel.from_config(config, trust_remote_code=trust_remote_code))
+
+
+def _set_dropout(config: Any, dropout: float | None) -> None:
+    if dropout is None:
+        return
+    names = [name for name in DROPOUTS if hasattr(config, name)]
+    if not names:
+        raise ModelError(f"a `{config.model_type}` has no dropout that can be set; leave out `dropout`")
+    for name in names:
+        setattr(config, name, dropout)
+
+
+def _first_position(model: Any) -> int:
+    """Return the position of the first token: RoBERTa and its kin count from behind the padding id."""
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
 
 
 def _without_pooler(model: Any) -> Any:

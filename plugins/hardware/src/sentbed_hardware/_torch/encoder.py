@@ -25,12 +25,13 @@ class EncoderModule(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Encode one batch."""
-        return self.head(self.pooler(self.backbone(input_ids, attention_mask)))
+        return self.finish(self.backbone(input_ids, attention_mask))
 
-    def head(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Project and normalise."""
-        vectors: torch.Tensor = self.projection(pooled)
-        return functional.normalize(vectors.float(), dim=-1) if self.normalize else vectors
+    def finish(self, states: TokenStates) -> torch.Tensor:
+        """Pool, project and normalise, in fp32 whatever the backbone's precision."""
+        states = TokenStates(states.last_hidden_state.float(), states.attention_mask)
+        vectors: torch.Tensor = self.projection(self.pooler(states))
+        return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def own_weights(self) -> dict[str, torch.Tensor]:
         """Return the weights of pooler and head."""
@@ -52,13 +53,7 @@ class InferenceModule(torch.nn.Module):
         super().__init__()
         self.encoder = encoder
         self.backbone = backbone
-        # A pooler with weights computes in their precision; one without may take the states as they are.
-        self.widen = any(True for _ in encoder.pooler.parameters())
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Encode one batch."""
-        states = self.backbone(input_ids, attention_mask)
-        if self.widen:
-            states = TokenStates(states.last_hidden_state.float(), states.attention_mask)
-        pooled = self.encoder.pooler(states).float()
-        return self.encoder.head(pooled)
+        return self.encoder.finish(self.backbone(input_ids, attention_mask))

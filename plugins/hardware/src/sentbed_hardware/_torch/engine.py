@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
+from sentbed.encode import pad, plan_batches
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
@@ -23,6 +24,7 @@ from sentbed.protocols import (
     StepResult,
     Tensor,
     TokenBatch,
+    TokenIds,
 )
 
 from sentbed_hardware._torch.encoder import EncoderModule
@@ -30,6 +32,8 @@ from sentbed_hardware._torch.encoder import EncoderModule
 MODULES_FILE = "modules.safetensors"
 """Weights of pooler and head, beside the backbone's directory."""
 BACKBONE_DIRECTORY = "backbone"
+NO_LIMIT = 2**31
+"""A training batch is split by length only: the gradient needs all of it at once."""
 
 
 class TorchEngine:
@@ -142,22 +146,22 @@ class TorchTrainer:
         ]
         self.peak_rate = optimizer.lr
         self.optimizer = optimizer.build(self.parameters)
-        self.forward = torch.compile(encoder.module, dynamic=True) if engine.compile else encoder.module
+        backbone = encoder.module.backbone
+        self.backbone = torch.compile(backbone, dynamic=True) if engine.compile else backbone
         self.steps = 0
 
-    def step(self, columns: Mapping[str, TokenBatch]) -> StepResult:
-        """Encode all columns in one forward pass, then loss, gradient and update."""
+    def step(self, columns: Mapping[str, TokenIds]) -> StepResult:
+        """Encode all columns, then loss, gradient and update."""
         rate = self.peak_rate * self.schedule.factor(self.steps, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.encoder.module.train()
         self.loss.train()
-        batch = _stack(list(columns.values()), self.encoder.backbone.tokenizer.pad_id)
-        with torch.autocast(self.engine.device.type, torch.bfloat16, self.engine.dtype == torch.bfloat16):
-            vectors = self.forward(*self.engine.tensors(batch))
-        sizes = [len(column.input_ids) for column in columns.values()]
+        vectors = torch.split(
+            self.vectors(TokenIds.join(columns.values())), [len(c) for c in columns.values()]
+        )
         # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
-        output = self.loss(dict(zip(columns, vectors.float().split(sizes), strict=True)))
+        output = self.loss(dict(zip(columns, vectors, strict=True)))
         output.loss.backward()
         norm = torch.nn.utils.clip_grad_norm_([p for _, p in self.parameters], self.max_grad_norm)
         self.optimizer.step()
@@ -167,28 +171,35 @@ class TorchTrainer:
         metrics = {name: float(value) for name, value in output.metrics.items()}
         return StepResult(output.loss.item(), rate, float(norm), metrics)
 
+    def vectors(self, tokens: TokenIds) -> torch.Tensor:
+        """Encode with gradient; returns fp32 `(n, width)`.
 
-def _stack(batches: Sequence[TokenBatch], pad_id: int) -> TokenBatch:
-    """Put batches under each other, padded to the longest."""
-    length = max(batch.input_ids.shape[1] for batch in batches)
-    rows = sum(len(batch.input_ids) for batch in batches)
-    ids = np.full((rows, length), pad_id, np.int64)
-    mask = np.zeros((rows, length), np.int64)
-    row = 0
-    for batch in batches:
-        size, width = batch.input_ids.shape
-        ids[row : row + size, :width] = batch.input_ids
-        mask[row : row + size, :width] = 1 if batch.attention_mask is None else batch.attention_mask
-        row += size
-    return TokenBatch(ids, None if mask.all() else mask)
+        Texts of like length share a forward pass: in one pass for all, half of the batch would be padding.
+        """
+        order, parts = [], []
+        for rows in plan_batches(tokens.lengths, token_budget=NO_LIMIT):
+            batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
+            with torch.autocast(self.engine.device.type, torch.bfloat16, self.engine.dtype == torch.bfloat16):
+                states = self.backbone(*batch)
+            parts.append(self.encoder.module.finish(states))
+            order.append(rows)
+        place = torch.from_numpy(np.argsort(np.concatenate(order))).to(self.engine.device)
+        return torch.cat(parts)[place]
 
 
 def _load_modules(module: EncoderModule, path: Path) -> None:
-    weights: dict[str, Tensor] = load_file(path) if path.exists() else {}
-    expected = module.own_weights()
-    if set(weights) != set(expected) or any(weights[k].shape != expected[k].shape for k in expected):
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"`{path}` cannot be read: {error}; save this encoder again") from error
+    found, expected = _shapes(weights), _shapes(module.own_weights())
+    if found != expected:
         raise ModelError(
-            f"`{path}` holds {sorted(weights)}, the pooler and head of its recipe have {sorted(expected)}; "
+            f"`{path}` holds {found}, the pooler and head of its recipe have {expected}; "
             "the files of this encoder do not belong together, save it again"
         )
     module.load_state_dict(weights, strict=False)
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(weights[name].shape) for name in sorted(weights)}

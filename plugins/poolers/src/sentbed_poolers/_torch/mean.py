@@ -14,10 +14,9 @@ class MeanPooling(torch.nn.Module):
 
     def forward(self, states: TokenStates) -> torch.Tensor:
         """Pool."""
-        hidden: torch.Tensor = states.last_hidden_state
+        hidden: torch.Tensor = states.last_hidden_state.float()
         if states.attention_mask is None:
-            return torch.mean(hidden, dim=1, dtype=torch.float32)
-        mask: torch.Tensor = states.attention_mask.to(torch.float32)
-        # A product of matrices adds up without a masked copy of the states.
-        total = torch.einsum("bl,blw->bw", mask, hidden.to(torch.float32))
-        return total / mask.sum(dim=1, keepdim=True)
+            return hidden.mean(dim=1)
+        mask: torch.Tensor = states.attention_mask.float().unsqueeze(-1)
+        total: torch.Tensor = (hidden * mask).sum(dim=1)
+        return total / mask.sum(dim=1)
