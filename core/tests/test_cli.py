@@ -299,8 +299,8 @@ def test_evaluate_prints_scores_for_people_and_for_programs(encoder: Path):
     arguments = ("evaluate", encoder, "--with", "gap", "--set", "target=2.5", "--set", "runtime.use=toy")
     result = invoke(*arguments)
     assert result.exit_code == 0
-    task, metric, value = result.output.split()
-    assert (task, metric) == ("gap", "distance")
+    task, metric, protocol, value = result.output.split()
+    assert (task, metric, protocol) == ("gap", "distance", "gap")
     (score,) = json.loads(invoke(*arguments, "--json").output)
     assert f"{score['value']:.2f}" == value
     assert score["protocol"] == {"id": "gap", "target": 2.5}

@@ -226,7 +226,7 @@ def test_a_place_below_a_file_cannot_be_written(tmp_path: Path):
 
 def test_a_file_cannot_take_the_place_of_a_directory(tmp_path: Path):
     (tmp_path / "d").mkdir()
-    with pytest.raises(RunError, match="cannot write"):
+    with pytest.raises(RunError, match="is not a plain file; choose another place"):
         write_atomic(tmp_path / "d", "x")
     assert names(tmp_path) == ["d"]
 
@@ -264,7 +264,7 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_pat
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         f"cannot write `{moment[0]}`: File too large; nothing that was there is lost; "
-        "free some space or choose another place with `--out`\n"
+        "free some space, or choose another place\n"
     )
     assert names(tmp_path) == ["d", "f"]
     assert (tmp_path / "f").read_text() == "old"

@@ -177,7 +177,6 @@ def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
 @pytest.mark.parametrize(
     ("written", "what"),
     [
-        ("", "has no `schema`"),
         ("schema = 2", "has `schema = 2`"),
         ("schema = true", "has `schema = True`"),
         ('schema = "1"', "has `schema = '1'`"),
@@ -185,8 +184,14 @@ def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
 )
 def test_a_recipe_of_another_schema_is_refused_before_anything_else(written: str, what: str, recipe_of: Load):
     line, path, message = problem(recipe_of, RECIPE.replace("schema = 1", written).replace("seed", "sede"))
-    assert (line, path) == (1 if written else None, "schema")
+    assert (line, path) == (1, "schema")
     assert message == f"the recipe {what}, this version of sentbed reads `schema = 1`"
+
+
+def test_a_recipe_without_schema_still_has_its_other_problems_reported(recipe_of: Load):
+    with pytest.raises(RecipeError) as caught:
+        recipe_of(RECIPE.replace("schema = 1", "").replace("seed", "sede"))
+    assert [problem.path for problem in caught.value.problems] == ["schema", "run.sede"]
 
 
 def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of: Load):

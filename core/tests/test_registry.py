@@ -20,6 +20,7 @@ from typing import ClassVar
 class Mine:
     """A loss."""
     name: ClassVar[str] = "mine"
+    needs: ClassVar[frozenset[str]] = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl
@@ -193,7 +194,7 @@ def test_the_method_that_a_kind_must_have_is_asked_for_by_name(
 ):
     wrong = LOSS.replace("def losses", f"def {KINDS[kind]}")
     assert f"has no method `{method}`" in problem_of(wrong, distribute)
-    right = wrong.replace("def build", f"def {method}").replace("mine", "other")
+    right = wrong.replace("def build", f"columns = ()\n    def {method}").replace("mine", "other")
     found = load_plugins(distribute("right", {"right_plugin": right}))
     assert list(found.components) == [(kind, "other")]
 

@@ -139,8 +139,8 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
     assert [line.split() for line in printed.err.splitlines()] == [
         ["my-run", "writes", "to", str(info.directory)],
         ["evaluating", "encoder@start", "with", "sts"],
-        ["task", "metric", "value"],
-        ["STS12", "spearman", "71.23"],
+        ["task", "metric", "protocol", "value"],
+        ["STS12", "spearman", "p", "71.23"],
         ["training", "stage", "nli:", "4", "steps"],
         ["nli:", "step", "1", "of", "4,", "loss", "1.0000"],
         ["nli:", "step", "2", "of", "4,", "loss", "0.5000"],

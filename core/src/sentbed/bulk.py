@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,19 +54,21 @@ def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: 
 
 @contextmanager
 def _lines_of(source: str) -> Iterator[IO[bytes]]:
-    """Open the input for two passes; standard input is kept in a temporary file."""
-    if source == "-":
-        with tempfile.TemporaryFile() as copy:
-            while block := sys.stdin.buffer.read(1 << 20):
-                copy.write(block)
+    """Open the input for two passes; what cannot be read twice is kept in a temporary file."""
+    with ExitStack() as stack:
+        if source == "-":
+            stream: IO[bytes] = sys.stdin.buffer
+        else:
+            try:
+                stream = stack.enter_context(Path(source).open("rb"))
+            except OSError as error:
+                raise DataError(f"cannot read the file: {error.strerror}; check the path", source) from error
+        if source == "-" or not stream.seekable():
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(stream, copy)
             copy.seek(0)
-            yield copy
-        return
-    try:
-        with Path(source).open("rb") as stream:
-            yield stream
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise DataError(f"cannot read the file: {error.strerror}; check the path", source) from error
+            stream = copy
+        yield stream
 
 
 def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
@@ -111,9 +114,6 @@ def evaluate_encoder(encoder: str, evaluator: str, overrides: Sequence[str]) -> 
     placed = [text if text.startswith("runtime.") else f"evaluate.{text}" for text in overrides]
     document = apply_overrides(document, placed)
     request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
-    if not problems:
-        check = getattr(request.evaluate, "check", tuple)
-        problems = [document.problem(message, ("evaluate",)) for message in check()]
     if problems:
         raise RecipeError(problems)
     evaluation = request.evaluate.evaluate(Encoder.load(encoder, request.runtime, plugins))

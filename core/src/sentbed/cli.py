@@ -31,8 +31,9 @@ class _Group(click.Group):
             for line in (f"error: {error}", *getattr(error, "__notes__", ())):
                 click.echo(line, err=True)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
-        except (KeyboardInterrupt, click.Abort):
-            click.echo("interrupted", err=True)
+        except (KeyboardInterrupt, click.Abort) as error:
+            for line in ("interrupted", *getattr(error, "__notes__", ())):
+                click.echo(line, err=True)
             ctx.exit(INTERRUPTED)
 
 
@@ -57,9 +58,13 @@ _set = click.option(
 @click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
 def run(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     """Run RECIPE; the last line printed is the path of its report."""
+    import signal
+
     from sentbed.recipe import load_recipe
     from sentbed.runner import run as run_recipe
 
+    # Batch systems end a job with SIGTERM: it is to leave a usable run directory as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     result = run_recipe(load_recipe(recipe, overrides), out)
     if result.unmet:
         click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
@@ -127,7 +132,7 @@ def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], as_json: 
         click.echo(json.dumps([attrs.asdict(score) for score in evaluation.scores], indent=2))
     else:
         for score in evaluation.scores:
-            click.echo(f"{score.task:<14} {score.metric:<16} {score.value:>8.2f}")
+            click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
 
 
 @main.command()
@@ -198,15 +203,14 @@ def new() -> None:
 @click.argument("path", required=False, type=click.Path(dir_okay=False))
 def recipe(path: str | None) -> None:
     """Write a commented recipe to PATH, or print it."""
-    from sentbed.show import recipe_template
+    from sentbed.show import RECIPE_TEMPLATE
 
-    text = recipe_template()
     if path is None:
-        click.echo(text, nl=False)
+        click.echo(RECIPE_TEMPLATE, nl=False)
         return
     if Path(path).exists():
         raise SentbedError(f"`{path}` exists already; choose another name")
     from sentbed.paths import write_atomic
 
-    write_atomic(Path(path), text)
+    write_atomic(Path(path), RECIPE_TEMPLATE)
     click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")

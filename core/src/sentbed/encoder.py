@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from sentbed.encode import Progress, encode_into
-from sentbed.errors import ModelError, RecipeError, SentbedError
+from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.paths import write_atomic, write_directory
 from sentbed.protocols import BuildContext, BuiltBackbone, Engine, PlacedEncoder, Runtime
 from sentbed.recipe import SCHEMA, EncoderRecipe
@@ -79,8 +79,13 @@ class Encoder:
             )
         plugins = plugins or load_plugins()
         document = parse(file.read_bytes(), str(file))
+        if document.data.get("schema") != SCHEMA:
+            found = document.data.get("schema")
+            raise ModelError(f"`{file}` has `schema = {found}`, this version of sentbed reads {SCHEMA}")
         table = {key: value for key, value in document.data.items() if key != "schema"}
-        recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve())
+        recipe, problems = structure(
+            table, EncoderRecipe, document, plugins, directory.resolve(), check=False
+        )
         if problems:
             raise RecipeError(problems)
         engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
@@ -111,6 +116,8 @@ class Encoder:
         for row, text in enumerate(texts):
             if not isinstance(text, str):
                 raise SentbedError(f"text {row} is {text!r}, expected a string")
+            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+                raise SentbedError(f"text {row} holds half of a surrogate pair; decode it as UTF-8 again")
         encode_into(
             output,
             texts,
@@ -121,16 +128,29 @@ class Encoder:
             progress,
         )
 
+    def is_finite(self) -> bool:
+        """Whether the encoder still gives numbers: training that diverged leaves weights that do not."""
+        import numpy as np
+
+        return bool(np.isfinite(self.encode(["a sentence"])).all())
+
     def save(self, path: str | Path) -> None:
         """Write weights, tokenizer and the encoder's part of the recipe; whole, or not at all."""
         import tomli_w
+
+        target = Path(path).resolve()
+        empty = target.is_dir() and not any(target.iterdir())
+        if target.exists() and not empty and not (target / ENCODER_FILE).is_file():
+            raise RunError(
+                f"`{path}` holds something that is not an encoder; choose another place, or move it away"
+            )
 
         def fill(directory: Path) -> None:
             self.placed.save(directory)
             table = {"schema": SCHEMA, **unstructure(self.recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
 
-        write_directory(Path(path), fill)
+        write_directory(target, fill)
 
     def restore(self, path: Path) -> None:
         """Go back to the weights that `save` wrote to `path`."""

@@ -29,6 +29,13 @@ class _Stage:
     best_step: int | None = None
 
 
+def _keys(score: Score) -> set[str]:
+    """Return the keys of `[expected]` that name this score."""
+    metric = f"{score.task}/{score.metric}"
+    keys = {score.task, metric, f"{metric}@{score.protocol.get('id')}"}
+    return keys | {f"{score.encoder}/{key}" for key in keys}
+
+
 class History:
     """Scores, curves and scatters of one run."""
 
@@ -76,7 +83,12 @@ class History:
         """Yield every expected number beside the one found after training."""
         final = [score for score in self._scores if not score.encoder.endswith("@start")]
         for key, expected in recipe.expected.items():
-            found = next((s.value for s in final if key in (s.task, f"{s.task}/{s.metric}")), None)
+            named = [score for score in final if key in _keys(score)]
+            # Without a metric, the task's first one is meant.
+            bare = [s for s in named if key in (s.task, f"{s.encoder}/{s.task}")]
+            fitting = [s for s in bare if s.metric == bare[0].metric] or named
+            # Two that fit are no answer: the key must say which is meant.
+            found = fitting[0].value if len(fitting) == 1 else None
             yield ExpectedRow(key, expected.value, expected.tolerance, expected.source, found)
 
     def report_data(

@@ -110,7 +110,7 @@ def step_finished(run: RunInfo, stage: str, step: int, total_steps: int, result:
 
 @hookspec
 def validated(run: RunInfo, stage: str, step: int, score: float, best: bool) -> None:
-    """Called after a validation; `best` says whether this is the highest score so far."""
+    """Called after a validation; `best` says whether this checkpoint is the one to keep so far."""
 
 
 @hookspec

@@ -73,6 +73,16 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
     return {"commit": commit, "clean": ask("status", "--porcelain", "--untracked-files=no") == ""}
 
 
+def peak_memory_gib() -> float | None:
+    """Return the most memory that this process has held, or None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**30 if sys.platform == "darwin" else 2**20), 2)
+
+
 def _memory_gib() -> float | None:
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)

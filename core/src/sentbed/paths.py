@@ -6,6 +6,7 @@ package; `data:path` is a file under the directory that the environment variable
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.util
 import os
@@ -40,7 +41,11 @@ def locate(location: str) -> Path:
         DataError: where it does not exist, the package is not installed, or `SENTBED_DATA` is not set.
     """
     path = _resolve(location)
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:
+        raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
+    if not found:
         raise DataError(
             f"`{location}` does not exist; check the path", path if str(path) != location else None
         )
@@ -99,21 +104,24 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
     """
+    named, path = path, path.resolve()
+    if path.exists() and not path.is_file():
+        raise RunError(f"`{named}` is not a plain file; choose another place")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
+        raise RunError(cannot_write(named, error)) from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "w+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(_mode(0o666))
         temporary.replace(path)
     except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
+        raise RunError(cannot_write(named, error)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -138,7 +146,7 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         old = temporary.with_name(temporary.name + ".old")
         try:
             fill(temporary)
-            temporary.chmod(0o755)
+            temporary.chmod(_mode(0o777))
             if path.exists():
                 path.rename(old)
             temporary.rename(path)
@@ -153,7 +161,13 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 def cannot_write(path: Path, error: OSError) -> str:
     """Return the sentence for a disk that is full or a place that cannot be written."""
-    return (
-        f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; "
-        f"free some space or choose another place with `--out`"
-    )
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error)
+    advice = "free some space, or choose another place" if full else "choose another place"
+    return f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; {advice}"
+
+
+def _mode(mode: int) -> int:
+    """Return the mode that a plain `open` would have given: temporary files are made private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mode & ~mask

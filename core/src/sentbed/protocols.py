@@ -225,6 +225,11 @@ class Score:
     evaluator: str = ""
     """Filled in by the runner."""
 
+    @property
+    def protocol_name(self) -> str:
+        """The protocol in a word or two, for tables: its id, and how subsets were aggregated."""
+        return " ".join(str(self.protocol[key]) for key in ("id", "aggregation") if key in self.protocol)
+
 
 @attrs.frozen(eq=False)
 class Scatter:

@@ -7,12 +7,13 @@ component is reported at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from attrs.validators import and_, ge, instance_of, le, matches_re, optional
+from attrs.validators import and_, ge, le, matches_re, min_len, optional
 
 from sentbed.errors import Problem, RecipeError
 from sentbed.protocols import (
@@ -98,13 +99,17 @@ class Evaluate:
     with_: Evaluator = attrs.field(metadata={"inline": True})
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the recipe has one."""
-    at: tuple[Literal["start", "end"], ...] = attrs.field(default=("end",), validator=instance_of(tuple))
+    at: tuple[Literal["start", "end"], ...] = attrs.field(default=("end",), validator=min_len(1))
     """Before the first stage, after the last, or both."""
 
 
 @attrs.frozen
 class Expected:
-    """`[expected]`: a number that the run should reproduce, under `TASK` or `"TASK/METRIC"`."""
+    """`[expected]`: a number that the run should reproduce, under its key.
+
+    A key is `TASK` (its first metric), `"TASK/METRIC"` or `"TASK/METRIC@PROTOCOL"`, with `ENCODER/` before it
+    where there are several encoders. A key that fits two scores is not met.
+    """
 
     value: float
     tolerance: float = attrs.field(validator=ge(0))
@@ -156,24 +161,27 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugin
 
 def structure_recipe(document: Document, plugins: Plugins, base: Path) -> Recipe:
     """Turn a document into a `Recipe`; paths in it are relative to `base`. Raises `RecipeError`."""
+    problems: list[Problem] = []
     found = document.data.get("schema")
     if found != SCHEMA or isinstance(found, bool):
         what = "has no `schema`" if found is None else f"has `schema = {found!r}`"
         message = f"the recipe {what}, this version of sentbed reads `schema = {SCHEMA}`"
-        raise RecipeError([document.problem(message, ("schema",))])
-    data = dict(document.data)
+        problems.append(document.problem(message, ("schema",)))
+        if found is not None:
+            # Another version's keys are not ours to judge.
+            raise RecipeError(problems)
+    data = {**document.data, "schema": SCHEMA}
     main = data.pop("encoder", None)
     if main is not None and "encoders" in data:
         message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
         raise RecipeError([document.problem(message, ("encoder",))])
     if main is not None:
         data["encoders"] = {MAIN_ENCODER: main}
-    problems: list[Problem] = []
     if not data.get("encoders"):
         problems.append(document.problem("the recipe has no encoder; add a table `[encoder]`", ()))
-        data.pop("encoders", None)
+        data["encoders"] = {}
     recipe, more = structure(data, Recipe, document, plugins, base, rename=_single_encoder_path(main))
-    problems += [p for p in more if not (problems and p.path == "encoders")]
+    problems += more
     if problems:
         raise RecipeError(problems)
     return attrs.evolve(recipe, document=document)
@@ -199,7 +207,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             continue
         try:
             value = tomli.loads(f"v = {text}")["v"]
-        except tomli.TOMLDecodeError:
+        except (ValueError, RecursionError):  # tomli's own error is a ValueError
             value = text
         keys = path.strip().split(".")
         try:
@@ -231,7 +239,7 @@ def _table_at(place: Any, key: str) -> dict[str, Any]:
 
 def _index(place: list[Any], key: str) -> int:
     """Find a list element by number, or a stage by its name."""
-    if key.isdigit() and int(key) < len(place):
+    if key.isascii() and key.isdigit() and int(key) < len(place):
         return int(key)
     names = [item.get("name") for item in place if isinstance(item, dict)]
     if key in names:
@@ -252,11 +260,6 @@ def check(recipe: Recipe) -> None:
             path = (MAIN_ENCODER, *path[2:])
         problems.append(recipe.document.problem(message, path))
 
-    def component(part: object, *path: str | int) -> None:
-        # `check` is optional on a component; see protocols.Component.
-        for message in getattr(part, "check", tuple)():
-            add(message, *path)
-
     def encoder_name(name: str | None, *path: str | int) -> None:
         names = ", ".join(f"`{known}`" for known in recipe.encoders)
         if name is not None and name not in recipe.encoders:
@@ -264,10 +267,9 @@ def check(recipe: Recipe) -> None:
         elif name is None and len(recipe.encoders) > 1:
             add(f"the recipe has several encoders ({names}); say which one with `{path[-1]}`", *path)
 
-    component(recipe.runtime, "runtime")
-    for name, encoder in recipe.encoders.items():
-        component(encoder.backbone, "encoders", name, "backbone")
-        component(encoder.pooler, "encoders", name, "pooler")
+    for name in recipe.encoders:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
     seen: set[str] = set()
     for i, stage in enumerate(recipe.stage):
         if stage.name in seen:
@@ -277,8 +279,6 @@ def check(recipe: Recipe) -> None:
         if (stage.epochs is None) == (stage.steps is None):
             has = "both" if stage.steps is not None else "neither"
             add(f"the stage has {has} of `epochs` and `steps`; give exactly one", "stage", i)
-        for key in ("data", "loss", "optimizer", "schedule"):
-            component(getattr(stage, key), "stage", i, key)
         if missing := sorted(stage.loss.needs - set(stage.data.columns)):
             add(
                 f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
@@ -287,11 +287,14 @@ def check(recipe: Recipe) -> None:
                 i,
                 "loss",
             )
-        if stage.validate is not None:
-            component(stage.validate.with_, "stage", i, "validate", "with")
     for i, evaluate in enumerate(recipe.evaluate):
         encoder_name(evaluate.encoder, "evaluate", i, "encoder")
-        component(evaluate.with_, "evaluate", i)
+        if "start" in evaluate.at and not recipe.stage:
+            add(
+                '`at` has "start", but the recipe has no stage before which to evaluate; remove it',
+                "evaluate",
+                i,
+            )
     if recipe.expected and not recipe.evaluate:
         add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
     if problems:

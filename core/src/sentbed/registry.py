@@ -185,6 +185,10 @@ def _components(
     return result
 
 
+ATTRIBUTES: Mapping[str, str] = MappingProxyType({"loss": "needs", "data": "columns", "optimizer": "lr"})
+"""What else the class of a component of a kind must say; see `protocols`."""
+
+
 def _conforms(kind: str, cls: Any) -> None:
     method = METHODS.get(kind, "build")
     label = getattr(cls, "__qualname__", repr(cls))
@@ -194,5 +198,8 @@ def _conforms(kind: str, cls: Any) -> None:
         raise PluginError(f"the {kind} `{label}` must be frozen: decorate it with `@attrs.frozen`")
     if not callable(getattr(cls, method, None)):
         raise PluginError(f"the {kind} `{label}` has no method `{method}`")
+    attribute = ATTRIBUTES.get(kind)
+    if attribute and not (hasattr(cls, attribute) or attribute in attrs.fields_dict(cls)):
+        raise PluginError(f"the {kind} `{label}` has no `{attribute}`")
     if not inspect.getdoc(cls):
         raise PluginError(f"the {kind} `{label}` has no docstring; its first line is what users are shown")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ import pluggy
 from sentbed.encoder import Encoder
 from sentbed.errors import RunError
 from sentbed.history import History
-from sentbed.manifest import describe
+from sentbed.manifest import describe, peak_memory_gib
 from sentbed.paths import write_atomic
 from sentbed.protocols import Engine, Evaluation, Score
 from sentbed.recipe import MAIN_ENCODER, Recipe
@@ -77,25 +78,35 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
             _write_manifest(info, "running")
             hooks.run_started(run=info)
             _go(info, hooks)
+            report = _close(info, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             # The report of what there is comes first; then the error goes on its way.
             status: Status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            try:
-                _close(info, history, status, error)
-                hooks.run_failed(run=info, error=error)
-            except Exception as second:  # noqa: BLE001 - whatever it is, the first error must come through
-                # A full disk, say, ends the run and its report alike: the first error is the one to act on.
-                error.add_note(f"the report could not be finished either: {second}")
+            for last in (
+                partial(_close, info, history, status, error),
+                partial(hooks.run_failed, run=info, error=error),
+            ):
+                try:
+                    last()
+                except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
+                    error.add_note(f"nor could the run be closed in order: {second}")
             raise
-        report = _close(info, history, "finished", None)
         hooks.run_finished(run=info, report=report)
     unmet = tuple(row.key for row in history.expected(recipe) if not row.met)
     return RunResult(directory, report, history.scores, unmet)
 
 
-def build_encoder(recipe: Recipe) -> Encoder:
-    """Build the encoder of a recipe, without training."""
-    return build_encoders(recipe, recipe.runtime.build())[recipe.main_encoder]
+def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
+    """Build an encoder of a recipe, without training; `name` says which where there are several.
+
+    Raises:
+        RunError: where the recipe has no encoder of that name.
+    """
+    name = name or recipe.main_encoder
+    if name not in recipe.encoders:
+        names = ", ".join(f"`{known}`" for known in recipe.encoders)
+        raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
+    return build_encoders(recipe, recipe.runtime.build())[name]
 
 
 def build_encoders(recipe: Recipe, engine: Engine) -> dict[str, Encoder]:
@@ -138,6 +149,10 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay) -> None:
 def _save(info: RunInfo, encoders: dict[str, Encoder]) -> None:
     for name, encoder in encoders.items():
         target = info.directory / ENCODER
+        if not encoder.is_finite():
+            # Training diverged before any checkpoint was kept: such weights are not a result.
+            info.facts.setdefault("not_saved", []).append(name)
+            continue
         encoder.save(target if len(encoders) == 1 else target / name)
 
 
@@ -148,7 +163,6 @@ def _evaluate(
         if at not in entry.at:
             continue
         name = entry.encoder or info.recipe.main_encoder
-        # With no stage the two moments are the same, and the plain name is the one that is looked for.
         label = f"{name}@start" if at == "start" else name
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
@@ -161,9 +175,7 @@ def _evaluate(
 
 
 def _new_directory(recipe: Recipe, out: str | Path | None) -> Path:
-    if out is None:
-        out = Path("runs") / f"{recipe.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
-    directory = Path(out)
+    directory = Path(out) if out is not None else _free_name(recipe.run.name)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         held = sorted(p.name for p in directory.iterdir())
@@ -175,6 +187,12 @@ def _new_directory(recipe: Recipe, out: str | Path | None) -> Path:
         what = "a run" if MANIFEST in held else f"`{held[0]}`"
         raise RunError(f"`{directory}` already holds {what}; choose another `--out`, or move it away")
     return directory
+
+
+def _free_name(name: str) -> Path:
+    first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    names = chain([first], (first.with_name(f"{first.name}-{n}") for n in count(2)))
+    return next(path for path in names if not path.exists())
 
 
 @contextmanager
@@ -193,7 +211,8 @@ def _write_manifest(info: RunInfo, status: str) -> None:
 
 def _close(info: RunInfo, history: History, status: Status, error: BaseException | None) -> Path:
     """Write the manifest's last state and the report."""
-    info.facts["peak_memory_gib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
-    _write_manifest(info, status)
+    info.facts["peak_memory_gib"] = peak_memory_gib()
     data = history.report_data(info, status, error, resolved_toml(info.recipe))
-    return write_report(info.directory, data)
+    report = write_report(info.directory, data)
+    _write_manifest(info, status)
+    return report

@@ -89,12 +89,7 @@ def _sample(field: attrs.Attribute[Any]) -> str:
     return {"float": "5e-5", "int": "1", "bool": "true"}.get(str(field.type), '"..."')
 
 
-def recipe_template() -> str:
-    """Return a commented recipe that runs as it is, on the sample corpus."""
-    return TEMPLATE
-
-
-TEMPLATE = """\
+RECIPE_TEMPLATE = """\
 # A sentbed recipe. `sentbed check FILE` finds mistakes, `sentbed run FILE` runs it,
 # `sentbed plugins` lists the components, `sentbed show KIND NAME` explains one.
 schema = 1

@@ -70,11 +70,12 @@ def train_stage(run: RunInfo, index: int, encoder: Encoder, hooks: pluggy.HookRe
 
 
 def _require_finite(result: StepResult, stage: str, step: int, total_steps: int) -> None:
-    if not math.isfinite(result.loss):
-        raise RunError(
-            f"the loss of stage `{stage}` is {result.loss} at step {step} of {total_steps}; "
-            f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
-        )
+    for what, value in (("loss", result.loss), ("gradient norm", result.grad_norm)):
+        if not math.isfinite(value):
+            raise RunError(
+                f"the {what} of stage `{stage}` is {value} at step {step} of {total_steps}; "
+                f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
+            )
 
 
 class _Keeper:
@@ -93,7 +94,8 @@ class _Keeper:
         if validate is None or not (last or step % validate.every == 0):
             return
         score = validate.with_.evaluate(self.encoder).primary
-        best = not math.isnan(score) and (self.score is None or score > self.score)
+        latest = validate.keep == "last"
+        best = latest or (not math.isnan(score) and (self.score is None or score > self.score))
         if best:
             self.score, self.step = score, step
         self.hooks.validated(run=self.run, stage=self.stage.name, step=step, score=score, best=best)

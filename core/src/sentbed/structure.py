@@ -7,6 +7,7 @@ own path and none may hide another. A field whose type is one of the component p
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,13 +53,14 @@ def structure(
     plugins: Plugins,
     base: Path,
     rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+    check: bool = True,
 ) -> tuple[T, list[Problem]]:
     """Structure `data` as `cls`; returns it with the problems found (it is only valid where there are none).
 
     `base` is the directory that relative paths start from; `rename` maps a prefix of a path to the prefix
-    under which the file has it.
+    under which the file has it. With `check`, components also look for what they need, such as files.
     """
-    converter = make_converter(plugins, base)
+    converter = make_converter(plugins, base, check)
     try:
         return converter.structure(data, cls), []
     except _InvalidError as error:
@@ -71,15 +73,18 @@ def structure(
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
 
 
-def make_converter(plugins: Plugins, base: Path) -> cattrs.Converter:
-    """Return a converter that knows the components of `plugins` and coerces nothing."""
+def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.Converter:
+    """Return a converter that knows the components of `plugins` and coerces nothing.
+
+    With `check`, what a component's own `check` finds is a fault like any other.
+    """
     converter = cattrs.Converter()
 
     def primitive(value: Any, kind: Any) -> Any:
         # bool is an int in Python, and an int is an exact float; TOML users mean both differences.
         if kind is float and type(value) is int:
             return float(value)
-        if type(value) is not kind:
+        if type(value) is not kind or (kind is float and not math.isfinite(value)):
             raise _fault(value, _NOUN[kind])
         return value
 
@@ -87,11 +92,14 @@ def make_converter(plugins: Plugins, base: Path) -> cattrs.Converter:
         converter.register_structure_hook(kind, primitive)
 
     def path_hook(value: Any, _: Any) -> Any:
-        return absolute(primitive(value, str), base)
+        try:
+            return absolute(primitive(value, str), base)
+        except (RuntimeError, ValueError, OSError) as error:
+            raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
 
     def model_hook(value: Any, _: Any) -> Any:
         text = primitive(value, str)
-        return absolute(text, base) if text.startswith((".", "/", "~")) else text
+        return path_hook(text, None) if text.startswith((".", "/", "~")) else text
 
     # cattrs passes the NewType itself, which is a function to the type checker.
     _register(converter, lambda t: t is FilePath, path_hook)
@@ -153,7 +161,11 @@ def make_converter(plugins: Plugins, base: Path) -> cattrs.Converter:
             info = plugins.find(kind, name)
         except PluginError as error:
             raise _InvalidError([(("use",), str(error))]) from error
-        return converter.structure(fields, info.cls)
+        part = converter.structure(fields, info.cls)
+        # `check` is optional on a component; see protocols.Component.
+        if check and (problems := list(getattr(part, "check", tuple)())):
+            raise _InvalidError([((), message) for message in problems])
+        return part
 
     for protocol in _KIND_OF:
         converter.register_structure_hook(protocol, component)

@@ -67,7 +67,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         raise RecipeError([Problem(message, file=file, line=line)]) from error
     try:
         data = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # tomli's own error is a ValueError
         found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error

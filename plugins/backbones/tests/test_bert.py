@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import json
 import os
 import subprocess
 import sys
@@ -356,8 +357,30 @@ def test_a_missing_weight_is_named_and_not_made_up(
     del weights[key]
     save_file(weights, directory / "model.safetensors", {"format": "pt"})
     message = refusal(Bert(model=str(directory)), no_texts)
-    assert f"1 weights missing, 0 of another shape, the first is `{key}`" in message
+    assert f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`" in message
     assert message.endswith("fetch the model again")
+
+
+def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = save_model()
+    config = json.loads((directory / "config.json").read_text())
+    config["num_hidden_layers"] = 1
+    (directory / "config.json").write_text(json.dumps(config))
+    message = refusal(Bert(model=str(directory)), no_texts)
+    assert "0 weights missing, 0 of another shape, 16 unused, the first is `encoder.layer.1." in message
+
+
+def test_a_model_that_is_no_encoder_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    directory = save_model()
+    config = transformers.GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=100)
+    transformers.GPT2Model(config).save_pretrained(directory)
+    assert "is a `gpt2`, the backbone `bert` takes encoders of BERT's family" in refusal(
+        Bert(model=str(directory)), no_texts
+    )
 
 
 def test_weights_without_the_layer_behind_cls_are_complete(

@@ -49,11 +49,11 @@ class ConsoleTracker:
         if self._console is None:
             return
         table = Table(box=None, padding=(0, 2, 0, 2))
-        for name in ("task", "metric"):
+        for name in ("task", "metric", "protocol"):
             table.add_column(name)
         table.add_column("value", justify="right")
         for score in evaluation.scores:
-            table.add_row(score.task, score.metric, f"{score.value:.2f}")
+            table.add_row(score.task, score.metric, score.protocol_name, f"{score.value:.2f}")
         self._console.print(table)
 
     @hookimpl
@@ -102,7 +102,7 @@ class ConsoleTracker:
     def validated(self, step: int, score: float, best: bool) -> None:
         """Show the validation score."""
         self._score = f", validation {score:.2f}"
-        self._say(f"step {step}: validation {score:.2f}{' (best)' if best else ''}")
+        self._say(f"step {step}: validation {score:.2f}{' (kept)' if best else ''}")
 
     @hookimpl
     def stage_finished(self, stage: str, best_score: float | None, best_step: int) -> None:

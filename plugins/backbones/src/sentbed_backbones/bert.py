@@ -45,6 +45,8 @@ class Bert:
         """Yield what can be seen without loading."""
         if self.model is None and self.init == "pretrained":
             yield 'the backbone has no `model`; name one, or set `init = "random"`'
+        if self.revision is not None and (self.model is None or is_local(self.model)):
+            yield "`revision` is for a hub id, and the model is none; remove `revision`"
         if self.model is not None and is_local(self.model):
             try:
                 directory = locate(self.model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,9 @@ SIZES: Mapping[str, tuple[int, int]] = {
 
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 """What the architectures call the dropout of states and attention."""
+
+OF_THE_ENCODER = re.compile(r"(^|\.)(layer|embeddings)\.(?!position_ids$)")
+"""Names of weights that an encoder uses; those of a head for pre-training are not among them."""
 
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 
@@ -104,6 +108,7 @@ def build_bert(parameters: Bert, context: BuildContext) -> BuiltBert:
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
             config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
+            _require_encoder(config, directory)
             _set_dropout(config, parameters.dropout)
             model = _load(directory, config, trust) if with_weights else _initialise(config, trust)
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -161,10 +166,11 @@ def _load(directory: Path, config: Any, trust_remote_code: bool) -> Any:
     model = _without_pooler(model)
     missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
-    if missing or mismatched:
-        # transformers would fill these with random numbers and go on.
-        found = f"{len(missing)} weights missing, {len(mismatched)} of another shape"
-        first = (missing or mismatched)[0]
+    unused = sorted(key for key in info["unexpected_keys"] if OF_THE_ENCODER.search(key))
+    if missing or mismatched or unused:
+        # transformers would fill the missing with random numbers, drop the unused, and go on.
+        found = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
+        first = (missing + mismatched + unused)[0]
         raise ModelError(
             f"the weights in `{directory}` do not fit its `config.json`: {found}, the first is `{first}`; "
             "fetch the model again"
@@ -174,6 +180,15 @@ def _load(directory: Path, config: Any, trust_remote_code: bool) -> Any:
 
 def _initialise(config: Any, trust_remote_code: bool) -> Any:
     return _without_pooler(transformers.AutoModel.from_config(config, trust_remote_code=trust_remote_code))
+
+
+def _require_encoder(config: Any, directory: Path) -> None:
+    masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING or hasattr(config, "auto_map")
+    if not masked or config.is_encoder_decoder or not hasattr(config, "max_position_embeddings"):
+        raise ModelError(
+            f"the model in `{directory}` is a `{config.model_type}`, the backbone `bert` takes encoders of "
+            "BERT's family; choose another model"
+        )
 
 
 def _set_dropout(config: Any, dropout: float | None) -> None:

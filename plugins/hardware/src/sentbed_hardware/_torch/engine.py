@@ -164,7 +164,9 @@ class TorchTrainer:
         output = self.loss(dict(zip(columns, vectors, strict=True)))
         output.loss.backward()
         norm = torch.nn.utils.clip_grad_norm_([p for _, p in self.parameters], self.max_grad_norm)
-        self.optimizer.step()
+        # A step that is not finite would leave nothing to save; the caller sees the numbers and stops.
+        if torch.isfinite(norm) and torch.isfinite(output.loss):
+            self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.encoder.weights_changed()
         self.steps += 1
