@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli
-from sentbed import Encoder, ModelError, RecipeError, SentbedError, build_encoder
+from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from toy_plugin import RECIPE, Placed, Toy
@@ -200,3 +200,35 @@ def test_a_moved_encoder_still_loads(recipe_of: Callable[..., Recipe], plugins: 
     np.testing.assert_array_equal(
         Encoder.load(tmp_path / "moved", TOY, plugins).encode(TEXTS), encoder.encode(TEXTS)
     )
+
+
+def test_saving_never_replaces_what_is_no_encoder(recipe_of: Callable[..., Recipe], tmp_path: Path):
+    encoder = encoder_with(recipe_of)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("years")
+    (tmp_path / "file").write_text("kept")
+    for name in ("precious", "file"):
+        with pytest.raises(RunError, match="holds something that is not an encoder"):
+            encoder.save(tmp_path / name)
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "years"
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_an_encoder_of_another_schema_is_refused(recipe_of: Callable[..., Recipe], tmp_path: Path):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    file = tmp_path / "e" / "encoder.toml"
+    file.write_text(file.read_text().replace("schema = 1", "schema = 99"))
+    with pytest.raises(ModelError, match="has `schema = 99`, this version of sentbed reads 1"):
+        Encoder.load(tmp_path / "e")
+
+
+def test_half_of_a_surrogate_pair_is_refused_with_its_row(recipe_of: Callable[..., Recipe]):
+    with pytest.raises(SentbedError, match="text 1 holds half of a surrogate pair"):
+        encoder_with(recipe_of).encode(["fine \U0001f600", "\ud800"])
+
+
+def test_an_encoder_whose_weights_diverged_is_not_finite(recipe_of: Callable[..., Recipe]):
+    encoder = encoder_with(recipe_of)
+    assert encoder.is_finite()
+    encoder.placed.backbone.embedding[:] = np.nan
+    assert not encoder.is_finite()

@@ -446,3 +446,32 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
     recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
     moved = load_recipe(put("deep/below/r.toml", resolved_toml(recipe)), plugins=plugins)
     assert moved.encoders["encoder"].backbone == Characters(4, model=str(tmp_path / "weights"))
+
+
+def test_start_without_a_stage_is_a_problem(recipe_of: Load):
+    before, _, after = RECIPE.partition("[[stage]]")
+    text = before + after[after.index("[[evaluate]]") :]
+    line, path, message = problem(recipe_of, text)
+    assert (line, path) == (line_of(text, "[[evaluate]]"), "evaluate.0")
+    assert message == '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
+
+
+def test_an_empty_at_is_a_problem(recipe_of: Load):
+    _, path, message = problem(recipe_of, RECIPE.replace('at = ["start", "end"]', "at = []"))
+    assert path == "evaluate.0.at"
+    assert "found ()" in message
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "x@start", ""])
+def test_an_encoder_name_that_is_no_plain_name_is_a_problem(name: str, recipe_of: Load):
+    text = RECIPE.replace("[encoder]", f'[encoders."{name}"]')
+    assert problem(recipe_of, text)[2].startswith(f"{name!r} cannot name an encoder")
+
+
+def test_what_a_component_checks_is_reported_beside_other_problems(
+    put: Callable[..., Path], plugins: Plugins
+):
+    text = RECIPE.replace("seed", "sede").replace('"words", rows = 11', '"lines", path = "nowhere.txt"')
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(put("r.toml", text), (), plugins)
+    assert [problem.path for problem in caught.value.problems] == ["run.sede", "stage.0.data"]

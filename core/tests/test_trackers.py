@@ -144,7 +144,7 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
         ["training", "stage", "nli:", "4", "steps"],
         ["nli:", "step", "1", "of", "4,", "loss", "1.0000"],
         ["nli:", "step", "2", "of", "4,", "loss", "0.5000"],
-        ["step", "2:", "validation", "80.12", "(best)"],
+        ["step", "2:", "validation", "80.12", "(kept)"],
         ["nli:", "step", "3", "of", "4,", "loss", "0.3333,", "validation", "80.12"],
         ["nli:", "step", "4", "of", "4,", "loss", "0.2500,", "validation", "80.12"],
         ["stage", "nli", "keeps", "step", "2,", "validation", "80.12"],
