@@ -73,3 +73,17 @@ def test_the_recipe_of_the_readme_is_valid(tmp_path: Path) -> None:
         sentbed.load_recipe(tmp_path / "recipe.toml", [f"evaluate.0.data_dir={tmp_path}"])
     # The STS files are not here; everything else is in order.
     assert {problem.path for problem in caught.value.problems} == {"evaluate.0", "stage.0.validate.with"}
+
+
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("plugins/*/README.md"))]
+PAGES += [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_readme_has_no_blank_to_fill_in() -> None:
+    assert re.findall(r"\b[A-Z0-9]+_RATIO\b|TODO|TBD", (ROOT / "README.md").read_text()) == []
