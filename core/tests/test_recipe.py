@@ -475,3 +475,9 @@ def test_what_a_component_checks_is_reported_beside_other_problems(
     with pytest.raises(RecipeError) as caught:
         load_recipe(put("r.toml", text), (), plugins)
     assert [problem.path for problem in caught.value.problems] == ["run.sede", "stage.0.data"]
+
+
+def test_an_override_without_value_takes_the_key_out(put: Callable[..., Path], plugins: Plugins):
+    path = put("r.toml", RECIPE)
+    recipe = load_recipe(path, ("stage.0.epochs=", "stage.0.steps=3", "run.nothing="), plugins)
+    assert (recipe.stage[0].epochs, recipe.stage[0].steps) == (None, 3)

@@ -48,7 +48,7 @@ def main(traceback: bool) -> None:
 
 
 _set = click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value of the recipe."
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value; PATH= takes a key out."
 )
 
 

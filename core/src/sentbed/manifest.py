@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sentbed.registry import Plugins
 
-LIBRARIES = (
-    "attrs",
-    "cattrs",
-    "jax",
-    "numpy",
-    "pluggy",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "tokenizers",
-    "torch",
-    "transformers",
-)
+T = TypeVar("T")
 
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
@@ -35,7 +24,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
             {"name": p.name, "distribution": p.distribution, "version": p.version, "problem": p.problem}
             for p in plugins.plugins
         ],
-        "libraries": {name: found for name in LIBRARIES if (found := _version(name)) is not None},
+        "libraries": _libraries({plugin.distribution for plugin in plugins.plugins}),
         "python": platform.python_version(),
         "command": sys.argv,
         "git": _git(recipe_directory or Path.cwd()),
@@ -48,9 +37,20 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     }
 
 
-def _version(distribution: str) -> str | None:
+def _libraries(distributions: set[str]) -> dict[str, str]:
+    """Return the version of every installed library that these distributions ask for, extras included."""
+    names = {
+        re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
+        for distribution in distributions
+        for requirement in _metadata(requires, distribution) or ()
+    }
+    versions = {name: _metadata(version, name) for name in sorted(names)}
+    return {name: found for name, found in versions.items() if found is not None}
+
+
+def _metadata(ask: Callable[[str], T], distribution: str) -> T | None:
     try:
-        return version(distribution)
+        return ask(distribution)
     except PackageNotFoundError:
         return None
 

@@ -142,7 +142,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugin
     """Read, structure and check a recipe.
 
     `overrides` are `PATH=VALUE` as on the command line: `stage.nli.loss.temperature=0.01`; a value is TOML,
-    or a string where it is not.
+    or a string where it is not; `PATH=` takes a key out.
 
     Raises:
         RecipeError: with every problem of the file.
@@ -193,7 +193,7 @@ def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ..
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
-    """Return the document with `PATH=VALUE` settings applied. Raises `RecipeError`."""
+    """Return the document with `PATH=VALUE` settings applied; raises `RecipeError`."""
     import copy
 
     import tomli
@@ -216,8 +216,10 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
                 place = _step_into(place, key)
             if isinstance(place, list):
                 place[_index(place, keys[-1])] = value
-            else:
+            elif text:
                 _table_at(place, keys[-1])[keys[-1]] = value
+            else:
+                _table_at(place, keys[-1]).pop(keys[-1], None)
         except (KeyError, IndexError, TypeError) as error:
             problems.append(Problem(f"the override `{path}` leads nowhere: {error.args[0]}", path))
     if problems:

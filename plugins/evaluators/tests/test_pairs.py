@@ -141,6 +141,7 @@ def test_a_score_out_of_its_range_is_named(write: Write) -> None:
         (PairFile("p.tsv", ("0", "-1", "²"), header=False), r"\['-1', '²'\]"),
         (PairFile("p.jsonl", header=False), "means nothing for a jsonl"),
         (PairFile("p.tsv", encoding="utf-88"), "`encoding` is 'utf-88'"),
+        (PairFile("p.tsv", encoding="hex"), "`encoding` is 'hex'"),
         (PairFile("folder.tsv"), "is a directory"),
     ],
 )

@@ -84,7 +84,9 @@ class PairFile:
         if not self.header and self._is_jsonl:
             yield "`header = false` means nothing for a jsonl file, whose keys name the columns; remove it"
         try:
+            # `lookup` also knows codecs that are not for text, such as `hex`.
             codecs.lookup(self.encoding)
+            "".encode(self.encoding)
         except LookupError:
             yield f"`encoding` is {self.encoding!r}, which Python does not know; use `utf-8`"
 

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+from sentbed.manifest import describe, peak_memory_gib
+from sentbed.registry import load_plugins
+
+
+def test_every_library_that_a_distribution_asks_for_has_its_version() -> None:
+    libraries = describe(load_plugins(), None)["libraries"]
+    for name in ("attrs", "cattrs", "click", "numpy", "pluggy", "tomli"):
+        assert libraries[name] == version(name)
+    assert "not-installed" not in libraries
+
+
+def test_the_state_of_the_repository_is_that_of_the_recipes_directory(tmp_path: Path) -> None:
+    assert describe(load_plugins(), tmp_path)["git"] is None
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    (tmp_path / "r.toml").write_text("schema = 1")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
+    state = describe(load_plugins(), tmp_path)["git"]
+    assert len(state["commit"]) == 40
+    assert state["clean"]
+    (tmp_path / "r.toml").write_text("schema = 2")
+    assert not describe(load_plugins(), tmp_path)["git"]["clean"]
+
+
+def test_peak_memory_is_that_of_this_process() -> None:
+    peak = peak_memory_gib()
+    assert peak is not None
+    assert 0.01 < peak < 1000
