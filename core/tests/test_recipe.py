@@ -334,7 +334,7 @@ def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of: Load):
         ('evaluate.0.at=["end"]', ("evaluate", 0, "at"), ["end"]),
         ("evaluate.0.left=a=b", ("evaluate", 0, "left"), "a=b"),
         ("evaluate.0.left= b c ", ("evaluate", 0, "left"), " b c "),
-        ("evaluate.0.left=", ("evaluate", 0, "left"), ""),
+        ('evaluate.0.left=""', ("evaluate", 0, "left"), ""),
         ("encoder.backbone={use='characters', width=9}", ("encoder", "backbone", "width"), 9),
         ("expected.gap={value=1, tolerance=2}", ("expected", "gap", "tolerance"), 2.0),
         ("expected.gap.value=1", ("expected", "gap", "value"), 1.0),
