@@ -47,6 +47,10 @@ __all__ = [
 _LAZY = {"Encoder": "encoder", "build_encoder": "runner", "load_recipe": "recipe", "run": "runner"}
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import what runs recipes when it is first used: a plugin that only declares a component needs none."""
     if name not in _LAZY:

@@ -64,13 +64,17 @@ def run(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     from sentbed.runner import run as run_recipe
 
     # Batch systems end a job with SIGTERM: it is to leave a usable run directory as Ctrl-C does.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _interrupt)
     result = run_recipe(load_recipe(recipe, overrides), out)
     if result.unmet:
         click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     click.echo(result.report)
     if result.unmet:
         sys.exit(FAILED)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt("ended by SIGTERM")
 
 
 @main.command()

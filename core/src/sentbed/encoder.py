@@ -103,6 +103,7 @@ class Encoder:
         """
         import numpy as np
 
+        _require_list(texts)
         output = np.empty((len(texts), self.width), np.float32)
         self.encode_into(output, texts, progress)
         return output
@@ -111,8 +112,7 @@ class Encoder:
         self, output: NDArray[np.float32], texts: Sequence[str], progress: Progress | None = None
     ) -> None:
         """Encode texts into `output`, `(len(texts), width)`, which may be a memory map."""
-        if isinstance(texts, str):
-            raise SentbedError("`encode` takes a list of texts, found one string; put it in a list")
+        _require_list(texts)
         for row, text in enumerate(texts):
             if not isinstance(text, str):
                 raise SentbedError(f"text {row} is {text!r}, expected a string")
@@ -156,6 +156,13 @@ class Encoder:
         """Go back to the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
+
+
+def _require_list(texts: object) -> None:
+    if isinstance(texts, str):
+        raise SentbedError("`encode` takes a list of texts, found one string; put it in a list")
+    if not hasattr(texts, "__len__"):
+        raise SentbedError(f"`encode` takes a list of texts, found {texts!r}; make a list of it")
 
 
 def _runtime(runtime: Runtime | Mapping[str, Any], plugins: Plugins) -> Runtime:

@@ -146,7 +146,8 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         old = temporary.with_name(temporary.name + ".old")
         try:
             fill(temporary)
-            temporary.chmod(_mode(0o777))
+            for written in (temporary, *temporary.rglob("*")):
+                written.chmod(_mode(0o777 if written.is_dir() else 0o666))
             if path.exists():
                 path.rename(old)
             temporary.rename(path)

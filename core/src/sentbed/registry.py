@@ -118,10 +118,12 @@ class Plugins:
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
+        broken_names = ", ".join(f"`{p.distribution}`" for p in self.plugins if p.problem)
+        hint = f" (not loaded, see `sentbed plugins`: {broken_names})" if broken_names else ""
         names = self.names(kind)
         if not names:
-            raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}")
-        raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}")
+            raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}")
+        raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
 
 
 def load_plugins(points: Iterable[EntryPoint] | None = None) -> Plugins:
