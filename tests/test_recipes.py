@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,23 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     vectors = again.encode(["A cat sits on the mat.", "A dog barks at night."])
     assert vectors.shape == (2, 384)
     assert sentbed.load_recipe(result.directory / "resolved.toml") == recipe
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
+def test_sigterm_leaves_a_usable_run_even_where_sigint_is_ignored(tmp_path: Path) -> None:
+    # A shell script starts its background jobs with SIGINT ignored, as this trap does.
+    shell = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
+    command = [Path(sys.executable).with_name("sentbed"), "run", "recipes/scratch.toml"]
+    options = ["--out", tmp_path / "run", "--set", "stage.triplets.epochs=1000"]
+    run = subprocess.Popen([*shell, *command, *options], cwd=ROOT, stderr=subprocess.PIPE)
+    log = tmp_path / "run" / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and '"step": 3,' in log.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    run.terminate()
+    _, printed = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert b"Traceback" not in printed
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["status"] == "interrupted"
+    assert sentbed.Encoder.load(tmp_path / "run" / "encoder").encode(["A cat sleeps."]).shape == (1, 128)

@@ -81,7 +81,7 @@ def test_scores_before_training_are_labelled_start(ran: Ran):
     ]
     start, end = (score.value for score in ran.result.scores)
     assert end > start
-    assert ran.result.scores[0].protocol == {"id": "gap", "target": 0.0}
+    assert ran.result.scores[0].protocol == {"id": "gap", "target": 0.0, "precision": "fp64"}
 
 
 def test_the_report_has_the_scores_of_the_result(ran: Ran):
@@ -109,7 +109,7 @@ def test_the_resolved_recipe_of_a_run_is_the_same_recipe(ran: Ran):
 def test_the_manifest_says_what_the_run_was_made_of(ran: Ran):
     manifest = read(ran.result.directory, "manifest.json")
     assert (manifest["name"], manifest["status"], manifest["seed"]) == ("toy-run", "finished", 7)
-    assert manifest["engine"] == {"device": "toy", "token_budget": 64}
+    assert manifest["engine"] == {"device": "toy", "precision": "fp64", "token_budget": 64}
     assert manifest["weights"] == {"encoder": {"init": "random", "seed": 0}}
     data = ran.recipe.stage[0].data.open()
     assert manifest["data"] == {"pull": {"rows": 11, "sha256": data.fingerprint}}

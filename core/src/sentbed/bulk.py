@@ -116,6 +116,4 @@ def evaluate_encoder(encoder: str, evaluator: str, overrides: Sequence[str]) -> 
     request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
     if problems:
         raise RecipeError(problems)
-    evaluation = request.evaluate.evaluate(Encoder.load(encoder, request.runtime, plugins))
-    scores = [attrs.evolve(s, encoder=encoder, evaluator=evaluator) for s in evaluation.scores]
-    return attrs.evolve(evaluation, scores=tuple(scores))
+    return Encoder.load(encoder, request.runtime, plugins).evaluate(request.evaluate, encoder)

@@ -11,7 +11,15 @@ import attrs
 from sentbed.encode import Progress, encode_into
 from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.paths import write_atomic, write_directory
-from sentbed.protocols import BuildContext, BuiltBackbone, Engine, PlacedEncoder, Runtime
+from sentbed.protocols import (
+    BuildContext,
+    BuiltBackbone,
+    Engine,
+    Evaluation,
+    Evaluator,
+    PlacedEncoder,
+    Runtime,
+)
 from sentbed.recipe import SCHEMA, EncoderRecipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure, unstructure
@@ -127,6 +135,18 @@ class Encoder:
             self.engine.token_budget,
             progress,
         )
+
+    def evaluate(self, evaluator: Evaluator, name: str) -> Evaluation:
+        """Evaluate, under the name `name`; scores say who, with what, and in which precision."""
+        evaluation = evaluator.evaluate(self)
+        precision = {"precision": self.engine.describe()["precision"]}
+        scores = (
+            attrs.evolve(
+                score, encoder=name, evaluator=evaluator.name, protocol={**score.protocol, **precision}
+            )
+            for score in evaluation.scores
+        )
+        return attrs.evolve(evaluation, scores=tuple(scores))
 
     def is_finite(self) -> bool:
         """Whether the encoder still gives numbers: training that diverged leaves weights that do not."""

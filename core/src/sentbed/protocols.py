@@ -338,7 +338,7 @@ class Engine(Protocol):
     """Tokens a batch when encoding: where this device is fastest."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Device, precision and threads, as they are in force, for the manifest."""
+        """Device, `precision` (which every score carries) and threads, as they are in force."""
 
     def seed(self, seed: int) -> None:
         """Seed every generator that initialisation and dropout draw from."""

@@ -19,7 +19,7 @@ from sentbed.errors import RunError
 from sentbed.history import History
 from sentbed.manifest import describe, peak_memory_gib
 from sentbed.paths import write_atomic
-from sentbed.protocols import Engine, Evaluation, Score
+from sentbed.protocols import Engine, Score
 from sentbed.recipe import MAIN_ENCODER, Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import write_report
@@ -166,12 +166,8 @@ def _evaluate(
         label = f"{name}@start" if at == "start" else name
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
-        evaluation = evaluator.evaluate(encoders[name])
-        scores = tuple(
-            attrs.evolve(score, encoder=label, evaluator=evaluator.name) for score in evaluation.scores
-        )
-        done = Evaluation(scores, evaluation.primary, evaluation.scatters)
-        hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=done)
+        evaluation = encoders[name].evaluate(evaluator, label)
+        hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
 
 
 def _new_directory(recipe: Recipe, out: str | Path | None) -> Path:

@@ -346,7 +346,7 @@ class Engine:
     rng: np.random.Generator = attrs.field(factory=lambda: np.random.default_rng(0))
 
     def describe(self) -> Mapping[str, Any]:
-        return {"device": "toy", "token_budget": self.token_budget}
+        return {"device": "toy", "precision": "fp64", "token_budget": self.token_budget}
 
     def seed(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
