@@ -15,9 +15,9 @@ import attrs
 from sentbed.encode import WINDOW
 from sentbed.encoder import Encoder
 from sentbed.errors import DataError, RecipeError
+from sentbed.overrides import apply_overrides
 from sentbed.paths import atomic_file
 from sentbed.protocols import Evaluation, Evaluator, Runtime
-from sentbed.recipe import apply_overrides
 from sentbed.registry import load_plugins
 from sentbed.structure import structure
 from sentbed.toml import Document

@@ -124,8 +124,11 @@ class Encoder:
         for row, text in enumerate(texts):
             if not isinstance(text, str):
                 raise SentbedError(f"text {row} is {text!r}, expected a string")
-            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-                raise SentbedError(f"text {row} holds half of a surrogate pair; decode it as UTF-8 again")
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                message = f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
+                raise SentbedError(message) from error
         encode_into(
             output,
             texts,

@@ -12,7 +12,7 @@ import attrs
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import Evaluation, Scatter, Score, StepResult
 from sentbed.recipe import Recipe
-from sentbed.report.model import ExpectedRow, ReportData, StageCurve, Status
+from sentbed.report.model import START, ExpectedRow, ReportData, StageCurve, Status
 
 if TYPE_CHECKING:
     from sentbed.runner import RunInfo
@@ -81,7 +81,7 @@ class History:
 
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield every expected number beside the one found after training."""
-        final = [score for score in self._scores if not score.encoder.endswith("@start")]
+        final = [score for score in self._scores if not score.encoder.endswith(START)]
         for key, expected in recipe.expected.items():
             named = [score for score in final if key in _keys(score)]
             # Without a metric, the task's first one is meant.

@@ -23,7 +23,7 @@ from sentbed.protocols import Engine, Score
 from sentbed.recipe import MAIN_ENCODER, Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import write_report
-from sentbed.report.model import Status
+from sentbed.report.model import START, Status
 from sentbed.stages import train_stage
 from sentbed.structure import unstructure
 
@@ -163,7 +163,7 @@ def _evaluate(
         if at not in entry.at:
             continue
         name = entry.encoder or info.recipe.main_encoder
-        label = f"{name}@start" if at == "start" else name
+        label = name + START if at == "start" else name
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
         evaluation = encoders[name].evaluate(evaluator, label)

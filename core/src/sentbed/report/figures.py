@@ -9,9 +9,9 @@ import attrs
 
 from sentbed.protocols import Scatter
 from sentbed.report.curves import BUCKETS, finite, padded_range, smoothed, thinned
-from sentbed.report.model import StageCurve
+from sentbed.report.model import START, StageCurve
 from sentbed.report.svg import colour, draw, label_text
-from sentbed.report.tables import START, GeometryPanel, GeometryPoint, base_name, encoder_order
+from sentbed.report.tables import GeometryPanel, GeometryPoint, base_name, encoder_order
 from sentbed.report.text import count, number, short
 
 if TYPE_CHECKING:

@@ -13,6 +13,9 @@ from sentbed.protocols import Scatter, Score
 Status: TypeAlias = Literal["finished", "interrupted", "failed"]
 """How a run ended."""
 
+START = "@start"
+"""What an encoder's name ends in, in scores from before training."""
+
 _ROUNDING = 1e-9
 """Slack for the subtraction of two decimals: 82.03 and 82.13 are 0.1 apart, in binary a little more."""
 

@@ -15,10 +15,8 @@ from typing import Any
 import attrs
 
 from sentbed.protocols import Score
+from sentbed.report.model import START
 from sentbed.report.record import plain
-
-START = "@start"
-"""Ends the name of an encoder as it was before training."""
 
 _HEADING = ("id", "aggregation")
 """The entries of a protocol that every score of a table shares."""

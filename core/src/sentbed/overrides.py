@@ -1,0 +1,68 @@
+"""`PATH=VALUE`: settings of the command line, put into a document before it is structured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from sentbed.errors import Problem, RecipeError
+from sentbed.toml import Document
+
+
+def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
+    """Return the document with `PATH=VALUE` settings applied; raises `RecipeError`."""
+    import copy
+
+    import tomli
+
+    data: Any = copy.deepcopy(dict(document.data))
+    problems = []
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        if not equals or not path.strip():
+            problems.append(Problem(f"found the override {override!r}, expected `PATH=VALUE`"))
+            continue
+        try:
+            value = tomli.loads(f"v = {text}")["v"]
+        except (ValueError, RecursionError):  # tomli's own error is a ValueError
+            value = text
+        keys = path.strip().split(".")
+        try:
+            place = data
+            for key in keys[:-1]:
+                place = _step_into(place, key)
+            if isinstance(place, list):
+                place[_index(place, keys[-1])] = value
+            elif text:
+                _table_at(place, keys[-1])[keys[-1]] = value
+            else:
+                _table_at(place, keys[-1]).pop(keys[-1], None)
+        except (KeyError, IndexError, TypeError) as error:
+            problems.append(Problem(f"the override `{path}` leads nowhere: {error.args[0]}", path))
+    if problems:
+        raise RecipeError(problems)
+    return attrs.evolve(document, data=data)
+
+
+def _step_into(place: Any, key: str) -> Any:
+    if isinstance(place, list):
+        return place[_index(place, key)]
+    return _table_at(place, key).setdefault(key, {})
+
+
+def _table_at(place: Any, key: str) -> dict[str, Any]:
+    if not isinstance(place, dict):
+        raise TypeError(f"`{key}` would be inside {place!r}, which is not a table")
+    return place
+
+
+def _index(place: list[Any], key: str) -> int:
+    """Find a list element by number, or a stage by its name."""
+    if key.isascii() and key.isdigit() and int(key) < len(place):
+        return int(key)
+    names = [item.get("name") for item in place if isinstance(item, dict)]
+    if key in names:
+        return names.index(key)
+    raise IndexError(f"there is no element {key!r} among {len(place)}")
