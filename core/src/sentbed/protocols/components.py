@@ -1,92 +1,20 @@
-"""What the parts of sentbed promise each other.
-
-Core imports no tensor library, so a tensor is typed `Tensor` (= `Any`) here; shapes are in the docstrings.
-Everything numeric that crosses from an engine to an evaluator is a NumPy array.
-"""
+"""Components: the frozen attrs classes that plugins offer, and what they build."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
+
+from sentbed.protocols.tokens import Module, Tensor, Tokenizer
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Tensor: TypeAlias = Any
-"""A tensor of the engine that runs: `torch.Tensor`."""
-
-Module: TypeAlias = Any
-"""A `torch.nn.Module`."""
-
-
-# --- text and tokens -------------------------------------------------------------------------------------
-
-
-@attrs.frozen(eq=False)
-class TokenIds:
-    """Token ids of `n` texts, ragged: text `i` is `ids[offsets[i]:offsets[i + 1]]`."""
-
-    ids: NDArray[np.int32]
-    """All ids in one row, `(total,)`."""
-    offsets: NDArray[np.int64]
-    """`(n + 1,)`, starting at 0."""
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @classmethod
-    def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
-        """Return the texts of all parts, one after the other."""
-        import numpy as np
-
-        parts = list(parts)
-        lengths = np.concatenate([part.lengths for part in parts])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return cls(np.concatenate([part.ids for part in parts]), offsets)
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens a text, special tokens included, `(n,)`."""
-        result: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
-        return result
-
-
-@attrs.frozen(eq=False)
-class TokenBatch:
-    """Token ids padded to one length."""
-
-    input_ids: NDArray[np.int64]
-    """`(batch, length)`."""
-    attention_mask: NDArray[np.int64] | None
-    """`(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded."""
-
-
-class Tokenizer(Protocol):
-    """Text -> token ids, in bulk."""
-
-    pad_id: int
-
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, cut to `max_length` tokens."""
-
-
-class TokenStates(NamedTuple):
-    """What a backbone's module returns and a pooler's module takes.
-
-    A named tuple, because compilers trace tuples and refuse other classes.
-    """
-
-    last_hidden_state: Tensor
-    """`(batch, length, width)`, the last layer."""
-    attention_mask: Tensor | None
-    """`(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded."""
-
-
-# --- components: frozen attrs classes that plugins offer ---------------------------------------------------
+    from sentbed.protocols.engine import Engine
 
 
 class Component(Protocol):
@@ -280,84 +208,3 @@ class Runtime(Component, Protocol):
 
     def build(self) -> Engine:
         """Claim the device. Raises `RuntimeUnavailableError` where the machine cannot do it."""
-
-
-# --- the engine: what a runtime builds ----------------------------------------------------------------------
-
-
-@attrs.frozen
-class Head:
-    """What comes after pooling.
-
-    `projection`: width of a linear projection, or None for none; `bias`: whether it has one (Sentence-T5 has
-    none); `normalize`: L2-normalise the vector.
-    """
-
-    projection: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
-    )
-    bias: bool = False
-    normalize: bool = False
-
-
-class PlacedEncoder(Protocol):
-    """Backbone, pooler and head on the engine's device."""
-
-    width: int
-    """Width of a sentence vector."""
-
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
-        """Sentence vectors `(batch, width)`, in eval mode, without gradient."""
-
-    def save(self, directory: Path) -> None:
-        """Write backbone, pooler and head so that `Engine.assemble(..., saved=directory)` restores them."""
-
-
-@attrs.frozen
-class StepResult:
-    """What one optimiser step did."""
-
-    loss: float
-    learning_rate: float
-    grad_norm: float
-    """L2 norm of the gradient before clipping."""
-    metrics: Mapping[str, float] = attrs.field(factory=dict)
-
-
-class Trainer(Protocol):
-    """One stage's optimiser over one encoder."""
-
-    def step(self, columns: Mapping[str, TokenIds]) -> StepResult:
-        """Forward, loss, gradient, update."""
-
-
-class Engine(Protocol):
-    """Places modules, encodes batches, takes training steps."""
-
-    token_budget: int
-    """Tokens a batch when encoding: where this device is fastest."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Device, `precision` (which every score carries) and threads, as they are in force."""
-
-    def seed(self, seed: int) -> None:
-        """Seed every generator that initialisation and dropout draw from."""
-
-    def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
-    ) -> PlacedEncoder:
-        """Build pooler and head, and put everything on the device."""
-
-    def trainer(
-        self,
-        encoder: Any,
-        loss: Loss,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        total_steps: int,
-        max_grad_norm: float,
-    ) -> Trainer:
-        """Prepare training of `encoder`, which this engine assembled.
-
-        Gradients are clipped to the L2 norm `max_grad_norm`; 0 leaves them as they are.
-        """
