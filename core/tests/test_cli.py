@@ -303,7 +303,13 @@ def test_evaluate_prints_scores_for_people_and_for_programs(encoder: Path):
     assert (task, metric, protocol) == ("gap", "distance", "gap")
     (score,) = json.loads(invoke(*arguments, "--json").output)
     assert f"{score['value']:.2f}" == value
-    assert score["protocol"] == {"id": "gap", "target": 2.5, "precision": "fp64"}
+    assert score["protocol"] == {
+        "id": "gap",
+        "target": 2.5,
+        "precision": "fp64",
+        "pooler": {"train": "average", "test": "average"},
+        "max_length": 16,
+    }
     assert (score["encoder"], score["evaluator"]) == (str(encoder), "gap")
 
 

@@ -81,7 +81,13 @@ def test_scores_before_training_are_labelled_start(ran: Ran):
     ]
     start, end = (score.value for score in ran.result.scores)
     assert end > start
-    assert ran.result.scores[0].protocol == {"id": "gap", "target": 0.0, "precision": "fp64"}
+    assert ran.result.scores[0].protocol == {
+        "id": "gap",
+        "target": 0.0,
+        "precision": "fp64",
+        "pooler": {"train": "average", "test": "average"},
+        "max_length": 16,
+    }
 
 
 def test_the_report_has_the_scores_of_the_result(ran: Ran):

@@ -10,7 +10,9 @@ import attrs
 
 from sentbed.encode import Progress, encode_into
 from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
+from sentbed.fit import needs_of
 from sentbed.paths import write_atomic, write_directory
+from sentbed.prompts import PromptTokenizer
 from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
@@ -19,6 +21,7 @@ from sentbed.protocols import (
     Evaluator,
     PlacedEncoder,
     Runtime,
+    Tokenizer,
 )
 from sentbed.recipe import SCHEMA, EncoderRecipe
 from sentbed.registry import Plugins, load_plugins
@@ -55,7 +58,8 @@ class Encoder:
         `texts` gives the training texts, for a tokenizer to be trained on; with `saved`, weights and
         tokenizer come from that directory. Raises `ModelError`.
         """
-        backbone = recipe.backbone.build(BuildContext(texts, saved / "backbone" if saved else None))
+        context = BuildContext(texts, saved / "backbone" if saved else None, needs_of(recipe.pooler))
+        backbone = recipe.backbone.build(context)
         if recipe.max_length > backbone.max_length:
             raise ModelError(
                 f"`max_length` is {recipe.max_length}, the backbone has positions for "
@@ -104,6 +108,24 @@ class Encoder:
         """Width of a sentence vector."""
         return self.placed.width
 
+    def tokenizer(self, normalize: bool = True) -> Tokenizer:
+        """Return the tokenizer, behind the prompt where there is one; `normalize`: with its text rules."""
+        prompt = self.recipe.resolved_prompt
+        tokenizer = self.backbone.tokenizer
+        if prompt is None:
+            return tokenizer
+        return PromptTokenizer(tokenizer, prompt, self.backbone.max_length, normalize)
+
+    def protocol(self) -> dict[str, Any]:
+        """Return what every score says of the encoder: how text became a vector."""
+        pooler, prompt = self.recipe.pooler, self.recipe.resolved_prompt
+        facts: dict[str, Any] = {
+            "precision": self.engine.describe()["precision"],
+            "pooler": {"train": pooler.name, "test": getattr(pooler, "at_test", pooler.name)},
+            "max_length": self.recipe.max_length,
+        }
+        return facts | ({"prompt": prompt.describe()} if prompt else {})
+
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Encode texts; returns float32 `(len(texts), width)` in their order.
 
@@ -132,7 +154,7 @@ class Encoder:
         encode_into(
             output,
             texts,
-            self.backbone.tokenizer,
+            self.tokenizer(),
             self.placed,
             self.recipe.max_length,
             self.engine.token_budget,
@@ -140,13 +162,11 @@ class Encoder:
         )
 
     def evaluate(self, evaluator: Evaluator, name: str) -> Evaluation:
-        """Evaluate, under the name `name`; scores say who, with what, and in which precision."""
+        """Evaluate, under the name `name`; scores say who, with what, and how text became a vector."""
         evaluation = evaluator.evaluate(self)
-        precision = {"precision": self.engine.describe()["precision"]}
+        how = self.protocol()
         scores = (
-            attrs.evolve(
-                score, encoder=name, evaluator=evaluator.name, protocol={**score.protocol, **precision}
-            )
+            attrs.evolve(score, encoder=name, evaluator=evaluator.name, protocol={**score.protocol, **how})
             for score in evaluation.scores
         )
         return attrs.evolve(evaluation, scores=tuple(scores))

@@ -16,7 +16,9 @@ import attrs
 from attrs.validators import and_, ge, le, matches_re, min_len, optional
 
 from sentbed.errors import Problem, RecipeError
+from sentbed.fit import misfits
 from sentbed.overrides import apply_overrides
+from sentbed.prompts import Prompt, ResolvedPrompt
 from sentbed.protocols import (
     Backbone,
     DataSource,
@@ -51,13 +53,21 @@ class Run:
 
 @attrs.frozen
 class EncoderRecipe:
-    """`[encoder]` or `[encoders.NAME]`: backbone + pooler + head."""
+    """`[encoder]` or `[encoders.NAME]`: backbone + pooler + head, and the prompt around each sentence."""
 
     backbone: Backbone
     pooler: Pooler
     head: Head = attrs.field(factory=Head)
     max_length: int = attrs.field(default=128, validator=ge(2))
-    """Tokens a sentence, special tokens included; longer input is cut."""
+    """Tokens a sentence, special tokens included; longer input is cut. Under a prompt: tokens of the sentence
+    alone, template and special tokens come on top."""
+    prompt: Prompt | None = None
+    """The pooler's own where left out, or none."""
+
+    @property
+    def resolved_prompt(self) -> ResolvedPrompt | None:
+        """The prompt in force."""
+        return (self.prompt or Prompt()).resolve(self.pooler)
 
 
 @attrs.frozen
@@ -90,6 +100,9 @@ class Stage:
     """The encoder to train; may be left out where the recipe has one."""
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
     """Gradients are clipped to this L2 norm; 0 leaves them as they are. SimCSE's trainer uses 1."""
+    normalize_text: bool = False
+    """Apply the prompt's text rules (`prompt.normalizer`) to the training texts; PromptEOL's released code
+    does not."""
     validate: Validate | None = None
 
 
@@ -154,9 +167,10 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugin
     except OSError as error:
         message = f"cannot read the recipe: {error.strerror or error}; check the path"
         raise RecipeError([Problem(message, file=str(path))]) from error
+    plugins = plugins or load_plugins()
     document = apply_overrides(parse(content, str(path)), overrides)
-    recipe = structure_recipe(document, plugins or load_plugins(), file.resolve().parent)
-    check(recipe)
+    recipe = structure_recipe(document, plugins, file.resolve().parent)
+    check(recipe, plugins)
     return recipe
 
 
@@ -193,8 +207,10 @@ def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ..
     return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}
 
 
-def check(recipe: Recipe) -> None:
+def check(recipe: Recipe, plugins: Plugins) -> None:
     """Find what is wrong with a structured recipe before anything heavy is imported.
+
+    `plugins` are where alternatives are looked for.
 
     Raises:
         RecipeError: with every problem.
@@ -213,7 +229,9 @@ def check(recipe: Recipe) -> None:
         elif name is None and len(recipe.encoders) > 1:
             add(f"the recipe has several encoders ({names}); say which one with `{path[-1]}`", *path)
 
-    for name in recipe.encoders:
+    for name, encoder in recipe.encoders.items():
+        for key, message in misfits(encoder, plugins):
+            add(message, "encoders", name, key)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
     seen: set[str] = set()

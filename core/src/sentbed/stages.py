@@ -47,7 +47,7 @@ def train_stage(run: RunInfo, index: int, encoder: Encoder, hooks: pluggy.HookRe
     )
     keeper = _Keeper(run, stage, encoder, hooks)
     hooks.stage_started(run=run, stage=stage.name, total_steps=total_steps)
-    tokenizer, max_length = encoder.backbone.tokenizer, encoder.recipe.max_length
+    tokenizer, max_length = encoder.tokenizer(stage.normalize_text), encoder.recipe.max_length
     try:
         for step, rows in enumerate(_batches(stage, len(dataset), run.recipe.run.seed, index), start=1):
             columns = dataset.rows(rows.tolist())

@@ -69,6 +69,7 @@ at = ["start", "end"]
 @attrs.define(eq=False)
 class CharacterTokenizer:
     pad_id: int = 0
+    mask_token: str | None = None
     seen: list[str] = attrs.field(factory=list)
     """Every text that was tokenised."""
 
@@ -77,6 +78,9 @@ class CharacterTokenizer:
         rows = [[1, *(2 + ord(c) % (VOCABULARY - 2) for c in text)][:max_length] for text in texts]
         offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
         return TokenIds(np.array([i for row in rows for i in row], np.int32), offsets)
+
+    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+        return [text[:max_length] for text in texts]
 
 
 @attrs.define(eq=False)

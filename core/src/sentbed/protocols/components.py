@@ -37,10 +37,17 @@ class BuildContext:
     """The training texts of the recipe's stages, to train a tokenizer on; read only when called."""
     saved: Path | None = None
     """A directory that `BuiltBackbone.save` wrote; where given, weights and tokenizer come from here."""
+    needs: frozenset[str] = frozenset()
+    """What the pooler needs (see `Pooler`): `TokenStates` must have it, nothing else is to be computed."""
 
 
 class BuiltBackbone(Protocol):
-    """A tokenizer and a transformer, on the host, in fp32."""
+    """A tokenizer and a transformer, on the host.
+
+    It may also have `shares_prefix: bool`: whether `inference(...)(input_ids, attention_mask, prefix)` takes
+    ids `(shared,)` that stand before every row; `TokenStates` and its mask then include them. And
+    `merged() -> BuiltBackbone`: the same without adapters, for `Encoder.export`.
+    """
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -63,14 +70,27 @@ class BuiltBackbone(Protocol):
 
 
 class Backbone(Component, Protocol):
-    """Tokenizer + transformer: text -> token states."""
+    """Tokenizer + transformer: text -> token states.
+
+    A backbone may say what it `offers: frozenset[str]` to a pooler, in the words of `Pooler`; of one that
+    does not, `sentbed check` believes everything.
+    """
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise. The first heavy import happens here."""
 
 
 class Pooler(Component, Protocol):
-    """Token states -> one vector a sentence."""
+    """Token states -> one vector a sentence.
+
+    A pooler may have further class attributes or properties:
+
+    - `needs: frozenset[str]`, of `bidirectional` (every token has seen the whole text), `causal` (the last
+      one has, and no other), `decoder`, `mask-token`, `layers` (see `TokenStates`), `template` (a prompt
+      around the sentence), or words of a plugin's own that some backbone `offers`;
+    - `template: str` and `normalizer: str`, the prompt where the recipe says nothing; see `prompts.Prompt`;
+    - `at_test: str`, the name of what it computes in eval mode, where that differs from training.
+    """
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`.

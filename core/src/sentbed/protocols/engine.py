@@ -32,7 +32,10 @@ class Head:
 
 
 class PlacedEncoder(Protocol):
-    """Backbone, pooler and head on the engine's device."""
+    """Backbone, pooler and head on the engine's device.
+
+    It may have `shares_prefix: bool`: whether `encode` takes a batch with a `prefix`.
+    """
 
     width: int
     """Width of a sentence vector."""

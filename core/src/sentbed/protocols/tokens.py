@@ -40,6 +40,15 @@ class TokenIds:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return cls(np.concatenate([part.ids for part in parts]), offsets)
 
+    def without_first(self, count: int) -> TokenIds:
+        """Return each text without its first `count` ids, of which it has at least so many."""
+        import numpy as np
+
+        kept = np.ones(len(self.ids), bool)
+        for place in range(count):
+            kept[self.offsets[:-1] + place] = False
+        return TokenIds(self.ids[kept], self.offsets - count * np.arange(len(self.offsets)))
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens a text, special tokens included, `(n,)`."""
@@ -55,15 +64,30 @@ class TokenBatch:
     """`(batch, length)`."""
     attention_mask: NDArray[np.int64] | None
     """`(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded."""
+    prefix: NDArray[np.int64] | None = None
+    """`(shared,)`: ids that stand before every row and are not repeated in it; None where there are none.
+    Only for an encoder that says `shares_prefix`."""
 
 
 class Tokenizer(Protocol):
     """Text -> token ids, in bulk."""
 
-    pad_id: int
+    @property
+    def pad_id(self) -> int:
+        """The id that fills a batch."""
+
+    @property
+    def mask_token(self) -> str | None:
+        """The mask token as it is written in a text; None where the vocabulary has none."""
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise with special tokens, cut to `max_length` tokens."""
+
+    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+        """Cut each text to at most `max_length` tokens of its own, without special tokens.
+
+        What is left is the beginning of the text, character by character; no character is cut in two.
+        """
 
 
 class TokenStates(NamedTuple):
@@ -73,6 +97,12 @@ class TokenStates(NamedTuple):
     """
 
     last_hidden_state: Tensor
-    """`(batch, length, width)`, the last layer."""
+    """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone is to read."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded."""
+    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None where nothing is padded."""
+    layers: tuple[Tensor, ...] | None = None
+    """Embeddings, then every layer, each `(batch, length, width)`; for a pooler that needs `layers`."""
+    decoder_state: Tensor | None = None
+    """`(batch, width)`, the decoder's first output; for a pooler that needs `decoder`."""
+    mask_state: Tensor | None = None
+    """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`."""

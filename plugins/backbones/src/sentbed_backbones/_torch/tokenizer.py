@@ -33,6 +33,7 @@ class BulkTokenizer:
             )
         self.original = original
         self.pad_id = int(original.pad_token_id or 0)
+        self.mask_token: str | None = original.mask_token
         self._fast = original.backend_tokenizer
         self._fast.no_padding()
 
@@ -44,6 +45,18 @@ class BulkTokenizer:
         np.cumsum([len(encoding) for encoding in encodings], out=offsets[1:])
         ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, int(offsets[-1]))
         return TokenIds(ids, offsets)
+
+    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+        """Cut each text to at most `max_length` tokens of its own, without special tokens."""
+        self._fast.no_truncation()
+        encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
+        cut = list(texts)
+        for row, encoding in enumerate(encodings):
+            if len(encoding) > max_length:
+                offsets = encoding.offsets
+                # A character may be spread over several tokens: it is kept whole or not at all.
+                cut[row] = texts[row][: min(offsets[max_length - 1][1], offsets[max_length][0])]
+        return cut
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:

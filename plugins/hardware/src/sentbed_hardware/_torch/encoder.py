@@ -29,8 +29,7 @@ class EncoderModule(torch.nn.Module):
 
     def finish(self, states: TokenStates) -> torch.Tensor:
         """Pool, project and normalise, in fp32 whatever the backbone's precision."""
-        states = TokenStates(states.last_hidden_state.float(), states.attention_mask)
-        vectors: torch.Tensor = self.projection(self.pooler(states))
+        vectors: torch.Tensor = self.projection(self.pooler(_in_fp32(states)))
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def own_weights(self) -> dict[str, torch.Tensor]:
@@ -54,6 +53,21 @@ class InferenceModule(torch.nn.Module):
         self.encoder = encoder
         self.backbone = backbone
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Encode one batch."""
-        return self.encoder.finish(self.backbone(input_ids, attention_mask))
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        prefix: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Encode one batch; `prefix` stands before every row."""
+        shared = () if prefix is None else (prefix,)
+        return self.encoder.finish(self.backbone(input_ids, attention_mask, *shared))
+
+
+def _in_fp32(states: TokenStates) -> TokenStates:
+    return states._replace(
+        last_hidden_state=states.last_hidden_state.float(),
+        layers=states.layers and tuple(layer.float() for layer in states.layers),
+        decoder_state=None if states.decoder_state is None else states.decoder_state.float(),
+        mask_state=None if states.mask_state is None else states.mask_state.float(),
+    )

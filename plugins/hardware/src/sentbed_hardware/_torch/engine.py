@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from sentbed import ModelError
+from sentbed import ModelError, RunError
 from sentbed.encode import pad, plan_batches
 from sentbed.protocols import (
     BuiltBackbone,
@@ -85,6 +85,10 @@ class TorchEngine:
         mask = batch.attention_mask
         return ids, None if mask is None else torch.from_numpy(mask).to(self.device)
 
+    def prefix(self, batch: TokenBatch) -> tuple[torch.Tensor, ...]:
+        """Put what the rows of a batch share on the device; nothing where they share nothing."""
+        return () if batch.prefix is None else (torch.from_numpy(batch.prefix).to(self.device),)
+
 
 class TorchEncoder:
     """Backbone, pooler and head on one device."""
@@ -94,6 +98,7 @@ class TorchEncoder:
         self.backbone = backbone
         self.module = module
         self.width = module.width
+        self.shares_prefix = bool(getattr(backbone, "shares_prefix", False))
         self._replica: Module | None = None
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
@@ -101,7 +106,7 @@ class TorchEncoder:
         if self._replica is None:
             self._replica = self.module.inference(self.backbone, self.engine.dtype)
         with torch.inference_mode():
-            vectors = self._replica(*self.engine.tensors(batch))
+            vectors = self._replica(*self.engine.tensors(batch), *self.engine.prefix(batch))
         result: NDArray[np.float32] = vectors.to(torch.float32).cpu().numpy()
         return result
 
@@ -144,6 +149,17 @@ class TorchTrainer:
             for name, parameter in ((prefix + name, p) for name, p in part.named_parameters())
             if parameter.requires_grad
         ]
+        if not self.parameters:
+            raise RunError(
+                "nothing in this encoder can be trained: everything is frozen or quantised; "
+                "add `lora = {}` to its backbone, or a `projection` to its head"
+            )
+        for name, parameter in self.parameters:
+            if parameter.dtype != torch.float32:
+                raise RunError(
+                    f"`{name}` is held in {parameter.dtype}, in which small updates are lost; train with "
+                    '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
+                )
         self.peak_rate = optimizer.lr
         self.optimizer = optimizer.build(self.parameters)
         backbone = encoder.module.backbone

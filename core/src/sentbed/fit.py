@@ -1,0 +1,109 @@
+"""Which parts of an encoder fit together, and what to take instead where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from sentbed.errors import SentbedError
+from sentbed.prompts import MASK, Prompt
+from sentbed.registry import Plugins
+
+if TYPE_CHECKING:
+    from sentbed.recipe import EncoderRecipe
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "bidirectional": "attention in both directions (in a causal model the first token has seen nothing "
+        "of the text, and every text gets the same vector)",
+        "causal": "causal attention (its vector is the state from which the next word is predicted)",
+        "decoder": "a decoder that reads the encoded text",
+        "mask-token": "a mask token in the vocabulary",
+        "layers": "the states of every layer",
+    }
+)
+"""What a pooler may need of a backbone, and why; see `protocols.Pooler`."""
+
+TEMPLATE = "template"
+"""What a pooler needs of the recipe, not of the backbone."""
+
+
+def misfits(encoder: EncoderRecipe, plugins: Plugins) -> Iterator[tuple[str, str]]:
+    """Yield (key of `[encoder]`, message) for parts that cannot work together."""
+    backbone, pooler = encoder.backbone, encoder.pooler
+    needs = needs_of(pooler)
+    offers = getattr(backbone, "offers", None)
+    if offers is not None and (lacking := sorted(needs - offers - {TEMPLATE})):
+        reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
+        yield (
+            "pooler",
+            f"the pooler `{pooler.name}` needs {reasons}, and the backbone `{backbone.name}` has none; "
+            f"{_alternatives(encoder, needs, offers, plugins)}",
+        )
+        # A prompt for a part that has to go is of no interest.
+        return
+    prompt = encoder.prompt or Prompt()
+    if problems := list(prompt.check()):
+        yield from (("prompt", problem) for problem in problems)
+        return
+    try:
+        resolved = prompt.resolve(pooler)
+    except SentbedError as error:
+        yield "prompt", str(error)
+        return
+    if resolved is None:
+        if TEMPLATE in needs:
+            yield (
+                "pooler",
+                f"the pooler `{pooler.name}` needs a template; "
+                'add `prompt = { template = "..." }` with `{text}` where the sentence goes',
+            )
+        return
+    has_mask = MASK in resolved.template.suffix
+    if "mask-token" in needs and not has_mask:
+        yield (
+            "prompt",
+            f"the pooler `{pooler.name}` reads the mask token, and the template "
+            f"{str(resolved.template)!r} has none; "
+            'write `{mask}` in it, or use `template = "prompt-bert"`',
+        )
+    if has_mask and offers is not None and "mask-token" not in offers:
+        yield (
+            "prompt",
+            f"the template {str(resolved.template)!r} has a `{{mask}}`, and the backbone "
+            f"`{backbone.name}` has no mask token; take it out, or use the backbone `bert`",
+        )
+
+
+def needs_of(pooler: Any) -> frozenset[str]:
+    """Return what a pooler needs; nothing where it does not say."""
+    return frozenset(getattr(pooler, "needs", ()))
+
+
+def _alternatives(
+    encoder: EncoderRecipe, needs: frozenset[str], offers: frozenset[str], plugins: Plugins
+) -> str:
+    def classes(kind: str) -> Iterator[tuple[str, Any]]:
+        for name in plugins.names(kind):
+            yield name, plugins.find(kind, name).cls
+
+    backbones = [
+        name
+        for name, cls in classes("backbone")
+        if isinstance(offered := getattr(cls, "offers", None), frozenset) and needs - {TEMPLATE} <= offered
+    ]
+    poolers = [
+        name for name, cls in classes("pooler") if needs_of(cls) <= offers | {TEMPLATE} and needs_of(cls)
+    ] + [name for name, cls in classes("pooler") if not needs_of(cls)]
+    choices = []
+    if backbones:
+        choices.append(f"the backbone {_either(backbones)} with this pooler")
+    if poolers:
+        choices.append(f"the pooler {_either(poolers)} with this backbone")
+    return f"use {', or '.join(choices)}" if choices else "install a plugin that has it"
+
+
+def _either(names: list[str]) -> str:
+    listed = [f"`{name}`" for name in names]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
