@@ -6,6 +6,7 @@ import pytest
 import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers import Mean
+from sentence_transformers.sentence_transformer.modules import Pooling
 
 States = Callable[..., TokenStates]
 
@@ -18,13 +19,23 @@ def naive_mean(states: TokenStates) -> list[list[float]]:
     return rows
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("lengths", [[1], [5], [7, 2, 1, 4], [3, 9, 9, 1, 64]])
 def test_the_mean_is_that_of_a_naive_loop_over_the_real_tokens(
-    random_states: States, lengths: list[int]
+    random_states: States, lengths: list[int], side: str
 ) -> None:
-    states = random_states(lengths)
+    states = random_states(lengths, side=side)
     vectors = Mean().build(6)(states)
     torch.testing.assert_close(vectors, torch.tensor(naive_mean(states)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_mean_is_that_of_sentence_transformers(random_states: States, side: str) -> None:
+    states = random_states([7, 2, 4, 1, 9], width=8, side=side)
+    theirs = Pooling(8, pooling_mode="mean")(
+        {"token_embeddings": states.last_hidden_state, "attention_mask": states.attention_mask}
+    )
+    torch.testing.assert_close(Mean().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6)
 
 
 def test_the_mean_of_a_known_sentence() -> None:

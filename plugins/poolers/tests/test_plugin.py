@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import attrs
 import pytest
@@ -15,7 +17,37 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hook_offers_the_poolers_by_name() -> None:
-    assert [pooler.name for pooler in sentbed_poolers.poolers()] == ["first", "mean"]
+    assert [pooler.name for pooler in sentbed_poolers.poolers()] == [
+        "first",
+        "cls-mlp",
+        "mean",
+        "mean-first-last",
+        "last",
+        "decoder",
+        "mask",
+        "prompt",
+        "prompt-eol",
+    ]
+
+
+def test_each_pooler_says_what_it_needs() -> None:
+    assert {pooler.name: set(getattr(pooler, "needs", ())) for pooler in sentbed_poolers.poolers()} == {
+        "first": {"bidirectional"},
+        "cls-mlp": {"bidirectional"},
+        "mean": set(),
+        "mean-first-last": {"layers"},
+        "last": set(),
+        "decoder": {"decoder"},
+        "mask": {"mask-token", "template"},
+        "prompt": {"causal", "template"},
+        "prompt-eol": {"causal", "template"},
+    }
+
+
+def test_the_readme_lists_the_poolers_in_their_order() -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    table = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Install")[0], re.MULTILINE)
+    assert table == [pooler.name for pooler in sentbed_poolers.poolers()]
 
 
 @pytest.mark.parametrize("pooler", sentbed_poolers.poolers())
@@ -29,7 +61,7 @@ def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
     code = (
         "import sys, sentbed_poolers\n"
         "built = [pooler() for pooler in sentbed_poolers.poolers()]\n"
-        "assert len(built) == 2\n"
+        "assert len(built) == 9\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "built[0].build(4)\n"

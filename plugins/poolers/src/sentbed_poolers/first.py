@@ -16,6 +16,7 @@ class First:
     """
 
     name: ClassVar[str] = "first"
+    needs: ClassVar[frozenset[str]] = frozenset({"bidirectional"})
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

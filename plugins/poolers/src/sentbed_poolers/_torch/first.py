@@ -7,9 +7,13 @@ from sentbed.protocols import TokenStates
 
 
 class FirstPooling(torch.nn.Module):
-    """`(batch, length, width)` -> the state of token 0, `(batch, width)`."""
+    """`(batch, length, width)` -> the state of the first real token, `(batch, width)`."""
 
     def forward(self, states: TokenStates) -> torch.Tensor:
         """Pool."""
-        first: torch.Tensor = states.last_hidden_state[:, 0]
-        return first
+        hidden: torch.Tensor = states.last_hidden_state
+        if states.attention_mask is None:
+            return hidden[:, 0]
+        # `argmax` does not take a boolean mask; of equal values it gives the first.
+        place = states.attention_mask.long().argmax(dim=1)
+        return hidden[torch.arange(hidden.shape[0], device=hidden.device), place]

@@ -14,9 +14,12 @@ class MeanPooling(torch.nn.Module):
 
     def forward(self, states: TokenStates) -> torch.Tensor:
         """Pool."""
-        hidden: torch.Tensor = states.last_hidden_state.float()
-        if states.attention_mask is None:
-            return hidden.mean(dim=1)
-        mask: torch.Tensor = states.attention_mask.float().unsqueeze(-1)
-        total: torch.Tensor = (hidden * mask).sum(dim=1)
-        return total / mask.sum(dim=1)
+        return mean_of_tokens(states.last_hidden_state.float(), states.attention_mask)
+
+
+def mean_of_tokens(hidden: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """Return the mean over the tokens that the mask keeps, `(batch, width)`."""
+    if attention_mask is None:
+        return hidden.mean(dim=1)
+    mask = attention_mask.float().unsqueeze(-1)
+    return (hidden * mask).sum(dim=1) / mask.sum(dim=1)

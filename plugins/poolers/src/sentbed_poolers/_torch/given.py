@@ -1,0 +1,34 @@
+"""States that a backbone picks out itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sentbed import ModelError
+from sentbed.protocols import TokenStates
+
+
+class GivenState(torch.nn.Module):
+    """A field of `TokenStates` that is one vector a sentence already, `(batch, width)`."""
+
+    def __init__(self, field: str, pooler: str) -> None:
+        super().__init__()
+        self.field = field
+        self.pooler = pooler
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        """Return the field."""
+        state: torch.Tensor = required(states, self.field, self.pooler)
+        return state
+
+
+def required(states: TokenStates, field: str, pooler: str) -> Any:
+    """Return a field of `states`. Raises `ModelError` where the backbone left it out."""
+    value = getattr(states, field)
+    if value is None:
+        raise ModelError(
+            f"the backbone gave no `{field}`, which the pooler `{pooler}` reads; "
+            "use a backbone that gives it, or another pooler"
+        )
+    return value

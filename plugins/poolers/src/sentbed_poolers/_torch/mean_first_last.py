@@ -1,0 +1,27 @@
+"""Mean pooling over the first and the last layer."""
+
+from __future__ import annotations
+
+import torch
+from sentbed.protocols import TokenStates
+
+from sentbed_poolers._torch.given import required
+from sentbed_poolers._torch.mean import mean_of_tokens
+
+
+class MeanFirstLastPooling(torch.nn.Module):
+    """Layers, each `(batch, length, width)` -> the mean of two over the real tokens, `(batch, width)`.
+
+    `first` is the place of the first layer: 0 the embeddings, 1 the first transformer layer. Sums are taken
+    in fp32, as in `MeanPooling`.
+    """
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first = first
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        """Pool."""
+        layers = required(states, "layers", "mean-first-last")
+        hidden: torch.Tensor = (layers[self.first].float() + layers[-1].float()) / 2
+        return mean_of_tokens(hidden, states.attention_mask)

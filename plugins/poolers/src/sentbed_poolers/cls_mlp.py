@@ -1,0 +1,37 @@
+"""The pooler `cls-mlp`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Module
+
+
+@attrs.frozen
+class ClsMLP:
+    """The state of the first token ([CLS]), then a dense layer of the same width, then tanh.
+
+    For h the state of [CLS], the vector is tanh(W h + b). The layer is new, not the pretrained one of BERT's
+    next-sentence prediction: W is drawn from N(0, 0.02), b is 0.
+
+    Source: SimCSE, section 6.3 (pooling methods); the layer is that of BERT's pooler.
+    """
+
+    name: ClassVar[str] = "cls-mlp"
+    needs: ClassVar[frozenset[str]] = frozenset({"bidirectional"})
+
+    mlp_only_train: bool = False
+    """Layer and tanh in training only; encoding then takes the bare state of [CLS], as `first` does. SimCSE
+    has it on in its unsupervised runs and off in its supervised ones."""
+
+    @property
+    def at_test(self) -> str:
+        """The name of what it computes when encoding."""
+        return "first" if self.mlp_only_train else self.name
+
+    def build(self, width: int) -> Module:
+        """Return `module(TokenStates) -> (batch, width)`."""
+        from sentbed_poolers._torch.cls_mlp import ClsMLPPooling
+
+        return ClsMLPPooling(width, self.mlp_only_train)

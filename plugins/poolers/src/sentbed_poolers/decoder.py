@@ -1,0 +1,25 @@
+"""The pooler `decoder`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Module
+
+
+@attrs.frozen
+class Decoder:
+    """The decoder's first output, when the encoder reads the text and the decoder only the start token.
+
+    Source: Sentence-T5, section 3.1 (EncDec-first).
+    """
+
+    name: ClassVar[str] = "decoder"
+    needs: ClassVar[frozenset[str]] = frozenset({"decoder"})
+
+    def build(self, width: int) -> Module:
+        """Return `module(TokenStates) -> (batch, width)`."""
+        from sentbed_poolers._torch.given import GivenState
+
+        return GivenState("decoder_state", self.name)

@@ -1,0 +1,29 @@
+"""The pooler `mask`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Module
+
+
+@attrs.frozen
+class Mask:
+    """The state of the mask token in a prompt that asks a masked language model what the sentence means.
+
+    The prompt is the template `prompt-bert` with PromptEOL's text rules, where the recipe gives no other.
+
+    Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1.
+    """
+
+    name: ClassVar[str] = "mask"
+    needs: ClassVar[frozenset[str]] = frozenset({"mask-token", "template"})
+    template: ClassVar[str] = "prompt-bert"
+    normalizer: ClassVar[str] = "prompt-eol"
+
+    def build(self, width: int) -> Module:
+        """Return `module(TokenStates) -> (batch, width)`."""
+        from sentbed_poolers._torch.given import GivenState
+
+        return GivenState("mask_state", self.name)

@@ -1,0 +1,29 @@
+"""The pooler `mean-first-last`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+from sentbed.protocols import Module
+
+
+@attrs.frozen
+class MeanFirstLast:
+    """The mean of the first and the last layer, averaged over the real tokens, special tokens included.
+
+    Source: SimCSE, table 5 (first-last avg.); BERT-whitening (Su et al., 2021).
+    """
+
+    name: ClassVar[str] = "mean-first-last"
+    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+
+    first: Literal["layer-1", "embeddings"] = "layer-1"
+    """What counts as the first layer: the first transformer layer, as in BERT-whitening and in SimCSE's code
+    since January 2022 (its issue 133); or the output of the embeddings, as in SimCSE's code before."""
+
+    def build(self, width: int) -> Module:
+        """Return `module(TokenStates) -> (batch, width)`."""
+        from sentbed_poolers._torch.mean_first_last import MeanFirstLastPooling
+
+        return MeanFirstLastPooling(0 if self.first == "embeddings" else 1)

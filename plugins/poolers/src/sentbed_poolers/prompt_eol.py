@@ -1,0 +1,24 @@
+"""The pooler `prompt-eol`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from sentbed_poolers.last import Last
+
+
+@attrs.frozen
+class PromptEOL(Last):
+    """The state of the last token of a prompt that asks a causal model for the sentence in one word.
+
+    The prompt is the template `prompt-eol` with its text rules, where the recipe gives no other.
+
+    Source: PromptEOL, section 3.1; equation 1 for training.
+    """
+
+    name: ClassVar[str] = "prompt-eol"
+    needs: ClassVar[frozenset[str]] = frozenset({"causal", "template"})
+    template: ClassVar[str] = "prompt-eol"
+    normalizer: ClassVar[str] = "prompt-eol"

@@ -1,0 +1,81 @@
+"""What holds for every pooler: where the padding is does not matter, and a runtime can trace it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sentbed.protocols import TokenStates
+from sentbed_poolers import ClsMLP, First, Last, Mean, MeanFirstLast, Prompt, PromptEOL, poolers
+
+States = Callable[..., TokenStates]
+
+LENGTHS = [7, 2, 4, 1, 9]
+OF_THE_TOKENS = [
+    First(),
+    ClsMLP(),
+    ClsMLP(mlp_only_train=True),
+    Mean(),
+    MeanFirstLast(),
+    MeanFirstLast(first="layer-1"),
+    Last(),
+    Prompt(),
+    PromptEOL(),
+]
+"""The poolers that read the attention mask."""
+
+
+def test_all_poolers_but_those_that_take_a_given_state_are_listed_here() -> None:
+    assert {pooler.name for pooler in poolers()} - {"decoder", "mask"} == {p.name for p in OF_THE_TOKENS}
+
+
+def alone(states: TokenStates, row: int) -> TokenStates:
+    """Return one sentence without padding, and without a mask."""
+    kept = states.attention_mask[row].bool()
+    layers = tuple(layer[row : row + 1, kept] for layer in states.layers)
+    return TokenStates(layers[-1], None, layers)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
+def test_padding_left_padding_right_and_none_give_the_same_vector(
+    random_states: States, pooler: Any, training: bool
+) -> None:
+    right, left = (random_states(LENGTHS, layers=3, side=side) for side in ("right", "left"))
+    assert not torch.equal(right.attention_mask, left.attention_mask)
+    module = pooler.build(6).train(training)
+    vectors = module(right)
+    assert vectors.shape == (5, 6)
+    torch.testing.assert_close(module(left), vectors, rtol=0, atol=1e-6)
+    one_by_one = torch.cat([module(alone(right, row)) for row in range(5)])
+    torch.testing.assert_close(one_by_one, vectors, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
+def test_a_mask_of_booleans_is_one_of_ones_and_zeros(random_states: States, pooler: Any) -> None:
+    states = random_states(LENGTHS, layers=3, side="left")
+    module = pooler.build(6)
+    assert torch.equal(module(states._replace(attention_mask=states.attention_mask.bool())), module(states))
+
+
+@pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
+def test_a_trace_of_one_batch_pools_another(random_states: States, pooler: Any) -> None:
+    """Tracing runs the module without data: a branch or a shape that depends on it would fail."""
+    module = pooler.build(6)
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    shapes = (TokenStates(free, free, (free,) * 4),)
+    traced = torch.export.export(module, (random_states(LENGTHS, layers=3),), dynamic_shapes=shapes).module()
+    for lengths in ([3, 9, 1, 5, 2], [4, 12]):
+        other = random_states(lengths, layers=3, side="left", seed=1)
+        torch.testing.assert_close(traced(other), module(other), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooler", [First(), Last(), Prompt(), PromptEOL()], ids=str)
+def test_picking_a_token_keeps_the_dtype(random_states: States, pooler: Any) -> None:
+    states = random_states(LENGTHS)
+    narrow = states._replace(last_hidden_state=states.last_hidden_state.to(torch.bfloat16))
+    vectors = pooler.build(6)(narrow)
+    assert vectors.dtype == torch.bfloat16
+    assert torch.equal(vectors, pooler.build(6)(states).to(torch.bfloat16))

@@ -1,0 +1,57 @@
+"""`decoder` and `mask`: states that the backbone picks out itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sentbed import ModelError
+from sentbed.prompts import Prompt
+from sentbed.protocols import TokenStates
+from sentbed_poolers import Decoder, Mask, MeanFirstLast
+
+States = Callable[..., TokenStates]
+
+
+@pytest.mark.parametrize(("pooler", "field"), [(Decoder(), "decoder_state"), (Mask(), "mask_state")], ids=str)
+def test_the_vector_is_the_given_state_and_the_gradient_goes_to_it_alone(
+    random_states: States, pooler: Any, field: str
+) -> None:
+    hidden = random_states([5, 2, 1]).last_hidden_state.requires_grad_()
+    given = {name: torch.randn(3, 6, requires_grad=True) for name in ("decoder_state", "mask_state")}
+    vectors = pooler.build(6)(TokenStates(hidden, None, **given))
+    assert torch.equal(vectors, given[field])
+    weight = torch.randn(3, 6)
+    (vectors * weight).sum().backward()
+    assert torch.equal(given.pop(field).grad, weight)
+    assert [state.grad for state in (hidden, *given.values())] == [None, None]
+
+
+@pytest.mark.parametrize("pooler", [Decoder(), Mask()], ids=str)
+def test_the_pooler_has_no_weights(pooler: Any) -> None:
+    assert list(pooler.build(6).state_dict()) == []
+
+
+@pytest.mark.parametrize(
+    ("pooler", "field"),
+    [(Decoder(), "decoder_state"), (Mask(), "mask_state"), (MeanFirstLast(), "layers")],
+    ids=str,
+)
+def test_a_backbone_that_leaves_the_state_out_is_an_error(
+    random_states: States, pooler: Any, field: str
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        pooler.build(6)(random_states([5, 2]))
+    assert str(caught.value) == (
+        f"the backbone gave no `{field}`, which the pooler `{pooler.name}` reads; "
+        "use a backbone that gives it, or another pooler"
+    )
+
+
+def test_the_prompt_of_mask_is_that_of_promptbert() -> None:
+    resolved = Prompt().resolve(Mask())
+    assert resolved is not None
+    expected = 'This sentence of "It rains." means[MASK].'
+    assert resolved.apply("It rains", mask_token="[MASK]") == expected

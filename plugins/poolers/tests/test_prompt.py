@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from sentbed.prompts import Prompt as PromptOfRecipe
+from sentbed.protocols import TokenStates
+from sentbed_poolers import Last, Prompt, PromptEOL
+
+States = Callable[..., TokenStates]
+
+
+@pytest.mark.parametrize("pooler", [Prompt(), PromptEOL()], ids=str)
+def test_the_vector_is_the_state_of_the_last_real_token(random_states: States, pooler: Prompt) -> None:
+    states = random_states([5, 2, 1])
+    expected = states.last_hidden_state[[0, 1, 2], [4, 1, 0]]
+    assert torch.equal(pooler.build(6)(states), expected)
+
+
+@pytest.mark.parametrize(
+    ("pooler", "expected"),
+    [
+        (Prompt(), "This sentence : \"Is it 'late'.\" means"),
+        (PromptEOL(), 'This sentence : "Is it \'late\'." means in one word:"'),
+    ],
+    ids=str,
+)
+def test_the_prompt_is_that_of_the_paper_where_the_recipe_says_nothing(pooler: Prompt, expected: str) -> None:
+    resolved = PromptOfRecipe().resolve(pooler)
+    assert resolved is not None
+    assert resolved.apply('Is it "late"?') == expected
+
+
+def test_the_poolers_are_not_equal_though_they_compute_the_same() -> None:
+    assert len({Last(), Prompt(), PromptEOL()}) == 3
