@@ -55,7 +55,7 @@ def test_help_names_every_command():
     assert done.returncode == 0
     listed = done.stdout.partition("Commands:")[2].split("\n")
     commands = {line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")}
-    assert commands == {"check", "encode", "evaluate", "new", "plugins", "run", "show"}
+    assert commands == {"check", "encode", "evaluate", "export", "new", "plugins", "run", "search", "show"}
 
 
 @pytest.mark.parametrize("command", sorted(cli.main.commands))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sentbed import encode
-from sentbed.encode import BATCH_COST, encode_into, pad, plan_batches
-from sentbed.protocols import BuildContext, TokenIds
+from sentbed.encode import BATCH_COST, PREFIX_PAYS, encode_into, pad, plan_batches, shared_prefix
+from sentbed.protocols import BuildContext, TokenBatch, TokenIds
 from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
@@ -163,6 +164,67 @@ def test_joined_token_ids_are_those_of_the_parts_in_order():
     assert joined.lengths.tolist() == [2, 1, 3]
 
 
+# --- shared_prefix -----------------------------------------------------------------------------------------
+
+
+def rows_of(found: TokenIds) -> list[list[int]]:
+    return [found.ids[start:stop].tolist() for start, stop in pairwise(found.offsets.tolist())]
+
+
+def prefix_of(*rows: list[int]) -> list[int] | None:
+    found = shared_prefix(tokens(*rows))
+    return None if found is None else found.tolist()
+
+
+def test_the_shared_prefix_is_what_every_text_begins_with():
+    assert prefix_of([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7, 8], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4, 5]
+    assert prefix_of([1, 2, 3, 4, 9, 9], [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4]
+    found = shared_prefix(tokens([1, 2, 3, 4, 5], [1, 2, 3, 4, 6]))
+    assert found is not None
+    assert found.dtype == np.int64
+
+
+def test_too_few_shared_tokens_are_not_shared():
+    assert PREFIX_PAYS == 4
+    assert prefix_of([1, 2, 3, 5], [1, 2, 3, 6]) is None
+    assert prefix_of([1, 2, 3, 4, 5], [1, 2, 3, 4, 6]) == [1, 2, 3, 4]
+    assert prefix_of([9, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]) is None
+
+
+def test_at_least_one_token_of_each_text_is_left():
+    assert prefix_of([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4]
+    assert prefix_of([1, 2, 3, 4], [1, 2, 3, 4, 5, 6]) is None
+    assert prefix_of([1, 2, 3, 4, 5, 6], []) is None
+
+
+def test_one_text_alone_shares_nothing():
+    assert prefix_of([1, 2, 3, 4, 5, 6]) is None
+    assert prefix_of() is None
+
+
+SIMILAR = st.builds(
+    lambda head, tails: [head + tail for tail in tails],
+    st.lists(st.integers(0, 1), max_size=9),
+    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=6),
+)
+
+
+@given(SIMILAR)
+def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows: list[list[int]]):
+    counts = range(min(len(row) for row in rows))
+    longest = max(count for count in counts if all(row[:count] == rows[0][:count] for row in rows))
+    expected = rows[0][:longest] if longest >= PREFIX_PAYS and len(rows) > 1 else None
+    assert prefix_of(*rows) == expected
+
+
+@given(st.lists(st.lists(st.integers(1, 99), min_size=3, max_size=9), max_size=9), st.integers(0, 3))
+def test_without_its_first_ids_each_text_keeps_the_rest(rows: list[list[int]], count: int):
+    found = tokens(*rows).without_first(count)
+    assert rows_of(found) == [row[count:] for row in rows]
+    assert len(found) == len(rows)
+    assert (found.ids.dtype, found.offsets.dtype) == (np.int32, np.int64)
+
+
 # --- encode_into -------------------------------------------------------------------------------------------
 
 TEXTS = [
@@ -253,3 +315,110 @@ def test_no_batch_is_over_the_budget_of_the_engine(placed: Placed):
     encode_into(np.empty((200, 6), np.float32), texts, CharacterTokenizer(), placed, 12, engine.token_budget)
     assert max(batch.input_ids.size for batch in placed.batches) <= 30
     assert len(placed.batches) < len(set(texts))
+
+
+# --- encode_into with a shared prefix ----------------------------------------------------------------------
+
+
+class Sharing(Placed):
+    """An encoder that takes a prefix: it puts it back before every row."""
+
+    shares_prefix = True
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        ids, mask, prefix = batch.input_ids, batch.attention_mask, batch.prefix
+        if prefix is not None:
+            ids = np.concatenate([np.tile(prefix, (len(ids), 1)), ids], axis=1)
+            if mask is not None:
+                mask = np.concatenate([np.ones((len(ids), len(prefix)), np.int64), mask], axis=1)
+        vectors = super().encode(TokenBatch(ids, mask))
+        self.batches[-1] = batch
+        return vectors
+
+
+def encoded_rows(encoder: Placed) -> list[list[int]]:
+    """The ids of every row, with the prefix, without padding; sorted."""
+    rows = []
+    for batch in encoder.batches:
+        mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+        prefix = [] if batch.prefix is None else batch.prefix.tolist()
+        rows += [prefix + ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)]
+    return sorted(rows)
+
+
+def prefix_lengths(encoder: Placed) -> list[int | None]:
+    return [None if batch.prefix is None else len(batch.prefix) for batch in encoder.batches]
+
+
+def ids_of(texts: Sequence[str]) -> list[list[int]]:
+    return sorted(rows_of(CharacterTokenizer().encode(list(dict.fromkeys(texts)), 40)))
+
+
+def encode_all(texts: Sequence[str], encoder: Placed, budget: int = 64) -> NDArray[np.float32]:
+    output = np.full((len(texts), 6), np.nan, np.float32)
+    encode_into(output, texts, CharacterTokenizer(), encoder, 40, budget)
+    return output
+
+
+PROMPTED = [f"This sentence : {text}." for text in ("one", "three", "", "one", "a longer text", "two")]
+
+
+@pytest.fixture
+def sharing(placed: Placed) -> Sharing:
+    return Sharing(placed.backbone, placed.weights, None, False)
+
+
+@pytest.mark.parametrize("budget", [1, 20, 10_000])
+def test_prefix_and_rows_are_the_ids_of_the_texts(budget: int, placed: Placed, sharing: Sharing):
+    vectors = encode_all(PROMPTED, sharing, budget)
+    np.testing.assert_allclose(vectors, one_by_one(placed, PROMPTED, 40), rtol=1e-5)
+    assert encoded_rows(sharing) == ids_of(PROMPTED)
+    # The start token and `This sentence : `.
+    assert set(prefix_lengths(sharing)) == {17}
+
+
+@given(st.lists(st.text("ab", max_size=4), min_size=1, max_size=8), st.text("ab", max_size=6))
+def test_every_row_is_whole_whatever_the_texts_share(texts: list[str], head: str):
+    texts = [head + text for text in texts]
+    parts = Characters(6).build(BuildContext(tuple)), Average().build(6), None, False
+    sharing = Sharing(*parts)
+    vectors = encode_all(texts, sharing, 20)
+    assert encoded_rows(sharing) == ids_of(texts)
+    np.testing.assert_allclose(vectors, one_by_one(Placed(*parts), texts, 40), rtol=1e-5, atol=1e-6)
+
+
+def test_an_encoder_that_takes_no_prefix_gets_whole_rows(
+    placed: Placed, sharing: Sharing, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Sharing, "shares_prefix", False)
+    for encoder in (placed, sharing):
+        encode_all(PROMPTED, encoder)
+        assert set(prefix_lengths(encoder)) == {None}
+        assert encoded_rows(encoder) == ids_of(PROMPTED)
+
+
+def test_texts_that_share_too_little_have_no_prefix(sharing: Sharing):
+    encode_all(["abx", "aby"], sharing)
+    encode_all(["abcx", "abcy"], sharing)
+    assert prefix_lengths(sharing) == [None, 4]
+    assert [batch.input_ids.shape for batch in sharing.batches] == [(2, 4), (2, 1)]
+
+
+def test_repeats_of_one_text_are_one_text_and_share_nothing(sharing: Sharing):
+    encode_all(["same text"] * 3, sharing)
+    assert prefix_lengths(sharing) == [None]
+
+
+def test_a_text_that_the_others_begin_with_keeps_its_last_token(sharing: Sharing):
+    texts = ["abcdef", "abcdefgh"]
+    encode_all(texts, sharing)
+    assert set(prefix_lengths(sharing)) == {6}
+    assert encoded_rows(sharing) == ids_of(texts)
+
+
+def test_each_window_has_its_own_prefix(sharing: Sharing, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 2)
+    texts = ["aaaaax", "aaaaay", "bbbbbbx", "bbbbbby", "ccccc"]
+    encode_all(texts, sharing)
+    assert prefix_lengths(sharing) == [6, 7, None]
+    assert encoded_rows(sharing) == ids_of(texts)

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import attrs
 import numpy as np
 import pytest
 import tomli
 from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
-from toy_plugin import RECIPE, Placed, Toy
+from toy_plugin import RECIPE, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
 TEXTS = ["one", "two and three", "", "one"]
@@ -232,3 +233,96 @@ def test_an_encoder_whose_weights_diverged_is_not_finite(recipe_of: Callable[...
     assert encoder.is_finite()
     encoder.placed.backbone.embedding[:] = np.nan
     assert not encoder.is_finite()
+
+
+# --- prompt and protocol -----------------------------------------------------------------------------------
+
+
+def prompted(recipe_of: Callable[..., Recipe], prompt: str, *overrides: str) -> Encoder:
+    text = RECIPE.replace("[[stage]]", f"prompt = {{ {prompt} }}\n\n[[stage]]")
+    return build_encoder(recipe_of(text, *overrides))
+
+
+def test_without_a_prompt_the_tokenizer_is_the_backbones(recipe_of: Callable[..., Recipe]):
+    encoder = encoder_with(recipe_of)
+    assert encoder.tokenizer() is encoder.tokenizer(normalize=False) is encoder.backbone.tokenizer
+
+
+def test_every_text_is_encoded_in_its_prompt(recipe_of: Callable[..., Recipe]):
+    encoder = prompted(recipe_of, 'template = "<<{text}>>", normalizer = "prompt-eol"')
+    plain = encoder_with(recipe_of)
+    vectors = encoder.encode(['a "dog"?', "cats", ""])
+    assert encoder.backbone.tokenizer.seen == ["<<a 'dog'.>>", "<<cats.>>", "<<>>"]
+    expected = plain.encode(["<<a 'dog'.>>", "<<cats.>>", "<<>>"])
+    np.testing.assert_allclose(vectors, expected, rtol=1e-6)
+
+
+def test_the_text_rules_can_be_left_out_for_training(recipe_of: Callable[..., Recipe]):
+    encoder = prompted(recipe_of, 'template = "<{text}>", normalizer = "prompt-eol"')
+    for normalize in (True, False):
+        encoder.tokenizer(normalize).encode(["cats"], 16)
+    assert encoder.backbone.tokenizer.seen == ["<cats.>", "<cats>"]
+
+
+def test_a_prompt_longer_than_the_positions_of_the_backbone_is_refused(recipe_of: Callable[..., Recipe]):
+    # The start token and 38 characters of the template leave 25 of the 64 positions.
+    fits = prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=25")
+    assert fits.encode(["x" * 30]).shape == (1, 4)
+    longer = prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=26")
+    with pytest.raises(ModelError, match="a prompt has 65 tokens, the backbone has positions for 64"):
+        longer.encode(["x" * 30])
+
+
+def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Recipe]):
+    plain, prompt = encoder_with(recipe_of), prompted(recipe_of, 'template = "prompt"')
+    how = {"precision": "fp64", "pooler": {"train": "average", "test": "average"}, "max_length": 16}
+    template = {"template": 'This sentence : "{text}" means', "normalizer": "none"}
+    assert plain.protocol() == how
+    assert prompt.protocol() == how | {"prompt": template}
+    (score,) = prompt.evaluate(Gap(), "e").scores
+    assert score.protocol == {"id": "gap", "target": 0.0, **how, "prompt": template}
+    assert (score.encoder, score.evaluator) == ("e", "gap")
+
+
+def test_the_template_in_a_protocol_holds_its_demonstration(recipe_of: Callable[..., Recipe]):
+    shown = 'demonstration = { text = "Rain.", word = "Wet" }, normalizer = "prompt-eol"'
+    encoder = prompted(recipe_of, f'template = "{{text}} is \\"", {shown}')
+    assert encoder.protocol()["prompt"] == {
+        "template": 'Rain. is "Wet".{text} is "',
+        "normalizer": "prompt-eol",
+    }
+
+
+def test_a_pooler_may_compute_something_else_at_test_time(recipe_of: Callable[..., Recipe]):
+    @attrs.frozen
+    class Trained(Average):
+        name: ClassVar[str] = "average-mlp"
+        at_test: ClassVar[str] = "average"
+
+    encoder = encoder_with(recipe_of)
+    encoder.recipe = attrs.evolve(encoder.recipe, pooler=Trained())
+    assert encoder.protocol()["pooler"] == {"train": "average-mlp", "test": "average"}
+
+
+def test_a_saved_encoder_keeps_its_prompt(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+    shown = 'demonstration = { text = "It_is \\"so\\".", word = "{text}" }'
+    encoder = prompted(recipe_of, f'template = "{{text}}:\\"", normalizer = "prompt-eol", {shown}')
+    encoder.save(tmp_path / "e")
+    loaded = Encoder.load(tmp_path / "e", TOY, plugins)
+    assert loaded.recipe == encoder.recipe
+    assert loaded.protocol() == encoder.protocol()
+    np.testing.assert_array_equal(loaded.encode(["One", "two?"]), encoder.encode(["One", "two?"]))
+
+
+def test_a_saved_encoder_does_not_need_the_file_of_its_template(
+    recipe_of: Callable[..., Recipe], put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path
+):
+    file = put("templates.txt", "*sent_0*\n<_*sent_0*>\n")
+    encoder = prompted(recipe_of, 'file = "templates.txt", line = 2')
+    file.write_text("*sent_0*\n*sent_0*_is_another\n")
+    encoder.save(tmp_path / "e")
+    file.unlink()
+    loaded = Encoder.load(tmp_path / "e", TOY, plugins)
+    for each in (encoder, loaded):
+        assert each.protocol()["prompt"]["template"] == "< {text}>"
+    np.testing.assert_array_equal(loaded.encode(["cat"]), encoder.encode(["cat"]))

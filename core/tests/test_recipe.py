@@ -436,6 +436,7 @@ def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of: Load):
         "left": "abc",
         "right": "nop",
         "target": 0.0,
+        "development": False,
         "at": ["start", "end"],
     }
 

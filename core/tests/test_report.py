@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Scatter, Score
-from sentbed.report import ExpectedRow, ReportData, StageCurve, write_report
-from sentbed.report.figures import POINTS_PER_SCATTER, loss_plot, scatter_groups
+from sentbed.report import Candidate, ExpectedRow, Ranking, ReportData, StageCurve, write_report
+from sentbed.report.figures import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed.report.html import to_html
 from sentbed.report.markdown import escape, to_markdown
 from sentbed.report.record import plain, to_json
 from sentbed.report.tables import GeometryPoint, encoder_order, geometry_panels, score_tables
-from sentbed.report.text import duration, number, short, signed
+from sentbed.report.text import duration, number, short, signed, verdict
 
 EMPTY = ReportData(
     name="empty",
@@ -112,7 +112,16 @@ def hostile() -> ReportData:
         expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
         stages=(StageCurve(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK),),
         scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
+        ranking=Ranking(
+            ATTACK, Candidate(ATTACK, "", 1.0, ATTACK), (Candidate(ATTACK, ATTACK, 2.0, ATTACK),)
+        ),
     )
+
+
+def ranking(*scores: float, baseline: float = 70.0) -> Ranking:
+    """Candidates with these scores, the best first."""
+    candidates = (Candidate(f"Sentence {i}.", f"Word{i}", value, f"t{i}") for i, value in enumerate(scores))
+    return Ranking("sts", Candidate("no demonstration", "", baseline, "t"), tuple(candidates))
 
 
 class Page(HTMLParser):
@@ -536,3 +545,71 @@ def test_numbers() -> None:
     ]
     assert [signed(v) for v in (1.0, -1.0, 0.001, -0.001, None)] == ["+1.00", "−1.00", "±0.00", "±0.00", "–"]
     assert [short(v) for v in (2e-5, 0.4242, 123456.0, -1e-7)] == ["2e−5", "0.424", "1.23e5", "−1e−7"]
+
+
+# --- the ranking of a search -------------------------------------------------------------------------------
+
+
+def test_the_baseline_of_a_ranking_stands_at_its_place_without_a_rank() -> None:
+    rows = ranking(80.0, 75.0, 70.0, 60.0, math.nan).rows
+    assert [rank for rank, _, _ in rows] == [1, 2, None, 3, 4, 5]
+    assert [difference for _, _, difference in rows[:5]] == [10.0, 5.0, 0.0, 0.0, -10.0]
+    assert math.isnan(rows[5][2])
+
+
+def test_a_baseline_that_is_no_number_stands_first() -> None:
+    rows = ranking(80.0, baseline=math.nan).rows
+    assert [rank for rank, _, _ in rows] == [None, 1]
+    assert "not finite without" in verdict(ranking(80.0, baseline=math.nan))
+
+
+def test_the_verdict_says_whether_a_demonstration_helps() -> None:
+    assert verdict(ranking(80.0, 60.0)) == (
+        "The best demonstration is “Sentence 0.” → “Word0”: 80.00, against 70.00 without a demonstration."
+    )
+    assert verdict(ranking(70.0)).startswith("No demonstration is better than none: the best, “Sentence 0.”")
+
+
+def bars(svg: str) -> list[tuple[float, float]]:
+    """Left edge and height of each bar that has one: a closed path of four corners."""
+    corners = re.findall(r'd="M (\S+) (\S+) L \S+ \S+ L \S+ (\S+) L \S+ \S+ z', svg)
+    found = ((float(left), float(bottom) - float(top)) for left, bottom, top in corners)
+    return [(left, height) for left, height in found if height > 0]
+
+
+def test_a_histogram_counts_the_candidates_and_marks_baseline_and_best() -> None:
+    plot = ranking_plot(ranking(80.0, 80.0, 80.0, 76.0, 70.0, math.nan, baseline=72.0), "r")
+    assert plot is not None
+    shown = bars(plot.svg)
+    # Five bins of two from 70 to 80: one at 70, one at 76 (its left edge), three at 80.
+    heights = [round(height / shown[0][1], 2) for _, height in shown[:3]]
+    assert heights == [1.0, 1.0, 3.0]
+    assert plot.caption == "1 score not finite, not drawn."
+    assert "Histogram of 5 scores: best 80.00, no demonstration 72.00" in plot.svg
+    assert ">best 80.00<" in plot.svg
+    assert ">no demonstration 72.00<" in plot.svg
+
+
+@pytest.mark.parametrize("scores", [(70.0,), (70.0,) * 300, (99.0, *(1.0 - i / 1e6 for i in range(299)))])
+def test_a_histogram_of_odd_scores_is_drawn_in_a_few_bars(scores: tuple[float, ...]) -> None:
+    plot = ranking_plot(ranking(*scores), "r")
+    assert plot is not None
+    assert 1 <= len(bars(plot.svg)) <= 31
+
+
+def test_without_a_finite_score_there_is_no_histogram() -> None:
+    assert ranking_plot(ranking(math.nan), "r") is None
+
+
+def test_a_report_of_another_name_lies_under_it(tmp_path: Path) -> None:
+    path = write_report(tmp_path, attrs.evolve(EMPTY, ranking=ranking(80.0, 60.0)), "search")
+    assert {file.name for file in tmp_path.iterdir()} == {"search.html", "search.json", "search.md"}
+    assert path == tmp_path / "search.html"
+    rows = json.loads((tmp_path / "search.json").read_text())["ranking"]["rows"]
+    assert [(row["rank"], row["score"], row["difference"]) for row in rows] == [
+        (1, 80.0, 10.0),
+        (None, 70.0, 0.0),
+        (2, 60.0, -10.0),
+    ]
+    assert "| 2 | Sentence 1. | Word1 | 60.00 | −10.00 |" in (tmp_path / "search.md").read_text()
+    assert "2 candidates; started" in path.read_text()

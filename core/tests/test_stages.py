@@ -162,6 +162,48 @@ def test_a_loss_that_is_not_finite_names_stage_step_and_rate(recipe_of: Load, tr
     )
 
 
+# --- text rules --------------------------------------------------------------------------------------------
+
+PROMPTED = RECIPE.replace(
+    "[[stage]]", 'prompt = { template = "<{text}>", normalizer = "prompt-eol" }\n\n[[stage]]'
+)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_text_rules_are_applied_to_training_texts_only_where_the_stage_says_so(
+    normalize: bool, recipe_of: Load, train: Train
+):
+    text = PROMPTED.replace("epochs = 2", "epochs = 2\nnormalize_text = true") if normalize else PROMPTED
+    recipe = recipe_of(text)
+    encoder, _ = train(recipe)
+    columns = recipe.stage[0].data.open().rows(range(11))
+    behind = "." if normalize else ""
+    expected = {f"<{word}{behind}>" for words in columns.values() for word in words}
+    assert set(encoder.backbone.tokenizer.seen) == expected
+
+
+def test_training_texts_are_left_as_they_are_where_the_stage_does_not_say(recipe_of: Load):
+    assert recipe_of(PROMPTED).stage[0].normalize_text is False
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_validation_and_evaluation_always_use_the_text_rules(normalize: bool, recipe_of: Load, train: Train):
+    gap = Gap(left='say "ab"?', right="no")
+    encoder, _ = train(recipe_of(PROMPTED), normalize_text=normalize, validate=Validate(2, gap, keep="last"))
+    seen = encoder.backbone.tokenizer.seen
+    assert seen.count('<say "ab"?>') == seen.count("<no>") == 0
+    assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 3
+    encoder.evaluate(gap, "e")
+    assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 4
+
+
+def test_under_a_prompt_training_texts_are_cut_to_max_length_without_the_template(
+    recipe_of: Load, train: Train
+):
+    encoder, _ = train(recipe_of(PROMPTED, "encoder.max_length=2"))
+    assert {len(text) for text in encoder.backbone.tokenizer.seen} == {len("<ab>")}
+
+
 # --- validation --------------------------------------------------------------------------------------------
 
 

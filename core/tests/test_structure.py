@@ -415,5 +415,12 @@ def test_a_structured_value_is_written_with_every_default_and_without_none(plugi
 
 def test_components_are_written_as_the_tables_that_they_are_read_from():
     value = Inline(toy_plugin.Gap(target=0.5), "start")
-    assert unstructure(value) == {"use": "gap", "left": "abc", "right": "nop", "target": 0.5, "at": "start"}
+    assert unstructure(value) == {
+        "use": "gap",
+        "left": "abc",
+        "right": "nop",
+        "target": 0.5,
+        "development": False,
+        "at": "start",
+    }
     assert unstructure(toy_plugin.Words(3)) == {"use": "words", "rows": 3}

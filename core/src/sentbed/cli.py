@@ -73,6 +73,26 @@ def run(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
         sys.exit(FAILED)
 
 
+@main.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@_set
+@click.option("--out", type=click.Path(file_okay=False), help="Where to write; runs/NAME-search by default.")
+def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
+    """Find the best demonstration for RECIPE's prompt, on development data.
+
+    Stopped, it goes on where it was when started again. The last line printed is the path of its report.
+    """
+    import signal
+    from functools import partial
+
+    from sentbed.recipe import load_recipe
+    from sentbed.search import search as search_recipe
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    result = search_recipe(load_recipe(recipe, overrides), out, say=partial(click.echo, err=True))
+    click.echo(result.report)
+
+
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt("ended by SIGTERM")
 
@@ -137,6 +157,17 @@ def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], as_json: 
     else:
         for score in evaluation.scores:
             click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
+
+
+@main.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.argument("output", type=click.Path(file_okay=False))
+def export(encoder: str, output: str) -> None:
+    """Write the encoder in ENCODER to OUTPUT with its adapters merged: plain weights, the same vectors."""
+    from sentbed.encoder import Encoder
+
+    Encoder.load(encoder).export(output)
+    click.echo(output)
 
 
 @main.command()

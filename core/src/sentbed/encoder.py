@@ -58,6 +58,9 @@ class Encoder:
         `texts` gives the training texts, for a tokenizer to be trained on; with `saved`, weights and
         tokenizer come from that directory. Raises `ModelError`.
         """
+        if recipe.prompt is not None:
+            # What is saved must not depend on a file that may change or be left behind.
+            recipe = attrs.evolve(recipe, prompt=recipe.prompt.without_file())
         context = BuildContext(texts, saved / "backbone" if saved else None, needs_of(recipe.pooler))
         backbone = recipe.backbone.build(context)
         if recipe.max_length > backbone.max_length:
@@ -194,6 +197,24 @@ class Encoder:
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
 
         write_directory(target, fill)
+
+    def export(self, path: str | Path) -> None:
+        """Write the encoder with its adapters merged into plain weights; the vectors are the same.
+
+        `backbone/` in the directory is then what transformers loads without peft.
+        """
+        import tempfile
+
+        merged = getattr(self.backbone, "merged", None)
+        if merged is None:
+            self.save(path)
+            return
+        component, backbone = merged()
+        with tempfile.TemporaryDirectory() as directory:
+            self.placed.save(Path(directory))
+            recipe = attrs.evolve(self.recipe, backbone=component)
+            placed = self.engine.assemble(backbone, recipe.pooler, recipe.head, Path(directory))
+        Encoder(recipe, self.engine, backbone, placed).save(path)
 
     def restore(self, path: Path) -> None:
         """Go back to the weights that `save` wrote to `path`."""

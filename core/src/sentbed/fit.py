@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from sentbed.errors import SentbedError
 from sentbed.prompts import MASK, Prompt
 from sentbed.registry import Plugins
@@ -28,18 +30,23 @@ REASONS: Mapping[str, str] = MappingProxyType(
 TEMPLATE = "template"
 """What a pooler needs of the recipe, not of the backbone."""
 
+SAID = ("needs", "offers", "template", "normalizer")
+"""What a class may say of its components; see `protocols.Backbone` and `protocols.Pooler`."""
 
-def misfits(encoder: EncoderRecipe, plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield (key of `[encoder]`, message) for parts that cannot work together."""
+
+def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
+    """Yield (key of `[encoder]`, message) for parts that cannot work together.
+
+    Alternatives are looked for in `plugins`.
+    """
     backbone, pooler = encoder.backbone, encoder.pooler
-    needs = needs_of(pooler)
-    offers = getattr(backbone, "offers", None)
-    if offers is not None and (lacking := sorted(needs - offers - {TEMPLATE})):
+    needs, offers = needs_of(pooler), getattr(backbone, "offers", None)
+    if offers is not None and (lacking := sorted(needs - frozenset(offers) - {TEMPLATE})):
         reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
         yield (
             "pooler",
             f"the pooler `{pooler.name}` needs {reasons}, and the backbone `{backbone.name}` has none; "
-            f"{_alternatives(encoder, needs, offers, plugins)}",
+            f"{_alternatives(encoder, plugins)}",
         )
         # A prompt for a part that has to go is of no interest.
         return
@@ -53,7 +60,7 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins) -> Iterator[tuple[str, str
         yield "prompt", str(error)
         return
     if resolved is None:
-        if TEMPLATE in needs:
+        if needs & {TEMPLATE, "mask-token"}:
             yield (
                 "pooler",
                 f"the pooler `{pooler.name}` needs a template; "
@@ -69,10 +76,12 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins) -> Iterator[tuple[str, str
             'write `{mask}` in it, or use `template = "prompt-bert"`',
         )
     if has_mask and offers is not None and "mask-token" not in offers:
+        others = _fitting(encoder, "backbone", plugins)
         yield (
             "prompt",
             f"the template {str(resolved.template)!r} has a `{{mask}}`, and the backbone "
-            f"`{backbone.name}` has no mask token; take it out, or use the backbone `bert`",
+            f"`{backbone.name}` has no mask token; take it out"
+            + (f", or use the backbone {_either(others)}" if others else ""),
         )
 
 
@@ -81,27 +90,31 @@ def needs_of(pooler: Any) -> frozenset[str]:
     return frozenset(getattr(pooler, "needs", ()))
 
 
-def _alternatives(
-    encoder: EncoderRecipe, needs: frozenset[str], offers: frozenset[str], plugins: Plugins
-) -> str:
-    def classes(kind: str) -> Iterator[tuple[str, Any]]:
-        for name in plugins.names(kind):
-            yield name, plugins.find(kind, name).cls
-
-    backbones = [
-        name
-        for name, cls in classes("backbone")
-        if isinstance(offered := getattr(cls, "offers", None), frozenset) and needs - {TEMPLATE} <= offered
-    ]
-    poolers = [
-        name for name, cls in classes("pooler") if needs_of(cls) <= offers | {TEMPLATE} and needs_of(cls)
-    ] + [name for name, cls in classes("pooler") if not needs_of(cls)]
+def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
     choices = []
-    if backbones:
+    if backbones := _fitting(encoder, "backbone", plugins):
         choices.append(f"the backbone {_either(backbones)} with this pooler")
-    if poolers:
+    if poolers := _fitting(encoder, "pooler", plugins):
         choices.append(f"the pooler {_either(poolers)} with this backbone")
     return f"use {', or '.join(choices)}" if choices else "install a plugin that has it"
+
+
+def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
+    """Return the names of the parts of a kind that are known to work in the place of the encoder's own."""
+    if plugins is None:
+        return []
+    if encoder.prompt is not None and list(encoder.prompt.check()):
+        # No part fits a prompt that is wrong in itself.
+        encoder = attrs.evolve(encoder, prompt=None)
+    names = []
+    for name in plugins.names(kind):
+        # What a property would say is not known before there are parameters.
+        part: Any = plugins.find(kind, name).cls
+        known = not any(isinstance(getattr(part, word, None), property) for word in SAID)
+        said = kind == "pooler" or hasattr(part, "offers")
+        if known and said and not any(misfits(attrs.evolve(encoder, **{kind: part}), None)):
+            names.append(name)
+    return names
 
 
 def _either(names: list[str]) -> str:

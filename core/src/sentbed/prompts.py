@@ -103,19 +103,31 @@ class Prompt:
 
         Raises:
             SentbedError: where the template cannot be used.
-            DataError: where `file` has no such line.
+            DataError: where `file` has no such line, or no template on it.
         """
-        text = self.template or getattr(pooler, "template", None)
+        text = getattr(pooler, "template", None) if self.template is None else self.template
         if self.file is not None:
             text = read_line(self.file, self.line)
         if text is None:
-            if self.demonstration is not None:
-                raise SentbedError("`prompt` has a demonstration but no template; give it a `template`")
-            return None
-        template = parse_template(text)
+            if self.demonstration is None and self.normalizer in (None, "none"):
+                return None
+            what = "text rules" if self.demonstration is None else "a demonstration"
+            raise SentbedError(f"`prompt` has {what} but no template; give it a `template`")
+        try:
+            template = parse_template(text)
+        except SentbedError as error:
+            if self.file is None:
+                raise
+            raise DataError(str(error), self.file, self.line) from error
         if self.demonstration is not None:
             template = template.after(self.demonstration)
         return ResolvedPrompt(template, self.normalizer or getattr(pooler, "normalizer", None) or "none")
+
+    def without_file(self) -> Prompt:
+        """Return the same prompt with the line of `file` as its `template`, for an encoder that is saved."""
+        if self.file is None:
+            return self
+        return attrs.evolve(self, template=read_line(self.file, self.line), file=None, line=1)
 
 
 @attrs.frozen
@@ -138,7 +150,7 @@ class Template:
         Raises:
             SentbedError: where the template does not end in an open quotation mark.
         """
-        if not self.suffix.endswith(OPEN_QUOTE) or MASK in self.suffix:
+        if not self._takes_demonstrations:
             raise SentbedError(
                 f'the template {str(self)!r} cannot take a demonstration: its word goes behind a last `"`; '
                 f"use a template that ends in one, such as {TEMPLATES['prompt-eol']!r}"
@@ -148,9 +160,15 @@ class Template:
 
     def demonstration_in(self, whole: Template) -> Demonstration | None:
         """Return the demonstration that makes this template `whole`, or None where none does."""
+        if not self._takes_demonstrations:
+            return None
         text, _, word = whole.prefix.removeprefix(self.prefix).rpartition(self.suffix)
         found = Demonstration(text, word.removesuffix(self.prefix).removesuffix('".'))
-        return found if self.suffix.endswith(OPEN_QUOTE) and self.after(found) == whole else None
+        return found if self.after(found) == whole else None
+
+    @property
+    def _takes_demonstrations(self) -> bool:
+        return self.suffix.endswith(OPEN_QUOTE) and MASK not in self.suffix
 
 
 @attrs.frozen
@@ -194,11 +212,19 @@ class PromptTokenizer:
         """Tokenise the prompts of these texts; `max_length` is for the sentence alone.
 
         Raises:
-            ModelError: where a prompt is longer than the backbone's positions: a template is not cut.
+            ModelError: where a prompt is longer than the backbone's positions: a template is not cut; where
+                the template has a mask and the vocabulary none.
         """
-        mask = self.mask_token or MASK
+        mask = self.mask_token
+        if mask is None and MASK in self.prompt.template.suffix:
+            raise ModelError(
+                f"the template {str(self.prompt.template)!r} has a `{MASK}`, and the tokenizer has no mask "
+                "token; take it out, or choose a model with a mask token"
+            )
         cut = self.original.truncate(texts, max_length)
-        tokens = self.original.encode([self.prompt.apply(t, self.normalize, mask) for t in cut], NO_LIMIT)
+        tokens = self.original.encode(
+            [self.prompt.apply(t, self.normalize, mask or MASK) for t in cut], NO_LIMIT
+        )
         if len(texts) and (found := int(tokens.lengths.max())) > self.longest:
             raise ModelError(
                 f"a prompt has {found} tokens, the backbone has positions for {self.longest}; "
@@ -259,12 +285,17 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
     form a line, with its demonstration in it.
 
     Raises:
+        SentbedError: where neither `prompt` nor `pooler` has a template.
         DataError: for a line that is no candidate; names file and line.
     """
     path = locate(file)
     bare = attrs.evolve(prompt, demonstration=None)
     resolved = bare.resolve(pooler)
-    base = resolved.template if resolved else parse_template("prompt-eol")
+    if resolved is None:
+        raise SentbedError(
+            "a demonstration stands in a template, and the encoder has none; "
+            'give it one, such as `prompt = { template = "prompt-eol" }`'
+        )
     rows = list(enumerate(_lines(path), start=1))
     table = path.suffix == ".tsv"
     if table:
@@ -276,7 +307,7 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
     candidates = []
     for number, line in rows:
         try:
-            demonstration = _table_row(line, base) if table else _shell_line(line, base)
+            demonstration = (_table_row if table else _shell_line)(line, resolved.template)
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
         candidates.append(
@@ -303,7 +334,7 @@ def _shell_line(line: str, base: Template) -> Demonstration | Template:
 
 def _lines(path: Path) -> list[str]:
     try:
-        content = path.read_bytes().decode("utf-8")
+        content = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"cannot read the file: {error.strerror}; check the path", path) from error
     except UnicodeDecodeError as error:

@@ -8,17 +8,18 @@ component is reported at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import attrs
 from attrs.validators import and_, ge, le, matches_re, min_len, optional
 
-from sentbed.errors import Problem, RecipeError
+from sentbed.errors import Problem, RecipeError, SentbedError
 from sentbed.fit import misfits
 from sentbed.overrides import apply_overrides
-from sentbed.prompts import Prompt, ResolvedPrompt
+from sentbed.paths import FilePath
+from sentbed.prompts import Prompt, ResolvedPrompt, read_candidates
 from sentbed.protocols import (
     Backbone,
     DataSource,
@@ -118,6 +119,24 @@ class Evaluate:
 
 
 @attrs.frozen
+class Search:
+    """`[search]`: which demonstration makes the prompt best (in-context learning, PromptEOL section 3.2).
+
+    `sentbed search` scores each candidate with the encoder as it is built, before any stage.
+    """
+
+    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    """The evaluator whose primary score ranks the candidates; on development data, never on a test set."""
+    candidates: FilePath = attrs.field(default=FilePath("pkg:sentbed/demonstrations.tsv"))
+    """A `.tsv` file with the columns `sentence` and `word`, or one template with its demonstration a line,
+    in PromptEOL's shell form. Default: 40 demonstrations that come with sentbed."""
+    encoder: str | None = None
+    """The encoder whose prompt it is; may be left out where the recipe has one."""
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Only the first so many candidates; all where left out."""
+
+
+@attrs.frozen
 class Expected:
     """`[expected]`: a number that the run should reproduce, under its key.
 
@@ -142,6 +161,7 @@ class Recipe:
     encoders: Mapping[str, EncoderRecipe]
     stage: tuple[Stage, ...] = ()
     evaluate: tuple[Evaluate, ...] = ()
+    search: Search | None = None
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
     document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)
     """What the file said, with overrides applied: `resolved.toml` and the positions of problems."""
@@ -234,6 +254,7 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
             add(message, "encoders", name, key)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
+    encoders_fit = not problems
     seen: set[str] = set()
     for i, stage in enumerate(recipe.stage):
         if stage.name in seen:
@@ -259,7 +280,30 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
                 "evaluate",
                 i,
             )
+    if recipe.search is not None:
+        encoder_name(recipe.search.encoder, "search", "encoder")
+        if not getattr(recipe.search.with_, "development", False):
+            add(
+                f"a search chooses what scores best, so it must not see test data, and "
+                f"`{recipe.search.with_.name}` does not say that it scores development data only; "
+                'give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or tell `sts` with '
+                '`split = "dev"` that its file is one',
+                "search",
+                "with",
+            )
+        searched = recipe.encoders.get(recipe.search.encoder or recipe.main_encoder)
+        if searched is not None and encoders_fit:
+            for message in _no_candidates(searched, recipe.search):
+                add(message, "search", "candidates")
     if recipe.expected and not recipe.evaluate:
         add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
     if problems:
         raise RecipeError(problems)
+
+
+def _no_candidates(encoder: EncoderRecipe, search: Search) -> Iterator[str]:
+    """Yield why the encoder's prompt cannot take the candidates."""
+    try:
+        read_candidates(search.candidates, encoder.prompt or Prompt(), encoder.pooler)
+    except SentbedError as error:
+        yield str(error)

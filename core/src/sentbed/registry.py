@@ -39,8 +39,20 @@ METHODS: Mapping[str, str] = MappingProxyType({"data": "open", "evaluator": "eva
 
 OURS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "sentbed-backbones": frozenset({"backbone/bert"}),
-        "sentbed-poolers": frozenset({"pooler/first", "pooler/mean"}),
+        "sentbed-backbones": frozenset({"backbone/bert", "backbone/t5", "backbone/opt", "backbone/causal"}),
+        "sentbed-poolers": frozenset(
+            {
+                "pooler/first",
+                "pooler/cls-mlp",
+                "pooler/mean",
+                "pooler/mean-first-last",
+                "pooler/last",
+                "pooler/decoder",
+                "pooler/mask",
+                "pooler/prompt",
+                "pooler/prompt-eol",
+            }
+        ),
         "sentbed-losses": frozenset({"loss/info-nce"}),
         "sentbed-data": frozenset({"data/pairs", "data/triplets", "data/dropout", "data/sample"}),
         "sentbed-evaluators": frozenset({"evaluator/senteval-sts", "evaluator/sts", "evaluator/geometry"}),

@@ -15,7 +15,7 @@ import attrs
 import pluggy
 
 from sentbed.encoder import Encoder
-from sentbed.errors import RunError
+from sentbed.errors import RecipeError, RunError
 from sentbed.history import History
 from sentbed.manifest import describe, peak_memory_gib
 from sentbed.paths import write_atomic
@@ -62,11 +62,18 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
     An error or an interruption leaves the run directory usable: what was computed so far, with a report.
 
     Raises:
+        RecipeError: where the recipe is one for `sentbed.search`.
         RunError: where `out` already holds something, or the run cannot go on.
         DataError, ModelError, RuntimeUnavailableError: where the recipe's parts cannot be used.
     """
+    if recipe.search is not None:
+        message = (
+            "the recipe has a `[search]`, which `sentbed run` does not do; "
+            "use `sentbed search` first, then run the `resolved.toml` that it writes"
+        )
+        raise RecipeError([recipe.document.problem(message, ("search",))])
     plugins = plugins or load_plugins()
-    directory = _new_directory(recipe, out)
+    directory = new_directory(Path(out) if out is not None else _free_name(recipe.run.name))
     history = History()
     info = RunInfo(recipe.run.name, directory, recipe)
     with _follow(plugins.manager, history) as hooks:
@@ -170,8 +177,8 @@ def _evaluate(
         hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
 
 
-def _new_directory(recipe: Recipe, out: str | Path | None) -> Path:
-    directory = Path(out) if out is not None else _free_name(recipe.run.name)
+def new_directory(directory: Path) -> Path:
+    """Make a directory, or take one that is empty. Raises `RunError` where it holds something."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         held = sorted(p.name for p in directory.iterdir())

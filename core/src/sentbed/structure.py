@@ -123,6 +123,8 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
             return converter.structure(value, members[0])
         if float in members and type(value) is int:
             return float(value)
+        if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
+            return converter.structure(value, arrays[0])
         if any(member not in _NOUN for member in members):
             return converter.structure(value, next(m for m in members if m not in _NOUN))
         raise _fault(value, " or ".join(_NOUN[member] for member in members))

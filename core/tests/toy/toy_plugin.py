@@ -263,6 +263,7 @@ class Gap:
     left: str = "abc"
     right: str = "nop"
     target: float = 0.0
+    development: bool = False
 
     def evaluate(self, encoder: Any) -> Evaluation:
         one, other = encoder.encode([self.left, self.right])

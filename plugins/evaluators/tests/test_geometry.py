@@ -110,3 +110,19 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
     assert len(problems) == 6
     assert "Did you mean `st5`?" in problems[1]
     assert any("exclude each other" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("fields", "development"),
+    [
+        ({"task": "STSB-dev"}, True),
+        ({"task": "SICKR-train"}, True),
+        ({}, False),
+        ({"task": "STSB"}, False),
+        ({"task": "STSB-dev", "path": "mine.tsv"}, False),
+    ],
+)
+def test_it_is_development_on_such_a_task_and_never_on_a_file(
+    fields: dict[str, str], development: bool
+) -> None:
+    assert Geometry(**fields).development is development

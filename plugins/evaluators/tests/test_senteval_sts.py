@@ -185,3 +185,21 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
     result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).evaluate(model)
     found = {(score.task, score.metric): score.value for score in result.scores}
     assert found == {(task, metric): pytest.approx(value, abs=0.05) for task, metric, value in REFERENCE}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "development"),
+    [
+        (("STSB-dev",), True),
+        (("STSB-train", "SICKR-dev", "SICKR-train"), True),
+        (("STSB-dev", "STSB"), False),
+        (("SICKR-all",), False),
+        (("STS12",), False),
+    ],
+)
+def test_it_is_development_where_every_task_is(tasks: tuple[str, ...], development: bool) -> None:
+    assert SentEvalSTS(tasks=tasks).development is development
+
+
+def test_the_tasks_of_the_papers_are_no_development_data() -> None:
+    assert SentEvalSTS().development is False

@@ -62,3 +62,26 @@ def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) 
     assert "does not exist" in problem
     with pytest.raises(DataError, match="does not exist"):
         sts.evaluate(encoder)
+
+
+@pytest.mark.parametrize(
+    ("split", "development"), [("train", True), ("dev", True), ("test", False), (None, False)]
+)
+def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_development(
+    write: Write, encoder: Any, split: Any, development: bool
+) -> None:
+    path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
+    sts = STS(path=str(path), split=split)
+    assert sts.development is development
+    found = {score.protocol["split"] for score in sts.evaluate(encoder).scores}
+    assert found == {split or "whole file"}
+
+
+def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) -> None:
+    from sentbed.registry import load_plugins
+    from sentbed.structure import make_converter
+
+    write("p.tsv", "")
+    converter = make_converter(load_plugins(), Path())
+    with pytest.raises(Exception, match=r"found 'validation'. Choose one of `dev`, `test`, `train`"):
+        converter.structure({"path": "p.tsv", "split": "validation"}, STS)

@@ -46,7 +46,8 @@ class BuiltBackbone(Protocol):
 
     It may also have `shares_prefix: bool`: whether `inference(...)(input_ids, attention_mask, prefix)` takes
     ids `(shared,)` that stand before every row; `TokenStates` and its mask then include them. And
-    `merged() -> BuiltBackbone`: the same without adapters, for `Encoder.export`.
+    `merged() -> tuple[Backbone, BuiltBackbone]`: the same without adapters, and its component, for
+    `Encoder.export`; and `dispatched: bool`: whether its weights are on their devices already.
     """
 
     @property
@@ -201,7 +202,12 @@ class Evaluation:
 
 
 class Evaluator(Component, Protocol):
-    """Encoder -> named scores, each with its protocol."""
+    """Encoder -> named scores, each with its protocol.
+
+    An evaluator may say `development: bool` (an attribute or property): whether everything that it scores is
+    development or training data. Only such an evaluator may choose a prompt (`[search]`); of one that does
+    not say, test data is assumed.
+    """
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode what the tasks need and score it. Raises `DataError` that names file and line."""

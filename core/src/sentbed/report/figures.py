@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import attrs
 
 from sentbed.protocols import Scatter
 from sentbed.report.curves import BUCKETS, finite, padded_range, smoothed, thinned
-from sentbed.report.model import START, StageCurve
+from sentbed.report.model import START, Ranking, StageCurve
 from sentbed.report.svg import colour, draw, label_text
 from sentbed.report.tables import GeometryPanel, GeometryPoint, base_name, encoder_order
 from sentbed.report.text import count, number, short
@@ -197,6 +198,45 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
     if any(point.encoder.endswith(START) for point in panel.points):
         caption += " Hollow: before training."
     return Plot(draw(name, label, _WIDTH, 300, paint), where, caption)
+
+
+def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
+    """Draw how the candidates' scores are distributed, with the baseline and the best marked."""
+    scores = [candidate.score for candidate in ranking.candidates if math.isfinite(candidate.score)]
+    if not scores:
+        return None
+    places = ranking.digits
+    marks = [("best", scores[0], "c1", "solid")]
+    if math.isfinite(ranking.baseline.score):
+        marks.append(("no demonstration", ranking.baseline.score, "fg", "dashed"))
+
+    def paint(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        axes = figure.subplots()
+        axes.hist(scores, bins=min(30, max(5, math.isqrt(len(scores)))), color=colour("c0"), alpha=0.6)
+        for what, value, tone, style in marks:
+            axes.axvline(
+                value,
+                color=colour(tone),
+                linewidth=1.6,
+                linestyle=style,
+                label=f"{what} {number(value, places)}",
+            )
+        axes.set_xlabel(label_text(ranking.evaluator))
+        axes.set_ylabel("candidates")
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0)
+
+    label = label_text(
+        f"Histogram of {count(len(scores), 'score')}: "
+        + ", ".join(f"{what} {number(value, places)}" for what, value, _, _ in marks),
+        300,
+    )
+    missing = len(ranking.candidates) - len(scores)
+    caption = f"{count(missing, 'score')} not finite, not drawn." if missing else ""
+    return Plot(draw(name, label, _WIDTH, 280, paint), "Scores of the candidates", caption)
 
 
 def _scatter(

@@ -8,7 +8,7 @@ import json
 from importlib.resources import files
 
 from sentbed.report import text
-from sentbed.report.figures import geometry_plot, loss_plot, scatter_groups, validation_plot
+from sentbed.report.figures import geometry_plot, loss_plot, ranking_plot, scatter_groups, validation_plot
 from sentbed.report.model import ReportData
 from sentbed.report.record import plain
 from sentbed.report.tables import geometry_panels, score_tables
@@ -31,6 +31,8 @@ def to_html(data: ReportData) -> str:
         data=data,
         summary=text.summary(data),
         status_line=text.status_line(data),
+        verdict=text.verdict(data.ranking) if data.ranking else "",
+        distribution=ranking_plot(data.ranking, "r") if data.ranking else None,
         tables=score_tables(data.scores),
         stages=[(name, plots) for name, plots in stages if plots],
         scatters=scatter_groups(data.scatters, "s"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sentbed.report.model import ReportData
 from sentbed.report.tables import ScoreTable, score_tables
-from sentbed.report.text import number, signed, status_line, summary
+from sentbed.report.text import number, signed, status_line, summary, verdict
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown could read as markup inside a line; an underscore within a word is none."""
@@ -30,6 +30,24 @@ def _blocks(data: ReportData) -> Iterator[str]:
     yield f"{status_line(data)} {escape(summary(data))}"
     if data.error:
         yield _fenced(data.error)
+    if data.ranking:
+        places = data.ranking.digits
+        yield "## Search"
+        yield escape(verdict(data.ranking))
+        yield _table(
+            ("rank", "sentence", "word", escape(data.ranking.evaluator), "difference"),
+            (
+                (
+                    "–" if rank is None else str(rank),
+                    escape(found.sentence),
+                    escape(found.word),
+                    number(found.score, places),
+                    signed(difference, places),
+                )
+                for rank, found, difference in data.ranking.rows
+            ),
+            numbers=(0, 3, 4),
+        )
     tables = score_tables(data.scores)
     if tables:
         yield "## Scores"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
@@ -70,6 +71,47 @@ class StageCurve:
     """What `validations` measures, as an axis label."""
 
 
+@attrs.frozen
+class Candidate:
+    """One prompt of a search and its score."""
+
+    sentence: str
+    """Of the demonstration; the whole template where it cannot be taken apart."""
+    word: str
+    score: float
+    template: str
+    """The whole prompt, with `{text}` where the sentence to encode goes."""
+
+
+@attrs.frozen
+class Ranking:
+    """What a search found; scores are the primary ones of one evaluator."""
+
+    evaluator: str
+    baseline: Candidate
+    """The prompt without a demonstration."""
+    candidates: tuple[Candidate, ...]
+    """The best first; at least one."""
+
+    @property
+    def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
+        """Rank, candidate, and difference to the baseline, which stands at its place without a rank."""
+        ranked: list[tuple[int | None, Candidate]] = [*enumerate(self.candidates, start=1)]
+        place = sum(candidate.score > self.baseline.score for candidate in self.candidates)
+        ranked.insert(place, (None, self.baseline))
+        return tuple((rank, found, found.score - self.baseline.score) for rank, found in ranked)
+
+    @property
+    def digits(self) -> int:
+        """Decimals to print; see `ScoreTable.digits`."""
+        return digits(candidate.score for _, candidate, _ in self.rows)
+
+
+def digits(values: Iterable[float]) -> int:
+    """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
+    return 2 if max((abs(value) for value in values if math.isfinite(value)), default=100.0) >= 10 else 3
+
+
 @attrs.frozen(eq=False)
 class ReportData:
     """Everything that a report shows."""
@@ -91,3 +133,5 @@ class ReportData:
     stages: tuple[StageCurve, ...] = ()
     scatters: tuple[tuple[str, Scatter], ...] = ()
     """(encoder, points), with encoders named as in `scores`."""
+    ranking: Ranking | None = None
+    """Of a search."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sentbed.protocols import Score
-from sentbed.report.model import ExpectedRow, ReportData, StageCurve
+from sentbed.report.model import ExpectedRow, Ranking, ReportData, StageCurve
 
 SCHEMA = 1
 """Goes up when a key of `report.json` changes its meaning or goes away."""
@@ -28,6 +28,8 @@ def to_json(data: ReportData) -> str:
         "stages": [_stage(stage) for stage in data.stages],
         "manifest": data.manifest,
     }
+    if data.ranking is not None:
+        document["ranking"] = _ranking(data.ranking)
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -76,6 +78,23 @@ def _expected(row: ExpectedRow) -> dict[str, Any]:
         "found": row.found,
         "difference": row.difference,
         "met": row.met,
+    }
+
+
+def _ranking(ranking: Ranking) -> dict[str, Any]:
+    return {
+        "evaluator": ranking.evaluator,
+        "rows": [
+            {
+                "rank": rank,
+                "sentence": candidate.sentence,
+                "word": candidate.word,
+                "score": candidate.score,
+                "difference": difference,
+                "template": candidate.template,
+            }
+            for rank, candidate, difference in ranking.rows
+        ],
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from sentbed.protocols import Score
-from sentbed.report.model import START
+from sentbed.report.model import START, digits
 from sentbed.report.record import plain
 
 _HEADING = ("id", "aggregation")
@@ -58,8 +58,7 @@ class ScoreTable:
     @property
     def digits(self) -> int:
         """Decimals to print: two on the papers' scale of 100, three for small numbers such as alignment."""
-        values = [abs(cell.value) for row in self.rows for cell in row.cells if cell is not None]
-        return 2 if max((value for value in values if math.isfinite(value)), default=100.0) >= 10 else 3
+        return digits(cell.value for row in self.rows for cell in row.cells if cell is not None)
 
 
 @attrs.frozen

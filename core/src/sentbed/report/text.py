@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from sentbed.report.model import ReportData
+from sentbed.report.model import Ranking, ReportData
 
 MINUS = "−"
 
@@ -71,6 +71,8 @@ def summary(data: ReportData) -> str:
     parts = []
     if data.stages:
         parts.append(count(len(data.stages), "stage"))
+    if data.ranking is not None:
+        parts.append(count(len(data.ranking.candidates), "candidate"))
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
         parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
@@ -81,6 +83,19 @@ def summary(data: ReportData) -> str:
         ", ".join(parts or ["nothing was measured"])
         + f"; started {moment(data.started)}, took {duration(data.seconds)}."
     )
+
+
+def verdict(ranking: Ranking) -> str:
+    """Return what a search found, in a sentence."""
+    best, baseline, places = ranking.candidates[0], ranking.baseline, ranking.digits
+    shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
+    against = f"{number(baseline.score, places)} without a demonstration"
+    if best.score <= baseline.score:
+        return (
+            f"No demonstration is better than none: the best, {shown}, has {number(best.score, places)}, "
+            f"against {against}."
+        )
+    return f"The best demonstration is {shown}: {number(best.score, places)}, against {against}."
 
 
 def status_line(data: ReportData) -> str:

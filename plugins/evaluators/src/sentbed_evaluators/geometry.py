@@ -14,7 +14,14 @@ from sentbed.paths import sha256
 from sentbed.protocols import Evaluation, Score, TextEncoder
 
 from sentbed_evaluators.pairs import PairFile, ScoredPairs
-from sentbed_evaluators.senteval_files import TASKS, find_root, missing_files, missing_message, read_task
+from sentbed_evaluators.senteval_files import (
+    DEVELOPMENT,
+    TASKS,
+    find_root,
+    missing_files,
+    missing_message,
+    read_task,
+)
 from sentbed_evaluators.similarity import embed, zero_vectors
 
 if TYPE_CHECKING:
@@ -68,6 +75,11 @@ class Geometry:
     """A pair is positive where its gold score is greater than this (STS-B: 0 to 5)."""
     protocols: tuple[Convention, ...] = ("wang-isola", "st5")
     """Conventions to report: `wang-isola` squares distances, `st5` does not."""
+
+    @property
+    def development(self) -> bool:
+        """Whether the pairs are a development or training task of SentEval's; of a file nobody knows."""
+        return self.path is None and self.task in DEVELOPMENT
 
     def check(self) -> Iterator[str]:
         """Yield missing data and parameters that cannot be used."""

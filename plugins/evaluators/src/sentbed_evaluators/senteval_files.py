@@ -34,6 +34,9 @@ SPLITS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 TASKS = (*YEARS, *SPLITS)
 
+DEVELOPMENT = frozenset(task for task, (split, _) in SPLITS.items() if split in ("train", "dev"))
+"""The tasks without a pair that papers test on."""
+
 ROOTS = ("senteval/downstream", "downstream", "data/downstream", ".")
 """Where below the data directory SentEval's `downstream` may be."""
 

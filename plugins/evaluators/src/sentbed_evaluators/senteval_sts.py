@@ -11,6 +11,7 @@ from sentbed.errors import suggest
 from sentbed.protocols import Evaluation, Scatter, Score, TextEncoder
 
 from sentbed_evaluators.senteval_files import (
+    DEVELOPMENT,
     TASKS,
     YEARS,
     Task,
@@ -48,6 +49,11 @@ class SentEvalSTS:
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
     `SENTBED_DATA`."""
+
+    @property
+    def development(self) -> bool:
+        """Whether every task is development or training data."""
+        return DEVELOPMENT.issuperset(self.tasks)
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""

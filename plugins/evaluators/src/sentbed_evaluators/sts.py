@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
@@ -38,6 +38,13 @@ class STS:
     """Text encoding of the file; bytes that it does not allow are an error."""
     task: str | None = None
     """Name in scores and report; default: the file's name without suffix."""
+    split: Literal["train", "dev", "test"] | None = None
+    """Which split the file is, for the protocol; a search takes `dev` or `train` only. Default: not said."""
+
+    @property
+    def development(self) -> bool:
+        """Whether the file is said to be development or training data."""
+        return self.split in ("train", "dev")
 
     def check(self) -> Iterator[str]:
         """Yield a missing file and parameters that cannot be used."""
@@ -68,7 +75,7 @@ class STS:
             "id": "scored-pairs",
             "similarity": "cosine",
             "aggregation": "single",
-            "split": "whole file",
+            "split": self.split or "whole file",
             "pairs": len(pairs),
             "columns": list(self.columns),
             "text": "as in the file",

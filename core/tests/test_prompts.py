@@ -1,0 +1,604 @@
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sentbed import DataError, ModelError, SentbedError
+from sentbed.prompts import (
+    NORMALIZERS,
+    TEMPLATES,
+    Demonstration,
+    Prompt,
+    PromptTokenizer,
+    Template,
+    parse_template,
+    read_candidates,
+    read_line,
+)
+from toy_plugin import CharacterTokenizer
+
+Put = Callable[[str, str | bytes], Path]
+
+WORDS_500 = "word " * 499 + "word"
+
+# Sentence, and what the evaluation rules of the released code make of it; written by hand.
+RULES = [
+    ("Is it raining?", "Is it raining."),
+    ('He said "no"', "He said 'no'"),
+    ("It is the dogs'", "It is the dogs'"),
+    ("A man sings", "A man sings."),
+    ("A man sings.", "A man sings."),
+    ('The "best" cat?', "The 'best' cat."),
+    ('"Why?"', "'Why?'"),
+    ("really??", "really?."),
+    ("?", "."),
+    ("", ""),
+    ("   ", "   ."),
+    ("a tab\t", "a tab\t."),
+    ("我们在测试句子编码器。", "我们在测试句子编码器。."),
+    ("是吗？", "是吗？."),
+    ("Nice 😀", "Nice 😀."),
+    ("“curly”", "“curly”."),
+    (WORDS_500, WORDS_500 + "."),
+    ("{text} {mask} {} _ *sent_0* %s \\1", "{text} {mask} {} _ *sent_0* %s \\1."),
+]
+SENTENCES = [sentence for sentence, _ in RULES]
+
+
+def naive_rules(sentence: str) -> str:
+    """The rules once more, in their order, a character at a time."""
+    characters = list(sentence)
+    if characters and characters[-1] not in (".", "?", '"', "'"):
+        characters.append(".")
+    characters = ["'" if character == '"' else character for character in characters]
+    if characters and characters[-1] == "?":
+        characters[-1] = "."
+    return "".join(characters)
+
+
+@attrs.frozen
+class Said:
+    """A pooler that brings a prompt."""
+
+    name: ClassVar[str] = "said"
+    template: str = "prompt-eol"
+    normalizer: str = "prompt-eol"
+
+    def build(self, width: int) -> Any:
+        raise AssertionError("a prompt needs no module")
+
+
+@attrs.frozen
+class Silent:
+    """A pooler that brings none."""
+
+    name: ClassVar[str] = "silent"
+
+    def build(self, width: int) -> Any:
+        raise AssertionError("a prompt needs no module")
+
+
+def filled(prompt: Prompt, sentence: str, normalize: bool = True) -> str:
+    resolved = prompt.resolve()
+    assert resolved is not None
+    return resolved.apply(sentence, normalize)
+
+
+# --- the published strings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sentence", "expected"), RULES)
+def test_text_rules_are_those_of_the_released_code(sentence: str, expected: str):
+    assert NORMALIZERS["prompt-eol"](sentence) == expected
+    assert NORMALIZERS["none"](sentence) == sentence
+
+
+@given(st.text(st.sampled_from(".?\"' a我😀\n_{}")) | st.text())
+def test_text_rules_are_those_of_a_naive_transcription(sentence: str):
+    assert NORMALIZERS["prompt-eol"](sentence) == naive_rules(sentence)
+
+
+@pytest.mark.parametrize(("sentence", "normal"), RULES)
+def test_prompt_eol_is_byte_for_byte_the_published_prompt(sentence: str, normal: str):
+    prompt = Prompt("prompt-eol", normalizer="prompt-eol")
+    assert filled(prompt, sentence) == 'This sentence : "' + normal + '" means in one word:"'
+    for raw in (filled(prompt, sentence, normalize=False), filled(Prompt("prompt-eol"), sentence)):
+        assert raw == 'This sentence : "' + sentence + '" means in one word:"'
+
+
+@pytest.mark.parametrize(("sentence", "normal"), RULES)
+def test_prompt_is_byte_for_byte_the_published_prompt(sentence: str, normal: str):
+    prompt = Prompt("prompt", normalizer="prompt-eol")
+    assert filled(prompt, sentence) == 'This sentence : "' + normal + '" means'
+    assert filled(prompt, sentence, normalize=False) == 'This sentence : "' + sentence + '" means'
+
+
+@pytest.mark.parametrize("template", ["prompt-eol", 'This sentence : "{text}" means in one word:"'])
+@pytest.mark.parametrize(("sentence", "normal"), RULES)
+def test_a_demonstration_goes_before_the_sentence_as_published(sentence: str, normal: str, template: str):
+    shown = Demonstration("A jockey riding a horse.", "Equestrian")
+    prompt = Prompt(template, normalizer="prompt-eol", demonstration=shown)
+    before = 'This sentence : "A jockey riding a horse." means in one word:"Equestrian".This sentence : "'
+    assert filled(prompt, sentence) == before + normal + '" means in one word:"'
+    assert filled(prompt, sentence, normalize=False) == before + sentence + '" means in one word:"'
+
+
+def test_prompt_bert_has_its_mask_before_the_full_stop():
+    assert parse_template("prompt-bert").fill("A dog.", "[MASK]") == 'This sentence of "A dog." means[MASK].'
+
+
+def test_every_published_template_can_be_named():
+    assert set(TEMPLATES) == {"prompt-eol", "prompt", "prompt-bert"}
+    for name in TEMPLATES:
+        assert str(parse_template(name)) == TEMPLATES[name]
+
+
+def test_white_space_around_the_whole_is_stripped_and_none_within():
+    template = parse_template(" say :  {text} ")
+    assert template.fill(" a ") == "say :   a"
+    assert template.fill("") == "say :"
+    assert parse_template("{text}").fill(" \n a \t") == "a"
+
+
+# --- a sentence is data ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("template", [*TEMPLATES, '*cls*_In_"*sent_0*"_:*mask*.*sep+*', "a {text} b {mask}"])
+@pytest.mark.parametrize("sentence", [*SENTENCES, "*cls**mask**sep+*", "[MASK]"])
+def test_nothing_in_a_sentence_is_taken_for_a_part_of_the_template(template: str, sentence: str):
+    parsed = parse_template(template)
+    assert parsed.fill(sentence, "<m>") == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence)
+
+
+@given(st.text(), st.sampled_from(sorted(TEMPLATES)), st.booleans())
+def test_a_prompt_without_text_rules_holds_the_sentence_verbatim(sentence: str, name: str, normalize: bool):
+    prompt = filled(Prompt(name, normalizer="none"), sentence, normalize)
+    template = parse_template(name)
+    assert prompt.startswith(template.prefix + sentence)
+    assert prompt.endswith(sentence + template.suffix)
+
+
+def test_braces_in_a_template_that_are_no_place_stay():
+    assert parse_template("{} {0} {x} {text} }{").fill("a") == "{} {0} {x} a }{"
+
+
+# --- templates ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shell", "plain"),
+    [
+        ('This_sentence_:_"*sent_0*"_means_in_one_word:"', 'This sentence : "{text}" means in one word:"'),
+        (
+            '*cls*_This_sentence_of_"*sent_0*"_means*mask*.*sep+*',
+            ' This sentence of "{text}" means{mask}.',
+        ),
+        ("*sent_0*", "{text}"),
+        ("*cls**sent_0*_*sep+*", "{text} "),
+    ],
+)
+def test_the_shell_form_means_the_template_with_spaces_and_places(shell: str, plain: str):
+    assert str(parse_template(shell)) == plain
+    assert parse_template(plain) == parse_template(shell)
+
+
+def test_the_shell_form_of_prompt_bert_fills_like_the_named_one():
+    shell = parse_template('*cls*_This_sentence_of_"*sent_0*"_means*mask*.*sep+*')
+    named = parse_template("prompt-bert")
+    for sentence in SENTENCES:
+        assert shell.fill(sentence, "[MASK]") == named.fill(sentence, "[MASK]")
+
+
+def test_underscores_of_a_template_with_text_stay():
+    assert parse_template("a_b {text}") == Template("a_b ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prompt-eo", "there is no template `prompt-eo`. Did you mean `prompt-eol`?"),
+        ("Summary:", "there is no template `Summary:`. Choose one of `prompt`, `prompt-bert`, `prompt-eol`."),
+        ("", "there is no template ``. Choose one of"),
+        ("This sentence means", "'This sentence means' has 0 places for the sentence; write `{text}` once"),
+        ("{text} and {text}", "'{text} and {text}' has 2 places for the sentence"),
+        ("*sent_0*_*sent_0*", "'*sent_0*_*sent_0*' has 2 places for the sentence"),
+        ("{text} *sent_0*", "'{text} *sent_0*' has 2 places for the sentence"),
+        ("{mask} {text}", "must have `{mask}` at most once, and behind `{text}`; move it"),
+        ("*mask*_*sent_0*", "must have `{mask}` at most once, and behind `{text}`"),
+        ("{text} {mask} {mask}", "must have `{mask}` at most once, and behind `{text}`"),
+    ],
+)
+def test_a_text_that_is_no_template_is_refused(text: str, message: str):
+    with pytest.raises(SentbedError, match=re.escape(message)):
+        parse_template(text)
+    assert [message in problem for problem in Prompt(text).check()] == [True]
+
+
+@given(st.text(), st.text(), st.booleans())
+def test_a_written_template_reads_back_as_itself(prefix: str, suffix: str, masked: bool):
+    template = Template(prefix + " ", suffix + ("{mask}" if masked else ""))
+    assert parse_template(str(template)) == template
+
+
+# --- what is in force --------------------------------------------------------------------------------------
+
+
+def test_without_a_template_there_is_no_prompt():
+    assert Prompt().resolve() is None
+    assert Prompt().resolve(Silent()) is None
+    assert Prompt(normalizer="none").resolve(Silent()) is None
+    assert list(Prompt().check()) == []
+
+
+def test_the_pooler_brings_template_and_text_rules():
+    resolved = Prompt().resolve(Said())
+    assert resolved is not None
+    assert resolved.describe() == {
+        "template": 'This sentence : "{text}" means in one word:"',
+        "normalizer": "prompt-eol",
+    }
+    assert resolved.apply("A dog") == 'This sentence : "A dog." means in one word:"'
+
+
+def test_the_recipe_overrules_the_pooler_in_each_part_alone():
+    def parts(prompt: Prompt) -> tuple[str, str]:
+        resolved = prompt.resolve(Said())
+        assert resolved is not None
+        return resolved.describe()["template"], resolved.normalizer
+
+    assert parts(Prompt("<{text}>")) == ("<{text}>", "prompt-eol")
+    assert parts(Prompt(normalizer="none")) == (TEMPLATES["prompt-eol"], "none")
+    shown = parts(Prompt(demonstration=Demonstration("Rain.", "Wet")))
+    assert shown[0].startswith('This sentence : "Rain." means in one word:"Wet".This sentence : "{text}"')
+
+
+def test_an_empty_template_is_a_fault_and_not_the_poolers():
+    with pytest.raises(SentbedError, match="there is no template ``"):
+        Prompt("").resolve(Said())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "what"),
+    [
+        (Prompt(demonstration=Demonstration("Rain.", "Wet")), "a demonstration"),
+        (Prompt(normalizer="prompt-eol"), "text rules"),
+    ],
+)
+def test_parts_of_a_prompt_need_a_template(prompt: Prompt, what: str):
+    message = f"`prompt` has {what} but no template; give it a `template`"
+    with pytest.raises(SentbedError, match=re.escape(message)):
+        prompt.resolve(Silent())
+    assert prompt.resolve(Said()) is not None
+
+
+def test_template_and_file_exclude_each_other(put: Put):
+    prompt = Prompt("prompt", file=str(put("t.txt", "*sent_0*\n")))
+    assert list(prompt.check()) == ["`prompt` has both `template` and `file`; give one"]
+
+
+# --- demonstrations ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["prompt", "prompt-bert", 'a {text} {mask} "'])
+def test_a_template_that_asks_for_no_word_cannot_take_a_demonstration(name: str):
+    message = 'cannot take a demonstration: its word goes behind a last `"`; use a template that ends in one'
+    with pytest.raises(SentbedError, match=re.escape(message)):
+        parse_template(name).after(Demonstration("Rain.", "Wet"))
+    prompt = Prompt(name, demonstration=Demonstration("Rain.", "Wet"))
+    assert [message in problem for problem in prompt.check()] == [True]
+
+
+@pytest.mark.parametrize("base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "'])
+def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str):
+    whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
+    assert parse_template(base).demonstration_in(whole) is None
+
+
+def test_a_demonstration_is_found_again():
+    base = parse_template("prompt-eol")
+    shown = Demonstration("Don't _ {text} 我 'so' 😀", "Word")
+    assert base.demonstration_in(base.after(shown)) == shown
+    assert base.demonstration_in(base) is None
+    assert base.demonstration_in(parse_template("prompt")) is None
+    other = parse_template('In short: "{text}" is "')
+    assert base.demonstration_in(other.after(shown)) is None
+
+
+PIECES = st.text(st.sampled_from('":. _aThis{}')) | st.sampled_from(
+    ['" means in one word:"', 'This sentence : "', '".', "{text}", "{mask}", "ok"]
+)
+
+
+BASES = [parse_template("prompt-eol"), Template("", '"'), Template('x "', '" "'), Template('" "', '" "')]
+
+
+@given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
+def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: Template):
+    whole = base.after(Demonstration(text, word))
+    found = base.demonstration_in(whole)
+    assert found is None or base.after(found) == whole
+    if base is BASES[0] and '"' not in text + word:
+        assert found == Demonstration(text, word)
+
+
+@given(st.text(), st.text(), st.text())
+def test_a_demonstration_is_data_too(text: str, word: str, sentence: str):
+    prompt = Prompt("prompt-eol", demonstration=Demonstration(text, word))
+    shown = f'This sentence : "{text}" means in one word:"{word}".'
+    assert filled(prompt, sentence) == shown + f'This sentence : "{sentence}" means in one word:"'
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+SHELL = (
+    'This_sentence_:_"Rain_falls."_means_in_one_word:"Wet".This_sentence_:_"*sent_0*"_means_in_one_word:"',
+    'This_sentence_:_"*sent_0*"_means',
+    '*cls*_In_short:_"*sent_0*"_is*mask*.*sep+*',
+)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_line_of_a_file_is_the_template(put: Put, end: str, mark: str):
+    file = str(put("templates.txt", mark + "".join(line + end for line in SHELL)))
+    assert [read_line(file, number) for number in (1, 2, 3)] == list(SHELL)
+    assert filled(Prompt(file=file), "A dog.") == (
+        'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
+    )
+    assert filled(Prompt(file=file, line=2), "A dog.") == 'This sentence : "A dog." means'
+    assert list(Prompt(file=file, line=3).check()) == []
+
+
+def test_a_file_overrules_the_template_of_the_pooler(put: Put):
+    resolved = Prompt(file=str(put("t.txt", SHELL[1]))).resolve(Said())
+    assert resolved is not None
+    assert resolved.describe() == {"template": 'This sentence : "{text}" means', "normalizer": "prompt-eol"}
+
+
+def test_a_line_that_is_not_there_is_named(put: Put):
+    file = put("t.txt", "*sent_0*\n*sent_0*\n")
+    with pytest.raises(
+        DataError, match=re.escape(f"the file has 2 lines; choose a `line` up to that @ {file}")
+    ):
+        Prompt(file=str(file), line=3).resolve()
+    with pytest.raises(DataError, match="the file has 0 lines"):
+        read_line(str(put("empty.txt", "")), 1)
+    with pytest.raises(DataError, match="does not exist; check the path"):
+        read_line(str(file.with_name("none.txt")), 1)
+
+
+def test_lines_count_from_one():
+    with pytest.raises(ValueError, match="'line' must be >= 1"):
+        Prompt(file="t.txt", line=0)
+
+
+def test_a_line_that_is_no_template_is_named_with_file_and_line(put: Put):
+    file = put("t.txt", "*sent_0*\nno_place\n")
+    (problem,) = Prompt(file=str(file), line=2).check()
+    assert problem.startswith("there is no template `no_place`.")
+    assert problem.endswith(f"@ {file}:2")
+
+
+def test_a_file_that_is_not_utf8_or_not_a_file_is_named(put: Put):
+    latin = put("latin.txt", b"caf\xe9 *sent_0*\n")
+    with pytest.raises(DataError, match=re.escape(f"the file is not UTF-8; convert it @ {latin}")):
+        read_line(str(latin), 1)
+    with pytest.raises(DataError, match=r"cannot read the file: Is a directory; check the path"):
+        read_line(str(latin.parent), 1)
+
+
+def test_a_prompt_without_its_file_is_the_same_prompt(put: Put):
+    file = put("t.txt", "\n".join(SHELL))
+    for line in (1, 2, 3):
+        prompt = Prompt(file=str(file), line=line, normalizer="prompt-eol")
+        alone = prompt.without_file()
+        assert (alone.file, alone.line, alone.normalizer) == (None, 1, "prompt-eol")
+        assert alone.resolve() == prompt.resolve()
+    named = Prompt("prompt")
+    assert named.without_file() is named
+
+
+# --- candidates of a search --------------------------------------------------------------------------------
+
+
+def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
+    file = put("c.tsv", 'sentence\tword\nRain_falls.\tWet\nIt\'s "so" 我 {text}\tOk\n')
+    bare = Prompt(normalizer="none")
+    assert read_candidates(str(file), bare, Said()) == [
+        Prompt(normalizer="none", demonstration=Demonstration("Rain_falls.", "Wet")),
+        Prompt(normalizer="none", demonstration=Demonstration('It\'s "so" 我 {text}', "Ok")),
+    ]
+
+
+def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    prompt = Prompt("prompt-eol", demonstration=Demonstration("Sun.", "Dry"))
+    (found,) = read_candidates(str(file), prompt, Silent())
+    assert found == Prompt("prompt-eol", demonstration=Demonstration("Rain.", "Wet"))
+    whole, other = read_candidates(str(put("c.txt", "\n".join(SHELL[:2]))), prompt, Silent())
+    assert whole == Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet"))
+    assert other == Prompt('This sentence : "{text}" means')
+
+
+def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(put: Put):
+    file = put("c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"')))
+    found = read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert found == [
+        Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet")),
+        Prompt('This sentence : "{text}" means'),
+        Prompt('Say "Sun.":"Dry".Say "{text}":"'),
+    ]
+
+
+@pytest.mark.parametrize("base", ["prompt", "prompt-bert", "say {text}"])
+def test_whole_templates_need_no_prompt_that_takes_a_demonstration(put: Put, base: str):
+    (found,) = read_candidates(str(put("c.txt", SHELL[0])), Prompt(base), Silent())
+    assert filled(found, "A dog.") == (
+        'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
+    )
+
+
+def test_every_candidate_of_an_encoder_can_be_used(put: Put):
+    """A candidate resolves to its line, whatever the recipe's own prompt was read from."""
+    own = put("own.txt", "\n".join(SHELL))
+    file = put("c.txt", "\n".join(SHELL))
+    for prompt in (Prompt(), Prompt("prompt"), Prompt(file=str(own)), Prompt(file=str(own), line=2)):
+        found = [candidate.resolve(Said()) for candidate in read_candidates(str(file), prompt, Said())]
+        assert [str(r.template) for r in found if r is not None] == [str(parse_template(s)) for s in SHELL]
+
+
+def test_without_a_template_there_are_no_candidates(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    with pytest.raises(SentbedError, match="the encoder has none; give it one, such as"):
+        read_candidates(str(file), Prompt(), Silent())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "message"),
+    [
+        ("c.tsv", "", 1, "expected the header `sentence<TAB>word`"),
+        ("c.tsv", "Rain.\tWet\n", 1, "expected the header `sentence<TAB>word`"),
+        ("c.tsv", "sentence\tword\n", None, "the file has no candidates"),
+        ("c.txt", "", None, "the file has no candidates"),
+        (
+            "c.tsv",
+            "sentence\tword\nRain.\tWet\nSun.\n",
+            3,
+            "found 'Sun.', expected a sentence, a tab and a word",
+        ),
+        ("c.tsv", "sentence\tword\n\tWet\n", 2, "found '\\tWet', expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\t\n", 2, "expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\tWet\tmore\n", 2, "expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\tWet\n\nSun.\tDry\n", 3, "found '', expected a sentence"),
+        ("c.txt", f"{SHELL[0]}\nno place here\n", 2, "has 0 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0*\n", 3, "has 2 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n\n{SHELL[1]}\n", 2, "there is no template ``"),
+    ],
+)
+def test_a_fault_of_a_candidate_names_file_and_line(
+    put: Put, name: str, content: str, line: int | None, message: str
+):
+    file = put(name, content)
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert str(caught.value).endswith(f" @ {file}" + (f":{line}" if line else ""))
+
+
+def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    with pytest.raises(DataError, match="cannot take a demonstration") as caught:
+        read_candidates(str(file), Prompt("prompt"), Silent())
+    assert str(caught.value).endswith(f" @ {file}:2")
+
+
+def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(put: Put):
+    file = put("c.tsv", "\ufeffsentence\tword\r\nRain.\tWet\r\n")
+    (found,) = read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert found.demonstration == Demonstration("Rain.", "Wet")
+
+
+def test_the_demonstrations_that_come_with_sentbed_are_candidates():
+    found = read_candidates("pkg:sentbed/demonstrations.tsv", Prompt("prompt-eol"), Silent())
+    assert len({candidate.demonstration for candidate in found}) == len(found) >= 20
+    for candidate in found:
+        assert candidate.demonstration is not None
+        assert '"' not in candidate.demonstration.text + candidate.demonstration.word
+        assert " " not in candidate.demonstration.word
+
+
+def test_each_published_demonstration_makes_the_prompt_of_its_line():
+    root = os.environ.get("SENTBED_DATA")
+    file = Path(root or "") / "icl" / "demonstrations_300.txt"
+    if not root or not file.is_file():
+        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
+    lines = file.read_bytes().decode().removesuffix("\n").split("\n")
+    assert len(lines) == 300
+    found = read_candidates(str(file), Prompt(), Said())
+    assert len(found) == 300
+    for line, candidate in zip(lines, found, strict=True):
+        before, slot, behind = line.partition("*sent_0*")
+        assert slot
+        expected = before.replace("_", " ") + "A dog." + behind.replace("_", " ")
+        resolved = candidate.resolve(Said())
+        assert resolved is not None
+        assert resolved.apply("A dog") == expected
+        assert candidate.demonstration is not None
+        shown = f'"{candidate.demonstration.text}" means in one word:"{candidate.demonstration.word}".This'
+        assert shown in expected
+
+
+# --- PromptTokenizer ---------------------------------------------------------------------------------------
+
+
+def tokenizer_of(
+    template: str,
+    longest: int = 1000,
+    normalize: bool = True,
+    normalizer: Literal["none", "prompt-eol"] = "prompt-eol",
+    **of_original: Any,
+) -> tuple[PromptTokenizer, CharacterTokenizer]:
+    original = CharacterTokenizer(**of_original)
+    prompt = Prompt(template, normalizer=normalizer).resolve()
+    assert prompt is not None
+    return PromptTokenizer(original, prompt, longest, normalize), original
+
+
+def test_the_sentence_is_cut_then_the_rules_are_applied_then_it_is_put_in():
+    tokenizer, original = tokenizer_of("prompt-eol")
+    tokenizer.encode(["Really? No", "A dog", ""], 7)
+    assert original.seen == [
+        'This sentence : "Really." means in one word:"',
+        'This sentence : "A dog." means in one word:"',
+        'This sentence : "" means in one word:"',
+    ]
+
+
+def test_without_its_rules_the_text_is_cut_and_put_in_as_it_is():
+    tokenizer, original = tokenizer_of("<{text}>", normalize=False)
+    tokenizer.encode(["Really? No", 'A "dog"?'], 7)
+    assert original.seen == ["<Really?>", '<A "dog">']
+
+
+def test_the_template_is_never_cut_and_max_length_is_for_the_sentence_alone():
+    tokenizer, _ = tokenizer_of("<<<<{text}>>>>", normalizer="none")
+    assert tokenizer.encode(["abcdef", "a"], 2).lengths.tolist() == [1 + 4 + 2 + 4, 1 + 4 + 1 + 4]
+    assert tokenizer.truncate(["abcdef", "a"], 2) == ["ab", "a"]
+
+
+def test_a_prompt_longer_than_the_positions_is_refused_with_the_figures():
+    tokenizer, _ = tokenizer_of("<<{text}>>", longest=9, normalizer="none")
+    assert tokenizer.encode(["abcd"], 4).lengths.tolist() == [9]
+    with pytest.raises(ModelError) as caught:
+        tokenizer.encode(["a", "abcdefgh"], 5)
+    assert str(caught.value) == (
+        "a prompt has 10 tokens, the backbone has positions for 9; lower `max_length` (it is 5, for the "
+        "sentence without its template) or shorten the template"
+    )
+
+
+def test_no_texts_give_no_rows_whatever_the_template():
+    tokenizer, _ = tokenizer_of("<<{text}>>", longest=1)
+    assert len(tokenizer.encode([], 5)) == 0
+
+
+def test_the_mask_is_written_as_the_vocabulary_writes_it():
+    tokenizer, original = tokenizer_of("prompt-bert", mask_token="<mask>", pad_id=3)
+    tokenizer.encode(["A {mask}?"], 20)
+    assert original.seen == ['This sentence of "A {mask}." means<mask>.']
+    assert (tokenizer.mask_token, tokenizer.pad_id) == ("<mask>", 3)
+
+
+def test_a_mask_in_the_template_needs_one_in_the_vocabulary():
+    tokenizer, original = tokenizer_of("prompt-bert")
+    with pytest.raises(
+        ModelError, match=r"has a `\{mask\}`, and the tokenizer has no mask token; take it out"
+    ):
+        tokenizer.encode(["A dog."], 20)
+    assert original.seen == []
