@@ -39,6 +39,40 @@ ROBERTA_SPECIALS = {
 }
 POSITIONS = 40
 
+BYTE_LEVEL: dict[str, tuple[dict[str, str], str]] = {
+    "t5": ({"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}, "$A </s>"),
+    "opt": (
+        {"bos_token": "</s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+        "</s> $A",
+    ),
+    "llama": ({"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}, "<s> $A"),
+    "mistral": ({"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}, "<s> $A"),
+    "gpt2": ({"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}, "$A"),
+}
+"""Special tokens in the order of their ids, and where they stand, as the published tokenizers have them."""
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
+    "t5": {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": POSITIONS},
+    "opt": {
+        "hidden_size": 32,
+        "ffn_dim": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "word_embed_proj_dim": 32,
+    },
+}
+"""How the architectures say 2 layers of width 32, where they say it otherwise than BERT."""
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "t5-1.1": ("t5", {"feed_forward_proj": "gated-gelu"}),
+    "opt-350m": ("opt", {"word_embed_proj_dim": 16, "do_layer_norm_before": False}),
+    "llama-grouped": ("llama", {"num_key_value_heads": 2}),
+    "mistral": ("mistral", {"num_key_value_heads": 2, "sliding_window": 6}),
+}
+"""Architectures with settings of their own."""
+
 
 def small_tokenizer(specials: dict[str, str]) -> Any:
     """A WordPiece tokenizer whose ids of the special tokens count from 0 in the order given."""
@@ -53,6 +87,26 @@ def small_tokenizer(specials: dict[str, str]) -> Any:
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=f"{first} $A {last}",
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+    )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
+
+
+def byte_level_tokenizer(kind: str) -> Any:
+    """A byte-level BPE with the special tokens of an architecture."""
+    specials, template = BYTE_LEVEL[kind]
+    names = list(dict.fromkeys(specials.values()))
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=names,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=template, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
     )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 
@@ -88,26 +142,37 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
 
     def save(kind: str = "bert", name: str = "model", **overrides: Any) -> Path:
         directory = tmp_path / name
+        kind, settings = VARIANTS.get(kind, (kind, {}))
         positions_behind_padding = kind in ("roberta", "xlm-roberta", "camembert", "mpnet")
-        tokenizer = small_tokenizer(ROBERTA_SPECIALS if positions_behind_padding else BERT_SPECIALS)
-        shape: dict[str, Any] = {
-            "hidden_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "intermediate_size": 64,
-        }
-        if kind == "distilbert":
-            shape = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
-        elif kind == "electra":
-            shape["embedding_size"] = 16
+        if kind in BYTE_LEVEL:
+            tokenizer = byte_level_tokenizer(kind)
+            settings = {
+                "bos_token_id": tokenizer.bos_token_id,
+                "eos_token_id": tokenizer.eos_token_id,
+            } | settings
+        else:
+            tokenizer = small_tokenizer(ROBERTA_SPECIALS if positions_behind_padding else BERT_SPECIALS)
+        shape = SHAPES.get(
+            kind,
+            {
+                "hidden_size": 32,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "intermediate_size": 64,
+            },
+        )
+        if kind == "electra":
+            shape = {**shape, "embedding_size": 16}
+        if kind not in ("t5", "gpt2"):
+            shape = {"max_position_embeddings": POSITIONS, **shape}
         config = transformers.AutoConfig.for_model(
             kind,
             **{
                 "vocab_size": len(tokenizer),
-                "max_position_embeddings": POSITIONS,
                 "pad_token_id": tokenizer.pad_token_id,
                 "initializer_range": 0.2,
                 **shape,
+                **settings,
                 **overrides,
             },
         )
@@ -131,16 +196,18 @@ def edit_json() -> Callable[..., None]:
 
 
 @pytest.fixture
-def padded() -> Callable[[TokenIds, int], tuple[torch.Tensor, torch.Tensor]]:
+def padded() -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     """Pad ragged ids into a batch with its mask, by a loop."""
 
-    def pad(tokens: TokenIds, pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def pad(tokens: TokenIds, pad_id: int, side: str = "right") -> tuple[torch.Tensor, torch.Tensor]:
         longest = int(tokens.lengths.max())
         ids, mask = [], []
         for start, stop in pairwise(tokens.offsets.tolist()):
             row = tokens.ids[start:stop].tolist()
-            ids.append(row + [pad_id] * (longest - len(row)))
-            mask.append([1] * len(row) + [0] * (longest - len(row)))
+            padding = longest - len(row)
+            before, behind = (padding, 0) if side == "left" else (0, padding)
+            ids.append([pad_id] * before + row + [pad_id] * behind)
+            mask.append([0] * before + [1] * len(row) + [0] * behind)
         return torch.tensor(ids), torch.tensor(mask)
 
     return pad

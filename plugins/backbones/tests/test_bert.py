@@ -372,14 +372,15 @@ def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
     assert "0 weights missing, 0 of another shape, 16 unused, the first is `encoder.layer.1." in message
 
 
-def test_a_model_that_is_no_encoder_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+def test_a_model_that_is_no_encoder_is_refused(save_model: SaveModel, no_texts: BuildContext) -> None:
     directory = save_model()
-    config = transformers.GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=100)
+    config = transformers.GPT2Config(
+        n_layer=1, n_head=2, n_embd=8, vocab_size=100, bos_token_id=0, eos_token_id=0
+    )
     transformers.GPT2Model(config).save_pretrained(directory)
-    assert "is a `gpt2`, the backbone `bert` takes encoders of BERT's family" in refusal(
-        Bert(model=str(directory)), no_texts
+    assert refusal(Bert(model=str(directory)), no_texts) == (
+        f"the model in `{directory}` is a `gpt2`; the backbone `bert` takes encoders of BERT's family; "
+        "choose another model or backbone"
     )
 
 

@@ -15,7 +15,7 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hook_offers_the_backbones_by_name() -> None:
-    assert [backbone.name for backbone in sentbed_backbones.backbones()] == ["bert"]
+    assert [backbone.name for backbone in sentbed_backbones.backbones()] == ["bert", "t5", "opt", "causal"]
 
 
 @pytest.mark.parametrize("backbone", sentbed_backbones.backbones())
@@ -29,7 +29,7 @@ def test_a_component_is_frozen_and_its_fields_are_typed(backbone: type) -> None:
 def test_importing_and_checking_loads_no_heavy_library() -> None:
     code = (
         "import sys, sentbed_backbones\n"
-        "assert [b.name for b in sentbed_backbones.backbones()] == ['bert']\n"
+        "assert [b.name for b in sentbed_backbones.backbones()] == ['bert', 't5', 'opt', 'causal']\n"
         "list(sentbed_backbones.Bert(model='.').check())\n"
         "list(sentbed_backbones.Bert(model='some/model').check())\n"
         "heavy = {'torch', 'transformers', 'tokenizers', 'numpy', 'huggingface_hub'} & set(sys.modules)\n"

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sentbed import ModelError
+from sentbed.prompts import Prompt, PromptTokenizer
 from sentbed.protocols import TokenIds
 from sentbed_backbones._torch.tokenizer import BulkTokenizer, train_wordpiece
 
@@ -150,3 +155,248 @@ def test_a_script_of_many_characters_keeps_to_the_vocabulary_size() -> None:
     tokenizer = train_wordpiece([rare, *["中文" * 5] * 20], 100, True)
     assert len(tokenizer) <= 100
     assert tokenizer.unk_token_id not in tokenizer("中文")["input_ids"]
+
+
+# --- cutting a text to its own tokens ----------------------------------------------------------------------
+
+CORPUS = (
+    "The cat sat on the mat, and the other cats sat there.",
+    "We're sure that they'll sing; it's what birds do, don't they?",
+    "A man is playing a guitar while a woman sings.",
+    "naïve café: 我们在测试句子编码器。 我们在这里。",
+    "😀😀 👩‍👩‍👧‍👦 🇸🇪 fine",
+)
+LONG = (
+    *CORPUS,
+    "The   cat \n\n sat\ton  the mat  ",
+    "我们在测试句子编码器我们在测试句子编码器",
+    "😀👩‍👩‍👧‍👦😀🇸🇪",
+    "unheard-of Zwölfboxkämpfer ½ ﬁ",
+    "x" * 40,
+)
+
+
+def byte_level(model: tokenizers.models.BPE | None = None, vocab_size: int = 0) -> tokenizers.Tokenizer:
+    """Byte-level BPE as GPT-2 and OPT have it, trained or with a vocabulary given."""
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    tokenizer = tokenizers.Tokenizer(model or tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    if model is None:
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=vocab_size, initial_alphabet=alphabet, special_tokens=["</s>"], show_progress=False
+        )
+        tokenizer.train_from_iterator(CORPUS * 5, trainer)
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+            single="</s> $A", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))]
+        )
+    return tokenizer
+
+
+def unigram() -> tokenizers.Tokenizer:
+    """A Unigram model behind NFKC and Metaspace, as sentencepiece and T5 have it."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    tokenizer.normalizer = tokenizers.normalizers.NFKC()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    trainer = tokenizers.trainers.UnigramTrainer(
+        vocab_size=120, special_tokens=["</s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS * 5, trainer)
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))]
+    )
+    return tokenizer
+
+
+SILENT = " \n\t\u200d"
+KINDS = ("byte-level", "bytes", "wordpiece", "unigram")
+
+
+@cache
+def trained(kind: str) -> BulkTokenizer:
+    if kind == "wordpiece":
+        return BulkTokenizer(train_wordpiece(CORPUS, 200, True))
+    # 256 bytes and the special token leave no place for a merge.
+    fast = unigram() if kind == "unigram" else byte_level(vocab_size=400 if kind == "byte-level" else 257)
+    return BulkTokenizer(transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="</s>"))
+
+
+def own_tokens(bulk: BulkTokenizer, text: str) -> tokenizers.Encoding:
+    """Tokenise one text, uncut, without special tokens."""
+    fast = bulk.original.backend_tokenizer
+    fast.no_truncation()
+    return fast.encode(text, add_special_tokens=False)
+
+
+def longest_beginning(bulk: BulkTokenizer, text: str, max_length: int) -> str:
+    """Naively: of the beginnings that end where a token ends, the longest with few enough tokens."""
+    ends = sorted({0, *(end for _, end in own_tokens(bulk, text).offsets)}, reverse=True)
+    return next(text[:end] for end in ends if len(own_tokens(bulk, text[:end])) <= max_length)
+
+
+@pytest.mark.parametrize("text", LONG)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind: str, text: str) -> None:
+    bulk = trained(kind)
+    count = len(own_tokens(bulk, text))
+    for max_length in range(1, count):
+        (cut,) = bulk.truncate([text], max_length)
+        assert text.startswith(cut)
+        assert len(own_tokens(bulk, cut)) <= max_length
+        # White space and joiners may be no part of any token.
+        assert cut.rstrip(SILENT) == longest_beginning(bulk, text, max_length).rstrip(SILENT)
+    assert bulk.truncate([text] * 2, count) == [text] * 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_that_fit_are_untouched_beside_those_that_do_not(kind: str) -> None:
+    texts = ["a cat", "", "  ", LONG[0], " a  cat ", "😀"]
+    cut = trained(kind).truncate(texts, 10)
+    assert [row for row, text in enumerate(texts) if cut[row] != text] == [3]
+    assert trained(kind).truncate([], 10) == []
+
+
+PIECES = (*" '’.,\n\t", *"aeéĂ我们😀👩", "\u200d", "\u0301", "ﬁ", "½", *CORPUS)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=12),
+    st.integers(1, 12),
+    st.sampled_from(KINDS),
+)
+def test_what_is_left_of_any_text_is_a_beginning_that_fits(
+    pieces: list[str], max_length: int, kind: str
+) -> None:
+    bulk, text = trained(kind), "".join(pieces)
+    (cut,) = bulk.truncate([text], max_length)
+    assert text.startswith(cut)
+    assert len(own_tokens(bulk, cut)) <= max_length
+    assert (cut == text) == (len(own_tokens(bulk, text)) <= max_length)
+
+
+@pytest.mark.parametrize(
+    ("text", "cuts"),
+    [
+        ("a😀b", ["a", "a", "a", "a", "a😀", "a😀b"]),
+        ("我们", ["", "", "我", "我", "我", "我们"]),
+        ("é", ["", "é"]),
+    ],
+)
+def test_a_character_of_several_bytes_is_kept_whole_or_not_at_all(text: str, cuts: list[str]) -> None:
+    assert [trained("bytes").truncate([text], length)[0] for length in range(1, len(cuts) + 1)] == cuts
+
+
+def with_merges(*merges: tuple[str, str]) -> BulkTokenizer:
+    """Byte-level BPE whose merges are these."""
+    symbols = [*sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), *(a + b for a, b in merges)]
+    vocabulary = {symbol: index for index, symbol in enumerate(symbols)}
+    fast = byte_level(tokenizers.models.BPE(vocab=vocabulary, merges=list(merges)))
+    return BulkTokenizer(transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="!"))
+
+
+def test_a_token_that_holds_a_piece_of_the_next_character_is_split_anew() -> None:
+    # Ã© are the two bytes of é: the first token is `ab` and half of it. Without that half, `ab` is two.
+    bulk = with_merges(("b", "Ã"), ("a", "bÃ"))
+    assert own_tokens(bulk, "abé").tokens == ["abÃ", "©"]
+    assert bulk.truncate(["abé"], 1) == ["a"]
+    assert bulk.truncate(["abéx"], 2) == ["abé"]
+
+
+def test_a_word_that_splits_otherwise_when_it_is_cut_still_fits() -> None:
+    # `'re` is one word to the splitter, `'r` is two.
+    bulk = with_merges(("'", "r"))
+    assert own_tokens(bulk, "'re").tokens == ["'r", "e"]
+    assert own_tokens(bulk, "'r").tokens == ["'", "r"]
+    assert bulk.truncate(["'re"], 1) == ["'"]
+
+
+def test_an_accent_of_its_own_stays_with_its_letter() -> None:
+    bulk = trained("unigram")
+    text = "cafe\u0301 cafe\u0301"
+    cuts = [bulk.truncate([text], length)[0] for length in range(1, len(own_tokens(bulk, text)))]
+    assert "cafe\u0301" in cuts
+    assert not any(cut.endswith("e") for cut in cuts)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_no_white_space_is_left_behind_the_last_token(kind: str) -> None:
+    bulk = trained(kind)
+    first = len(own_tokens(bulk, "the cat"))
+    assert bulk.truncate(["the cat \t sat on the mat"], first) == ["the cat"]
+
+
+def test_cutting_sentences_does_not_change_how_texts_are_encoded() -> None:
+    bulk = trained("wordpiece")
+    before = rows_of(bulk.encode(LONG, 6))
+    bulk.truncate(LONG, 2)
+    assert rows_of(bulk.encode(LONG, 6)) == before
+    assert max(map(len, before)) == 6
+
+
+# --- a real tokenizer behind a prompt ----------------------------------------------------------------------
+
+
+def behind_prompt(kind: str, template: str, longest: int = 2000) -> PromptTokenizer:
+    prompt = Prompt(template).resolve()
+    assert prompt is not None
+    return PromptTokenizer(trained(kind), prompt, longest)
+
+
+def ids_of(kind: str, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of transformers, uncut, with special tokens."""
+    trained(kind).original.backend_tokenizer.no_truncation()
+    return [trained(kind).original(text)["input_ids"] for text in texts]
+
+
+@pytest.mark.parametrize("max_length", [2, 5, 9])
+@pytest.mark.parametrize("template", ["prompt-eol", "{text} 我们: <x>", "  {text}"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_sentence_is_cut_and_the_template_stays_whole(
+    kind: str, template: str, max_length: int
+) -> None:
+    tokenizer = behind_prompt(kind, template)
+    before, behind = str(tokenizer.prompt.template).split("{text}")
+    cut = trained(kind).truncate(LONG, max_length)
+    assert sum(short != text for short, text in zip(cut, LONG, strict=True)) >= 6
+    expected = ids_of(kind, [(before + text + behind).strip() for text in cut])
+    assert rows_of(tokenizer.encode(LONG, max_length)) == expected
+
+
+@pytest.mark.parametrize("max_length", [2, 5, 9])
+def test_a_byte_level_prompt_reads_back_byte_for_byte(max_length: int) -> None:
+    tokenizer = behind_prompt("byte-level", "prompt-eol")
+    rows = rows_of(tokenizer.encode(LONG, max_length))
+    fast = trained("byte-level").original.backend_tokenizer
+    cut = trained("byte-level").truncate(LONG, max_length)
+    assert [fast.decode(row, skip_special_tokens=False) for row in rows] == [
+        f'</s>This sentence : "{text}" means in one word:"' for text in cut
+    ]
+
+
+def test_texts_that_fit_are_in_the_prompt_as_they_are() -> None:
+    texts = ["the cat", " 😀 ", "", "我们"]
+    tokenizer = behind_prompt("byte-level", "prompt-eol")
+    expected = ids_of("byte-level", [f'This sentence : "{text}" means in one word:"' for text in texts])
+    assert rows_of(tokenizer.encode(texts, 100)) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_longer_than_the_positions_is_an_error_and_not_a_cut(kind: str) -> None:
+    found = int(behind_prompt(kind, "prompt-eol").encode(LONG, 5).lengths.max())
+    rows = rows_of(behind_prompt(kind, "prompt-eol", found).encode(LONG, 5))
+    assert max(map(len, rows)) == found
+    with pytest.raises(
+        ModelError, match=f"a prompt has {found} tokens, the backbone has positions for {found - 1}; lower"
+    ):
+        behind_prompt(kind, "prompt-eol", found - 1).encode(LONG, 5)
+
+
+def test_the_mask_in_a_prompt_is_the_mask_token() -> None:
+    tokenizer = behind_prompt("wordpiece", "prompt-bert")
+    (row,) = rows_of(tokenizer.encode(["the cat"], 5))
+    tokens = trained("wordpiece").original.convert_ids_to_tokens(row)
+    assert tokens[-3:] == ["[MASK]", ".", "[SEP]"]
+    assert tokens.count("[MASK]") == 1
+    with pytest.raises(ModelError, match="the tokenizer has no mask token"):
+        behind_prompt("byte-level", "prompt-bert").encode(["the cat"], 5)

@@ -6,11 +6,14 @@ from sentbed import hookimpl
 from sentbed.protocols import Backbone
 
 from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
 
-__all__ = ["Bert", "backbones"]
+__all__ = ["T5", "Bert", "Causal", "Opt", "backbones"]
 
 
 @hookimpl
 def backbones() -> list[type[Backbone]]:
     """Return the backbones of this distribution."""
-    return [Bert]
+    return [Bert, T5, Opt, Causal]

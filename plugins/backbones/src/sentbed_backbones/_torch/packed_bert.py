@@ -6,19 +6,14 @@ runs inside the product. A test holds it equal to transformers' own forward pass
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-Linear: TypeAlias = Callable[..., torch.Tensor]
-
-ROWS_TO_PACK_FOR = 2048
-"""The number of tokens a batch for which oneDNN chooses the layout of the weights; any number works."""
-
+from sentbed_backbones._torch.packed_linear import linear, linear_of
 
 ATTENTION_TOKENS = 64
 """Tokens that one attention product takes at least, in bf16 on a processor."""
@@ -39,8 +34,9 @@ class PackedBert(torch.nn.Module):
             and not getattr(config, "add_cross_attention", False)
         )
 
-    def __init__(self, model: Any, dtype: torch.dtype) -> None:
+    def __init__(self, model: Any, dtype: torch.dtype, keep_layers: bool = False) -> None:
         super().__init__()
+        self.keep_layers = keep_layers
 
         def cast(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.detach().to(dtype, copy=True)
@@ -62,11 +58,11 @@ class PackedBert(torch.nn.Module):
             bias = torch.cat([cast(part.bias) for part in parts])
             self.layers.append(
                 (
-                    _linear(weight, bias),
-                    _linear_of(layer.attention.output.dense, cast),
+                    linear(weight, bias),
+                    linear_of(layer.attention.output.dense, cast),
                     [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
-                    _linear_of(layer.intermediate.dense, cast, gelu=True),
-                    _linear_of(layer.output.dense, cast),
+                    linear_of(layer.intermediate.dense, cast, "gelu"),
+                    linear_of(layer.output.dense, cast),
                     [cast(p) for p in layer.output.LayerNorm.parameters()],
                 )
             )
@@ -81,6 +77,7 @@ class PackedBert(torch.nn.Module):
         hidden = functional.embedding(input_ids, self.words) + self.position(input_ids)
         width = hidden.shape[-1]
         hidden = self.normalize(hidden, self.norm).view(batch * length, width)
+        kept = [hidden] if self.keep_layers else []
         allowed = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
@@ -92,7 +89,10 @@ class PackedBert(torch.nn.Module):
             joined = join(context.transpose(1, 2).reshape(batch * length, width), hidden)
             hidden = self.normalize(joined, norm1)
             hidden = self.normalize(narrow(widen(hidden), hidden), norm2)
-        return TokenStates(hidden.view(batch, length, width)[:rows], attention_mask)
+            if self.keep_layers:
+                kept.append(hidden)
+        states = [state.view(batch, length, width)[:rows] for state in (*kept, hidden)]
+        return TokenStates(states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None)
 
     def position(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return what is added to each token for its place, `(length, width)` or `(batch, length, width)`."""
@@ -115,32 +115,3 @@ class PackedBert(torch.nn.Module):
         """Layer normalisation."""
         weight, bias = norm
         return functional.layer_norm(hidden, (hidden.shape[-1],), weight, bias, self.eps)
-
-
-def _linear_of(layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], gelu: bool = False) -> Linear:
-    return _linear(cast(layer.weight), cast(layer.bias), gelu)
-
-
-def _linear(weight: torch.Tensor, bias: torch.Tensor, gelu: bool = False) -> Linear:
-    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available():
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
-        post, algorithm = ("gelu", "none") if gelu else ("none", "")
-
-        def with_packed(x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-            product = torch.ops.mkldnn._linear_pointwise
-            y: torch.Tensor = (
-                product(x, packed, bias, post, [], algorithm)
-                if residual is None
-                else product.binary(x, residual, packed, bias, "add")
-            )
-            return y
-
-        return with_packed
-
-    def plain(x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        y = functional.linear(x, weight, bias)
-        if residual is not None:
-            y = y + residual
-        return functional.gelu(y) if gelu else y
-
-    return plain

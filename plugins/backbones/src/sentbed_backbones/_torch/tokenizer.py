@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,9 @@ SPECIAL_TOKENS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
+
+
+NO_TEXT = "there is no training text to train a tokenizer on; give the recipe a stage, or name a `model`"
 
 
 class BulkTokenizer:
@@ -47,16 +50,30 @@ class BulkTokenizer:
         return TokenIds(ids, offsets)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
-        """Cut each text to at most `max_length` tokens of its own, without special tokens."""
+        """Cut each text to at most `max_length` tokens of its own, without special tokens.
+
+        What is left are the first tokens of the text, without the white space behind them.
+        """
         self._fast.no_truncation()
-        encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
-        cut = list(texts)
-        for row, encoding in enumerate(encodings):
-            if len(encoding) > max_length:
-                offsets = encoding.offsets
-                # A character may be spread over several tokens: it is kept whole or not at all.
-                cut[row] = texts[row][: min(offsets[max_length - 1][1], offsets[max_length][0])]
+        cut, rows = list(texts), list(range(len(texts)))
+        while rows:
+            encodings = self._fast.encode_batch([cut[row] for row in rows], add_special_tokens=False)
+            long = {row: e.offsets for row, e in zip(rows, encodings, strict=True) if len(e) > max_length}
+            for row, offsets in long.items():
+                cut[row] = _beginning(cut[row], offsets, max_length)
+            # What is left may split into more tokens than it did in the whole: a byte-level token can hold
+            # one character and a piece of the next. So it is looked at again.
+            rows = list(long)
         return cut
+
+
+def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str:
+    """Return the first `count` tokens of a text, of which it has more."""
+    end, following = offsets[count - 1][1], offsets[count][0]
+    # A character may be spread over several tokens: it is kept whole or not at all. One that the normalizer
+    # has merged into the one before it, such as an accent, stands between two tokens.
+    kept = max(min(end, following), len(text[:following].rstrip()))
+    return text[: min(kept, len(text) - 1)]
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
@@ -71,9 +88,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
     )
     if not words:
-        raise ModelError(
-            "there is no training text to train a tokenizer on; give the recipe a stage, or name a `model`"
-        )
+        raise ModelError(NO_TEXT)
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
     known = (word for word, count in words.items() if alphabet.issuperset(word) for _ in range(count))
@@ -103,6 +118,38 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
     )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL_TOKENS)
+
+
+def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str) -> Any:
+    """Train a byte-level BPE as GPT-2 and OPT have, of which no text is unknown; returns a tokenizer.
+
+    `specials` are the special tokens by their role, in the order of their ids; `template` says where they
+    stand around a text `$A`.
+    """
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    names = list(dict.fromkeys(specials.values()))
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=names,
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_required(texts), trainer)
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=template, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
+    )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
+
+
+def _required(texts: Iterable[str]) -> Iterator[str]:
+    found = False
+    for text in texts:
+        found = True
+        yield text
+    if not found:
+        raise ModelError(NO_TEXT)
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:

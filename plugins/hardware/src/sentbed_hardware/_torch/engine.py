@@ -65,7 +65,13 @@ class TorchEngine:
         module = EncoderModule(backbone.module, pooler.build(backbone.width), head, backbone.width)
         if saved is not None:
             _load_modules(module, saved / MODULES_FILE)
-        return TorchEncoder(self, backbone, module.to(self.device))
+        if getattr(backbone, "dispatched", False):
+            # The weights are spread over devices already; what comes after them is small.
+            for part in (module.pooler, module.projection):
+                part.to(self.device)
+        else:
+            module.to(self.device)
+        return TorchEncoder(self, backbone, module)
 
     def trainer(
         self,

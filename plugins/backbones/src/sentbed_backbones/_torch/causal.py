@@ -1,0 +1,73 @@
+"""Causal models: LLaMA and whatever transformers has a language-modelling head for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import transformers
+from sentbed.protocols import BuildContext, Module
+
+from sentbed_backbones._torch.loading import Family
+from sentbed_backbones._torch.packed_causal import PackedCausal
+from sentbed_backbones._torch.states import CausalStates, SharedPrefixStates
+from sentbed_backbones._torch.tokenizer import train_byte_bpe
+
+SIZES: Mapping[str, tuple[int, int, int, int]] = {
+    "tiny": (2, 128, 2, 352),
+    "mini": (4, 256, 4, 704),
+    "7b": (32, 4096, 32, 11008),
+    "13b": (40, 5120, 40, 13824),
+    "30b": (60, 6656, 52, 17920),
+    "65b": (80, 8192, 64, 22016),
+}
+"""Layers, width, heads and inner width (Touvron et al., 2023)."""
+
+
+class CausalFamily(Family):
+    """See `sentbed_backbones.Causal`."""
+
+    def tokenizer(self, context: BuildContext) -> Any:
+        """Train a byte-level BPE with LLaMA's special tokens."""
+        specials = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+        return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "<s> $A")
+
+    def config(self, tokenizer: Any) -> Any:
+        """Return a LLaMA of the recipe's size."""
+        layers, width, heads, inner = SIZES[self.parameters.size]
+        return transformers.LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=inner,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+
+    def problem(self, config: Any) -> str | None:
+        """Return why a configuration is not that of a causal model with attention."""
+        causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
+        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
+        if (
+            not causal
+            or masked
+            or config.is_encoder_decoder
+            or not hasattr(config, "max_position_embeddings")
+        ):
+            name = self.parameters.name
+            return f"the backbone `{name}` takes causal models; choose another model or backbone"
+        return None
+
+    def states(self, model: Any, layers: bool) -> Module:
+        """Return transformers' own forward pass."""
+        return CausalStates(model, layers)
+
+    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+        """Return the packed form of an OPT or a LLaMA."""
+        return PackedCausal(model, dtype, layers) if PackedCausal.fits(model) else None
+
+    def encoding(self, states: Any) -> Module:
+        """Return the states behind a prefix that is computed once."""
+        return SharedPrefixStates(states) if self.parameters.reuse_prefix else states

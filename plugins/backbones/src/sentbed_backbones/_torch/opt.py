@@ -1,0 +1,77 @@
+"""OPT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import transformers
+from sentbed import ModelError
+from sentbed.protocols import BuildContext, Module
+
+from sentbed_backbones._torch.causal import CausalFamily
+from sentbed_backbones._torch.tokenizer import train_byte_bpe
+
+SIZES: Mapping[str, tuple[int, int, int]] = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "125m": (12, 768, 12),
+    "350m": (24, 1024, 16),
+    "1.3b": (24, 2048, 32),
+    "2.7b": (32, 2560, 32),
+    "6.7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "30b": (48, 7168, 56),
+    "66b": (64, 9216, 72),
+}
+"""Layers, width and heads; the inner layer is four times as wide (Zhang et al., 2022, table 1)."""
+
+
+class OptFamily(CausalFamily):
+    """See `sentbed_backbones.Opt`."""
+
+    def tokenizer(self, context: BuildContext) -> Any:
+        """Train a byte-level BPE with OPT's special tokens: `</s>` begins a text, nothing ends it."""
+        specials = {
+            "bos_token": "</s>",
+            "pad_token": "<pad>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+        }
+        return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "</s> $A")
+
+    def config(self, tokenizer: Any) -> Any:
+        """Return an OPT of the recipe's size; the 350m has its norms behind and a narrower embedding."""
+        layers, width, heads = SIZES[self.parameters.size]
+        odd = self.parameters.size == "350m"
+        return transformers.OPTConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            ffn_dim=4 * width,
+            word_embed_proj_dim=512 if odd else width,
+            do_layer_norm_before=not odd,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+
+    def problem(self, config: Any) -> str | None:
+        """Return why a configuration is not OPT's."""
+        if config.model_type == "opt":
+            return None
+        return "the backbone `opt` takes OPT; choose another model, or the backbone `causal`"
+
+    def states(self, model: Any, layers: bool) -> Module:
+        """Return transformers' own forward pass."""
+        if layers and model.config.word_embed_proj_dim != model.config.hidden_size:
+            raise ModelError(
+                f"the last state of this OPT is {model.config.word_embed_proj_dim} wide, those of its "
+                f"layers are {model.config.hidden_size}: they cannot be averaged; read the last layer alone"
+            )
+        return super().states(model, layers)
+
+    def width(self, config: Any) -> int:
+        """Return the width behind the last projection."""
+        return int(config.word_embed_proj_dim)

@@ -1,0 +1,329 @@
+"""OPT and LLaMA for encoding: the same numbers with less work around them.
+
+One product gives queries, keys and values; on a processor, weights are laid out once for oneDNN and the
+activation runs inside the product. What stands before every text goes through the layers once. A test holds
+it equal to transformers' own forward pass.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+import transformers
+from sentbed.protocols import TokenStates
+from torch.nn import functional
+
+from sentbed_backbones._torch.packed_linear import Linear, linear, linear_of
+
+Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+
+TOKENS_BEHIND_A_PREFIX = 48
+"""About how many tokens one attention product takes behind a shared prefix, on a processor."""
+
+TOKENS_ALONE = 32
+"""How many tokens one attention product takes at most without a prefix, in bf16 on a processor."""
+
+ACTIVATIONS = {
+    transformers.OPTModel: ("activation_function", ("relu", "gelu")),
+    transformers.LlamaModel: ("hidden_act", ("silu", "swish")),
+}
+"""What each architecture calls its activation, and which ones are packed."""
+
+
+class Layer(NamedTuple):
+    """The parts of one layer; its norms stand before attention and inner layer, or behind them."""
+
+    attend: Linear
+    join: Linear
+    attention_norm: Norm
+    widen: Callable[[torch.Tensor], torch.Tensor]
+    narrow: Linear
+    inner_norm: Norm
+
+
+class Past(NamedTuple):
+    """What a prefix leaves behind for the rows after it."""
+
+    ids: torch.Tensor
+    """`(shared,)`."""
+    turns: Pair | None
+    """How RoPE turned it; some kinds of scaling turn it otherwise where the whole is longer."""
+    attended: list[Pair]
+    """Keys and values of each layer, each `(1, shared, heads, width of a head)`."""
+    states: list[torch.Tensor]
+    """What is returned of it, each `(1, shared, width)`."""
+
+
+class PackedCausal(torch.nn.Module):
+    """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
+
+    With `layers`, `TokenStates.layers` is there: the embeddings, then every layer, the last behind all norms.
+    """
+
+    @staticmethod
+    def fits(model: Any) -> bool:
+        """Whether the model is one whose forward pass this is."""
+        if type(model) not in ACTIVATIONS or not getattr(model.config, "is_causal", True):
+            return False
+        name, known = ACTIVATIONS[type(model)]
+        # Adapters and quantised layers are of other packages.
+        packages = ("torch.nn.modules.", "transformers.")
+        plain = all(type(part).__module__.startswith(packages) for part in model.modules())
+        return plain and getattr(model.config, name) in known
+
+    def __init__(self, model: Any, dtype: torch.dtype, layers: bool = False) -> None:
+        super().__init__()
+
+        def cast(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.detach().to(dtype, copy=True)
+
+        self.keeps_layers = layers
+        self.past: Past | None = None
+        self.norm_before = True
+        self.positions: torch.Tensor | None = None
+        self.project_in: Linear | None = None
+        self.project_out: Linear | None = None
+        self.rotary: torch.nn.Module | None = None
+        self.heads = self.key_heads = model.config.num_attention_heads
+        if type(model) is transformers.OPTModel:
+            self._take_opt(model.decoder, cast)
+        else:
+            self._take_llama(model, cast)
+
+    def _take_opt(self, model: Any, cast: Cast) -> None:
+        config = model.config
+        self.words = cast(model.embed_tokens.weight)
+        self.positions = cast(model.embed_positions.weight[model.embed_positions.offset :])
+        self.head_width = config.hidden_size // self.heads
+        self.norm_before = config.do_layer_norm_before
+        self.final_norm = (
+            None if model.final_layer_norm is None else _layer_norm(model.final_layer_norm, cast)
+        )
+        if model.project_in is not None:
+            self.project_in = linear_of(model.project_in, cast)
+            self.project_out = linear_of(model.project_out, cast)
+        self.layers = [
+            Layer(
+                _attend(layer.self_attn, cast),
+                linear_of(layer.self_attn.out_proj, cast),
+                _layer_norm(layer.self_attn_layer_norm, cast),
+                linear_of(layer.fc1, cast, config.activation_function),
+                linear_of(layer.fc2, cast),
+                _layer_norm(layer.final_layer_norm, cast),
+            )
+            for layer in model.layers
+        ]
+
+    def _take_llama(self, model: Any, cast: Cast) -> None:
+        self.words = cast(model.embed_tokens.weight)
+        self.rotary = copy.deepcopy(model.rotary_emb)
+        self.key_heads = model.config.num_key_value_heads
+        self.head_width = model.config.head_dim
+        self.final_norm = _rms_norm(model.norm, cast)
+        self.layers = [
+            Layer(
+                _attend(layer.self_attn, cast),
+                linear_of(layer.self_attn.o_proj, cast),
+                _rms_norm(layer.input_layernorm, cast),
+                _gated(layer.mlp, cast),
+                linear_of(layer.mlp.down_proj, cast),
+                _rms_norm(layer.post_attention_layernorm, cast),
+            )
+            for layer in model.layers
+        ]
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        prefix: torch.Tensor | None = None,
+    ) -> TokenStates:
+        """Return the last layer's states, those of `prefix`, `(shared,)`, at the beginning of each row.
+
+        Padding stands on the right of the rows or on the left, never within a text.
+        """
+        rows, length = input_ids.shape
+        shared = 0 if prefix is None else len(prefix)
+        turns = self.turns(shared + length)
+        past = self.remember(prefix, turns) if prefix is not None and shared else None
+        mask: torch.Tensor | None
+        if attention_mask is not None and not attention_mask[:, 0].all():
+            group = 1
+            places, mask = self.padded_left(attention_mask.bool(), shared)
+        else:
+            group = self.group(rows, length, shared)
+            places = torch.arange(shared, shared + length, device=input_ids.device)
+            mask = None if past is None and group == 1 else self.grouped(group, length, shared)
+        if rows % group:
+            input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
+        states = [state[:rows] for state in self.run(input_ids, places, turns, mask, group, past)]
+        if past is not None:
+            both = zip(past.states, states, strict=True)
+            states = [torch.cat([before.expand(rows, -1, -1), state], 1) for before, state in both]
+            if attention_mask is not None:
+                attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
+        return TokenStates(states[-1], attention_mask, tuple(states) if self.keeps_layers else None)
+
+    def remember(self, prefix: torch.Tensor, turns: Pair | None) -> Past:
+        """Return what the prefix leaves behind, computed anew unless it is the one before."""
+        shared = len(prefix)
+        own = None if turns is None else (turns[0][:shared], turns[1][:shared])
+        past = self.past
+        if (
+            past is None
+            or not torch.equal(past.ids, prefix)
+            or (past.turns is not None and own is not None and not torch.equal(past.turns[0], own[0]))
+        ):
+            places = torch.arange(shared, device=prefix.device)
+            attended: list[Pair] = []
+            states = self.run(prefix[None], places, turns, None, 1, None, attended)
+            self.past = past = Past(prefix.clone(), own, attended, states)
+        return past
+
+    def run(
+        self,
+        input_ids: torch.Tensor,
+        places: torch.Tensor,
+        turns: Pair | None,
+        mask: torch.Tensor | None,
+        group: int,
+        past: Past | None,
+        attended: list[Pair] | None = None,
+    ) -> list[torch.Tensor]:
+        """Return the states that are asked for, the last one last.
+
+        `group` rows attend as one to `past` and to themselves, under `mask` or, without it, causally.
+        `attended` takes in the keys and values of each layer.
+        """
+        batch, length = input_ids.shape
+        hidden = functional.embedding(input_ids, self.words)
+        if self.project_in is not None:
+            hidden = self.project_in(hidden)
+        if self.positions is not None:
+            hidden = hidden + functional.embedding(places, self.positions)
+        if turns is not None:
+            cosine, sine = (functional.embedding(places, turn)[..., None, :] for turn in turns)
+        states = [hidden]
+        hidden = hidden.reshape(batch * length, -1)
+        for number, layer in enumerate(self.layers):
+            mixed = layer.attend(layer.attention_norm(hidden) if self.norm_before else hidden)
+            heads = mixed.view(batch, length, -1, self.head_width)
+            query, key, value = heads.split([self.heads, self.key_heads, self.key_heads], 2)
+            if turns is not None:
+                turned = _turn(heads[:, :, : self.heads + self.key_heads], cosine, sine)
+                query, key = turned.split([self.heads, self.key_heads], 2)
+            query, key, value = (
+                part.view(batch // group, group * length, -1, self.head_width) for part in (query, key, value)
+            )
+            if attended is not None:
+                attended.append((key, value))
+            if past is not None:
+                before = (part.expand(len(query), -1, -1, -1) for part in past.attended[number])
+                key, value = (torch.cat(both, 1) for both in zip(before, (key, value), strict=True))
+            context = functional.scaled_dot_product_attention(
+                query.transpose(1, 2),
+                key.transpose(1, 2),
+                value.transpose(1, 2),
+                attn_mask=mask,
+                is_causal=mask is None,
+                enable_gqa=self.heads != self.key_heads,
+            )
+            hidden = layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden)
+            if self.norm_before:
+                hidden = layer.narrow(layer.widen(layer.inner_norm(hidden)), hidden)
+            else:
+                hidden = layer.attention_norm(hidden)
+                hidden = layer.inner_norm(layer.narrow(layer.widen(hidden), hidden))
+            if self.keeps_layers and number < len(self.layers) - 1:
+                states.append(hidden.view(batch, length, -1))
+        if self.final_norm is not None:
+            hidden = self.final_norm(hidden)
+        if self.project_out is not None:
+            hidden = self.project_out(hidden)
+        last = hidden.view(batch, length, -1)
+        return [*states, last] if self.keeps_layers else [last]
+
+    def group(self, rows: int, length: int, shared: int) -> int:
+        """Return how many rows attention takes as one, each blind to the others.
+
+        Attention over few tokens is too small a product for a processor: several rows at a time are faster
+        although part of the product is thrown away, and behind a prefix they share one copy of it.
+        """
+        if self.words.device.type != "cpu":
+            return 1
+        if shared:
+            wanted = round(TOKENS_BEHIND_A_PREFIX / length)
+        else:
+            wanted = TOKENS_ALONE // length if self.words.dtype == torch.bfloat16 else 1
+        return max(1, min(wanted, rows))
+
+    def grouped(self, group: int, length: int, shared: int) -> torch.Tensor:
+        """Return the mask of rows that attend as one behind a prefix."""
+        place = torch.arange(group * length, device=self.words.device)
+        same_row = place[:, None] // length == place // length
+        return self.additive(same_row & (place[:, None] >= place), shared)
+
+    def padded_left(self, real: torch.Tensor, shared: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the places, `(batch, length)`, and the mask of rows that are padded on the left."""
+        itself = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
+        causal = torch.ones_like(itself).tril()
+        places = (real.cumsum(1) - 1).clamp(min=0) + shared
+        # A padded place sees itself: not every attention kernel copes with a place that sees nothing.
+        return places, self.additive(causal & real[:, None, None, :] | itself, shared)
+
+    def additive(self, seen: torch.Tensor, shared: int) -> torch.Tensor:
+        """Return what is added to the scores where only this is seen, and all of the prefix."""
+        mask = self.words.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+        return functional.pad(mask, (shared, 0))
+
+    def turns(self, length: int) -> Pair | None:
+        """Return how RoPE turns each place: cosine and signed sine, each `(length, width of a head)`."""
+        if self.rotary is None:
+            return None
+        places = torch.arange(length, device=self.words.device)
+        cosine, sine = self.rotary(self.words, places[None])
+        half = self.head_width // 2
+        return cosine[0], torch.cat([-sine[0, :, :half], sine[0, :, half:]], 1)
+
+
+def _turn(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    return (heads * cosine).addcmul_(heads.roll(heads.shape[-1] // 2, -1), sine)
+
+
+def _attend(attention: Any, cast: Cast) -> Linear:
+    parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+    bias = None if parts[0].bias is None else torch.cat([cast(part.bias) for part in parts])
+    return linear(torch.cat([cast(part.weight) for part in parts]), bias)
+
+
+def _gated(inner: Any, cast: Cast) -> Callable[[torch.Tensor], torch.Tensor]:
+    gate = linear_of(inner.gate_proj, cast, "silu")
+    widen = linear_of(inner.up_proj, cast, join="mul")
+    return lambda x: widen(x, gate(x))
+
+
+def _layer_norm(norm: Any, cast: Cast) -> Norm:
+    weight = None if norm.weight is None else cast(norm.weight)
+    bias = None if norm.bias is None else cast(norm.bias)
+    eps = norm.eps
+    return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def _rms_norm(norm: Any, cast: Cast) -> Norm:
+    weight = cast(norm.weight)
+    eps = norm.variance_epsilon
+
+    def normalize(x: torch.Tensor) -> torch.Tensor:
+        if x.device.type != "cpu":
+            return functional.rms_norm(x, x.shape[-1:], weight, eps)
+        # Three times as fast in bf16 as `rms_norm`, which goes over copies in fp32: batch normalisation with
+        # each token as a channel divides in one pass, and in fp32.
+        square = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square() / x.shape[-1]
+        return functional.batch_norm(x[None], torch.zeros_like(square), square, eps=eps)[0].mul_(weight)
+
+    return normalize

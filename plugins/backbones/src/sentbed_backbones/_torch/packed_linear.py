@@ -1,0 +1,64 @@
+"""Linear layers laid out once for a processor, with what follows the product done inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch.nn import functional
+
+Linear: TypeAlias = Callable[..., torch.Tensor]
+"""`linear(x)` or `linear(x, other)`: the product, then the activation, then joined with `other`."""
+
+ROWS_TO_PACK_FOR = 2048
+"""The number of tokens a batch for which oneDNN chooses the layout of the weights; any number works."""
+
+ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] = {
+    "none": (lambda x: x, "none", ""),
+    "gelu": (functional.gelu, "gelu", "none"),
+    "gelu_new": (partial(functional.gelu, approximate="tanh"), "gelu", "tanh"),
+    "relu": (functional.relu, "relu", ""),
+    "silu": (functional.silu, "swish", ""),
+}
+"""Each with oneDNN's name and variant of it."""
+
+
+def linear_of(
+    layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], activation: str = "none", join: str = "add"
+) -> Linear:
+    """Return a `torch.nn.Linear` in its packed form; its weights are copied by `cast`."""
+    return linear(cast(layer.weight), None if layer.bias is None else cast(layer.bias), activation, join)
+
+
+def linear(
+    weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "none", join: str = "add"
+) -> Linear:
+    """Return `x -> activation(x @ weight.T + bias)`.
+
+    A second argument is added to the result (`join="add"`) or multiplied with it (`"mul"`); one layer has
+    either an activation or a second argument.
+    """
+    activate, post, variant = ACTIVATIONS[activation]
+    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available():
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
+
+        def with_packed(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+            product = torch.ops.mkldnn._linear_pointwise
+            y: torch.Tensor = (
+                product(x, packed, bias, post, [], variant)
+                if other is None
+                else product.binary(x, other, packed, bias, join)
+            )
+            return y
+
+        return with_packed
+
+    def plain(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        y = functional.linear(x, weight, bias)
+        if other is not None:
+            return y + other if join == "add" else y * other
+        return activate(y)
+
+    return plain

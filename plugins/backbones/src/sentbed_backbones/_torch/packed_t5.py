@@ -1,0 +1,249 @@
+"""T5 for encoding: the same numbers with less work around them.
+
+One product gives queries, keys and values; on a processor, weights are laid out once for oneDNN and the
+activation runs inside the product. Weights of norms are multiplied into the product behind them. A test holds
+it equal to transformers' own forward pass.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from sentbed.protocols import TokenStates
+from torch.nn import functional
+
+from sentbed_backbones._torch.packed_linear import Linear, linear
+from sentbed_backbones._torch.states import EncoderDecoderStates
+
+KINDS = (
+    transformers.T5EncoderModel,
+    transformers.T5Model,
+    transformers.MT5EncoderModel,
+    transformers.MT5Model,
+)
+FEED_FORWARDS = {"relu": False, "gelu_new": True}
+"""The activations that are packed, and whether the inner layer is gated."""
+
+ATTENTION_TOKENS = 32
+"""How many tokens one attention product takes at most, in bf16 on a processor."""
+
+LARGEST_FP16 = torch.finfo(torch.float16).max - 1000
+"""Where transformers bounds states that overflow; a T5 trained in bf16 has some that do."""
+
+
+class Inner(NamedTuple):
+    """The feed-forward part of a layer."""
+
+    gate: Linear | None
+    widen: Linear
+    narrow: Linear
+
+
+class Layer(NamedTuple):
+    """One layer of the encoder."""
+
+    attend: Linear
+    join: Linear
+    inner: Inner
+
+
+class DecoderLayer(NamedTuple):
+    """One layer of the decoder, for the first token only."""
+
+    itself: Linear
+    """A token that sees nothing but itself: value and output in one product."""
+    query: Linear
+    key: torch.Tensor
+    """`(heads, width of a head, width)`."""
+    value: torch.Tensor
+    """`(heads, width, width of a head)`."""
+    join: Linear
+    inner: Inner
+
+
+class PackedT5(torch.nn.Module):
+    """`module(input_ids, attention_mask | None) -> TokenStates` of a T5 or mT5, eval mode.
+
+    With `layers`, `TokenStates.layers` is there: the embeddings, then every layer of the encoder, the last
+    behind the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
+    """
+
+    @staticmethod
+    def fits(model: Any) -> bool:
+        """Whether the model is one whose forward pass this is."""
+        if type(model) not in KINDS or model.encoder.config.is_decoder:
+            return False
+        config = model.config
+        # Adapters and quantised layers are of other packages.
+        packages = ("torch.nn.modules.", "transformers.")
+        plain = all(type(part).__module__.startswith(packages) for part in model.modules())
+        return plain and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
+
+    def __init__(self, model: Any, dtype: torch.dtype, layers: bool = False, decodes: bool = False) -> None:
+        super().__init__()
+        config, encoder = model.config, model.encoder
+        self.keeps_layers = layers
+        self.dtype = dtype
+        self.eps = config.layer_norm_epsilon
+        self.heads = config.num_heads
+        self.activation = config.dense_act_fn
+        self.words = self.copied(encoder.embed_tokens.weight)
+        self.final_norm = self.copied(encoder.final_layer_norm.weight)
+        first = encoder.block[0].layer[0].SelfAttention
+        self.bias_of_buckets = self.copied(first.relative_attention_bias.weight)
+        self.bucket = partial(
+            type(first)._relative_position_bucket,
+            bidirectional=True,
+            num_buckets=first.relative_attention_num_buckets,
+            max_distance=first.relative_attention_max_distance,
+        )
+        self.last_bias: tuple[tuple[int, int], torch.Tensor] | None = None
+        self.layers = [self.layer(block.layer) for block in encoder.block]
+        self.decoder: list[DecoderLayer] = []
+        if decodes:
+            decoder, start = model.decoder, EncoderDecoderStates(model, False).start
+            self.start = self.copied(decoder.embed_tokens.weight[start])
+            self.decoder_norm = self.copied(decoder.final_layer_norm.weight)
+            self.decoder = [self.decoder_layer(block.layer) for block in decoder.block]
+
+    def copied(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return a copy."""
+        return weight.detach().to(self.dtype, copy=True)
+
+    def behind(self, norm: Any, *parts: Any) -> torch.Tensor:
+        """Return the weights of linear layers that read the same norm, for states without its weights."""
+        weight = torch.cat([part.weight.detach().float() for part in parts])
+        return (weight * norm.weight.detach().float()).to(self.dtype)
+
+    def layer(self, parts: Any) -> Layer:
+        """Pack a layer of the encoder."""
+        attention = parts[0].SelfAttention
+        attend = self.behind(parts[0].layer_norm, attention.q, attention.k, attention.v)
+        return Layer(
+            linear(attend, None), linear(self.copied(attention.o.weight), None), self.inner(parts[-1])
+        )
+
+    def decoder_layer(self, parts: Any) -> DecoderLayer:
+        """Pack a layer of the decoder."""
+        own, cross = parts[0].SelfAttention, parts[1].EncDecAttention
+        value = own.v.weight.detach().float() * parts[0].layer_norm.weight.detach().float()
+        itself = (own.o.weight.detach().float() @ value).to(self.dtype)
+        shape = (self.heads, -1, len(itself))
+        return DecoderLayer(
+            linear(itself, None),
+            linear(self.behind(parts[1].layer_norm, cross.q), None),
+            self.copied(cross.k.weight).view(shape),
+            self.copied(cross.v.weight).view(shape).transpose(1, 2).contiguous(),
+            linear(self.copied(cross.o.weight), None),
+            self.inner(parts[-1]),
+        )
+
+    def inner(self, part: Any) -> Inner:
+        """Pack a feed-forward part."""
+        dense, norm = part.DenseReluDense, part.layer_norm
+        narrow = linear(self.copied(dense.wo.weight), None)
+        if not FEED_FORWARDS[self.activation]:
+            return Inner(None, linear(self.behind(norm, dense.wi), None, self.activation), narrow)
+        gate = linear(self.behind(norm, dense.wi_0), None, self.activation)
+        return Inner(gate, linear(self.behind(norm, dense.wi_1), None, join="mul"), narrow)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        """Return the encoder's states, and the decoder's first output where it is packed."""
+        rows, length = input_ids.shape
+        seen = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        group = self.group(rows, length) if seen is None else 1
+        if rows % group:
+            input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
+        batch = len(input_ids)
+        bias = self.bias(length, group)
+        if seen is not None:
+            bias = self.blind(bias, seen)
+        embedded = functional.embedding(input_ids, self.words)
+        states = [embedded]
+        hidden = embedded.view(batch * length, -1)
+        for number, layer in enumerate(self.layers):
+            shape = (batch // group, group * length, 3, self.heads, -1)
+            query, key, value = layer.attend(self.normalize(hidden)).view(shape).permute(2, 0, 3, 1, 4)
+            context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
+            hidden = self.bounded(layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden))
+            hidden = self.feed_forward(layer.inner, hidden)
+            if self.keeps_layers and number < len(self.layers) - 1:
+                states.append(hidden.view(embedded.shape))
+        states.append((self.normalize(hidden) * self.final_norm).view(embedded.shape))
+        states = [state[:rows] for state in states]
+        return TokenStates(
+            states[-1],
+            attention_mask,
+            tuple(states) if self.keeps_layers else None,
+            self.decode(states[-1], seen) if self.decoder else None,
+        )
+
+    def decode(self, encoded: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+        """Return the decoder's first output, `(rows, width)`.
+
+        One token asks, so that it is less work to bring its query to the encoder's states, and what it reads
+        there to the values, than to compute keys and values of every state.
+        """
+        rows, length = encoded.shape[:2]
+        encoded = encoded[:, None]
+        bias = None if seen is None else self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
+        hidden = self.start.repeat(rows, 1)
+        for layer in self.decoder:
+            hidden = self.bounded(layer.itself(self.normalize(hidden), hidden))
+            query = layer.query(self.normalize(hidden)).view(rows, self.heads, -1).transpose(0, 1)
+            asked = (query @ layer.key).transpose(0, 1)[:, None]
+            read = functional.scaled_dot_product_attention(
+                asked, encoded, encoded, attn_mask=bias, scale=1.0
+            )[:, 0]
+            context = (read.transpose(0, 1) @ layer.value).transpose(0, 1).reshape(rows, -1)
+            hidden = self.bounded(layer.join(context, hidden))
+            hidden = self.feed_forward(layer.inner, hidden)
+        return self.normalize(hidden) * self.decoder_norm
+
+    def feed_forward(self, inner: Inner, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the states behind a feed-forward part."""
+        read = self.normalize(hidden)
+        wide = inner.widen(read) if inner.gate is None else inner.widen(read, inner.gate(read))
+        return self.bounded(inner.narrow(wide, hidden))
+
+    def group(self, rows: int, length: int) -> int:
+        """Return how many rows attention takes as one, each blind to the others.
+
+        Attention over few tokens is too small a product for a processor's bf16 matrix unit: several rows at a
+        time are faster although part of the product is thrown away. In fp32 they are not.
+        """
+        small = self.dtype == torch.bfloat16 and self.words.device.type == "cpu"
+        return max(1, min(ATTENTION_TOKENS // length, rows)) if small else 1
+
+    def bias(self, length: int, group: int) -> torch.Tensor:
+        """Return what is added to the scores of `group` rows, `(1, heads, group * length, group * length)`.
+
+        Batches come in the order of length: the last one is kept.
+        """
+        if self.last_bias is None or self.last_bias[0] != (length, group):
+            device = self.words.device
+            distances = torch.arange(1 - length, length, device=device)
+            values = functional.embedding(self.bucket(distances), self.bias_of_buckets).T
+            # Row `i` of the scores reads the distances `-i` to `length - 1 - i`.
+            of_a_row = values.unfold(1, length, 1).flip(1)[:, None, :, None, :]
+            same_row = torch.eye(group, dtype=torch.bool, device=device)[:, None, :, None]
+            bias = self.blind(of_a_row, same_row)
+            side = group * length
+            self.last_bias = (length, group), bias.reshape(1, self.heads, side, side)
+        return self.last_bias[1]
+
+    def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """Return `bias` where `seen`; a row of padding only weighs all alike, as in transformers."""
+        return torch.where(seen, bias, torch.finfo(self.dtype).min)
+
+    def normalize(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Divide by the root of the mean square, taken in fp32; the norm's weights come after."""
+        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True, dtype=torch.float32)
+        return hidden * torch.rsqrt(length.square() / hidden.shape[-1] + self.eps).to(self.dtype)
+
+    def bounded(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Bound the states in fp16."""
+        return hidden.clamp(-LARGEST_FP16, LARGEST_FP16) if self.dtype == torch.float16 else hidden

@@ -1,0 +1,179 @@
+"""A transformers model as `module(input_ids, attention_mask | None) -> TokenStates`."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from sentbed.protocols import TokenStates
+
+
+class EncoderStates(torch.nn.Module):
+    """A model that attends in both directions."""
+
+    def __init__(self, model: Any, layers: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.layers = layers
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        """Return the last layer's states, and every layer's where they are asked for."""
+        output = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=self.layers
+        )
+        return TokenStates(
+            output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
+        )
+
+
+class EncoderDecoderStates(torch.nn.Module):
+    """T5's encoder and decoder, the start token as the only decoder input (Sentence-T5, section 3.1)."""
+
+    def __init__(self, model: Any, layers: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.layers = layers
+        start = getattr(model.config, "decoder_start_token_id", None)
+        self.start = int(model.config.pad_token_id if start is None else start)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        """Return the encoder's states and the decoder's first output."""
+        start = torch.full((input_ids.shape[0], 1), self.start, device=input_ids.device)
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=start,
+            use_cache=False,
+            output_hidden_states=self.layers,
+        )
+        return TokenStates(
+            output.encoder_last_hidden_state,
+            attention_mask,
+            tuple(output.encoder_hidden_states) if self.layers else None,
+            decoder_state=output.last_hidden_state[:, 0],
+        )
+
+
+class CausalStates(torch.nn.Module):
+    """A causal model; positions are counted from the mask, so that padding may be on either side."""
+
+    def __init__(self, model: Any, layers: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.layers = layers
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        past: Any = None,
+        shared: int = 0,
+    ) -> TokenStates:
+        """Return the rows' states; `past` is a cache of the `shared` tokens that stand before every row."""
+        positions, seen = None, attention_mask
+        if attention_mask is not None:
+            positions = (attention_mask.cumsum(1) - 1).clamp(min=0) + shared
+            seen = torch.cat([attention_mask.new_ones(len(attention_mask), shared), attention_mask], 1)
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=seen,
+            position_ids=positions,
+            past_key_values=past,
+            use_cache=past is not None,
+            output_hidden_states=self.layers,
+        )
+        return TokenStates(
+            output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
+        )
+
+
+class SharedPrefixStates(torch.nn.Module):
+    """A causal model for encoding: what stands before every row is computed once and kept.
+
+    `module(input_ids, attention_mask | None, prefix | None)`; the states and mask that it returns begin with
+    the prefix's.
+    """
+
+    def __init__(self, states: CausalStates) -> None:
+        super().__init__()
+        self.states = states
+        self._prefix: tuple[torch.Tensor, Any, TokenStates] | None = None
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        prefix: torch.Tensor | None = None,
+    ) -> TokenStates:
+        """Return the states of prefix and rows."""
+        if prefix is None:
+            states: TokenStates = self.states(input_ids, attention_mask)
+            return states
+        past, first = self._computed(prefix)
+        rows, shared = len(input_ids), len(prefix)
+        behind = self.states(input_ids, attention_mask, _expanded(past, rows), shared)
+        return TokenStates(
+            _joined(first.last_hidden_state, behind.last_hidden_state),
+            None
+            if attention_mask is None
+            else torch.cat([attention_mask.new_ones(rows, shared), attention_mask], 1),
+            None
+            if behind.layers is None or first.layers is None
+            else tuple(_joined(a, b) for a, b in zip(first.layers, behind.layers, strict=True)),
+        )
+
+    def _computed(self, prefix: torch.Tensor) -> tuple[Any, TokenStates]:
+        if self._prefix is None or not torch.equal(self._prefix[0], prefix):
+            from transformers import DynamicCache
+
+            past = DynamicCache()
+            states = self.states(prefix[None], None, past)
+            self._prefix = (prefix.clone(), past, states)
+        return self._prefix[1], self._prefix[2]
+
+
+def _expanded(past: Any, rows: int) -> Any:
+    """Return a cache of the same keys and values for every row; the model will append to it."""
+    expanded = copy.copy(past)
+    expanded.layers = [copy.copy(layer) for layer in past.layers]
+    for layer in expanded.layers:
+        layer.keys = layer.keys.expand(rows, -1, -1, -1)
+        layer.values = layer.values.expand(rows, -1, -1, -1)
+    return expanded
+
+
+def _joined(first: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
+    return torch.cat([first.expand(len(behind), -1, -1), behind], 1)
+
+
+class Read(torch.nn.Module):
+    """What a pooler is given of a module's states: chosen layers averaged, the mask token's state."""
+
+    def __init__(self, states: Any, numbers: tuple[int, ...], keep_layers: bool, mask_id: int | None) -> None:
+        super().__init__()
+        self.states = states
+        self.numbers = numbers
+        self.keep_layers = keep_layers
+        self.mask_id = mask_id
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, *prefix: torch.Tensor
+    ) -> TokenStates:
+        """Read."""
+        states: TokenStates = self.states(input_ids, attention_mask, *prefix)
+        hidden = states.last_hidden_state
+        if self.numbers != (-1,):
+            assert states.layers is not None
+            hidden = torch.stack([states.layers[number] for number in self.numbers]).float().mean(0)
+        mask_state = None
+        if self.mask_id is not None:
+            # A text may hold a mask token itself: the template's is the last one.
+            place = torch.arange(input_ids.shape[1], device=input_ids.device)
+            last = ((input_ids == self.mask_id) * place).argmax(1)
+            mask_state = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
+        return states._replace(
+            last_hidden_state=hidden,
+            layers=states.layers if self.keep_layers else None,
+            mask_state=mask_state,
+        )

@@ -1,0 +1,104 @@
+"""T5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import transformers
+from sentbed.protocols import BuildContext, Module
+
+from sentbed_backbones._torch.loading import Family
+from sentbed_backbones._torch.packed_t5 import PackedT5
+from sentbed_backbones._torch.states import EncoderDecoderStates, EncoderStates
+from sentbed_backbones._torch.tokenizer import train_byte_bpe
+
+SIZES: Mapping[str, Mapping[str, tuple[int, int, int, int, int]]] = {
+    "1.0": {
+        "tiny": (2, 128, 512, 2, 64),
+        "mini": (4, 256, 1024, 4, 64),
+        "small": (6, 512, 2048, 8, 64),
+        "base": (12, 768, 3072, 12, 64),
+        "large": (24, 1024, 4096, 16, 64),
+        "3b": (24, 1024, 16384, 32, 128),
+        "11b": (24, 1024, 65536, 128, 128),
+    },
+    "1.1": {
+        "tiny": (2, 128, 256, 2, 64),
+        "mini": (4, 256, 512, 4, 64),
+        "small": (8, 512, 1024, 6, 64),
+        "base": (12, 768, 2048, 12, 64),
+        "large": (24, 1024, 2816, 16, 64),
+        "3b": (24, 2048, 5120, 32, 64),
+        "11b": (24, 4096, 10240, 64, 64),
+    },
+}
+"""Layers of each side, width, inner width, heads and width of a head, as in the published configurations."""
+
+UNLIMITED = 2**20
+"""Tokens: relative positions have no end."""
+
+
+class T5Family(Family):
+    """See `sentbed_backbones.T5`."""
+
+    def tokenizer(self, context: BuildContext) -> Any:
+        """Train a byte-level BPE with T5's special tokens."""
+        specials = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+        return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "$A </s>")
+
+    def config(self, tokenizer: Any) -> Any:
+        """Return a T5 of the recipe's size and version."""
+        version = self.parameters.version
+        layers, width, inner, heads, head_width = SIZES[version][self.parameters.size]
+        return transformers.T5Config(
+            vocab_size=len(tokenizer),
+            d_model=width,
+            d_ff=inner,
+            d_kv=head_width,
+            num_layers=layers,
+            num_heads=heads,
+            feed_forward_proj="relu" if version == "1.0" else "gated-gelu",
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+
+    def problem(self, config: Any) -> str | None:
+        """Return why a configuration is not T5's."""
+        if config.model_type in ("t5", "mt5", "umt5"):
+            return None
+        return "the backbone `t5` takes T5, T5 1.1 and mT5; choose another model or backbone"
+
+    def loader(self) -> Any:
+        """Return the class with a decoder only where the pooler needs one."""
+        return transformers.AutoModel if self.decodes else transformers.AutoModelForTextEncoding
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the pooler reads the decoder."""
+        return "decoder" in self.needs
+
+    def left_out(self, key: str) -> bool:
+        """Leave out the decoder where the pooler does not read it."""
+        return not self.decodes and key.startswith("decoder.")
+
+    def advice(self, missing: Sequence[str]) -> str:
+        """Return what to do where the files hold an encoder alone."""
+        if missing and all(key.startswith("decoder.") for key in missing):
+            return (
+                "they hold an encoder alone: name the whole model, or choose a pooler that reads the encoder"
+            )
+        return super().advice(missing)
+
+    def states(self, model: Any, layers: bool) -> Module:
+        """Return the encoder, or encoder and decoder."""
+        return EncoderDecoderStates(model, layers) if self.decodes else EncoderStates(model, layers)
+
+    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+        """Return the packed form of a T5 or an mT5."""
+        return PackedT5(model, dtype, layers, self.decodes) if PackedT5.fits(model) else None
+
+    def max_length(self, model: Any) -> int:
+        """Return a number that no text reaches."""
+        return UNLIMITED

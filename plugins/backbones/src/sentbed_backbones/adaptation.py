@@ -1,0 +1,118 @@
+"""What of a pretrained backbone is trained: low-rank adapters, 4-bit weights, frozen layers."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs.validators import and_, ge, gt, lt
+from sentbed import ModelId, SentbedError, locate
+
+from sentbed_backbones.files import is_local
+
+ALL_LINEAR = "all-linear"
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+
+RUNS_BITSANDBYTES = {
+    ("Linux", "x86_64"),
+    ("Linux", "aarch64"),
+    ("Windows", "AMD64"),
+    ("Windows", "ARM64"),
+    ("Darwin", "arm64"),
+}
+"""System and processor of the wheels of bitsandbytes 0.50, as Python's `platform` names them."""
+
+
+def _names_layers(_: Any, __: Any, value: str | tuple[str, ...]) -> None:
+    if not value or (isinstance(value, str) and value != ALL_LINEAR):
+        raise ValueError(
+            f'expected "{ALL_LINEAR}" or an array of names of layers, such as ["query", "value"]'
+        )
+
+
+@attrs.frozen
+class LoRA:
+    """A low-rank adapter (Hu et al., 2022): beside a frozen weight W, alpha / r * B A is trained.
+
+    The defaults are those of PromptEOL.
+    """
+
+    r: int = attrs.field(default=64, validator=ge(1))
+    """Rank of B A, at least 1."""
+    alpha: float = attrs.field(default=16.0, validator=gt(0))
+    """Scale of the adapter, > 0; it is divided by `r`."""
+    dropout: float = attrs.field(default=0.05, validator=and_(ge(0), lt(1)))
+    """Dropout of the adapter's input in training, in [0, 1)."""
+    targets: str | tuple[str, ...] = attrs.field(default=ALL_LINEAR, validator=_names_layers)
+    """The layers that get an adapter: `all-linear`, every linear layer but an output head, or the ends of
+    their names (`["q_proj", "v_proj"]`)."""
+
+
+@attrs.frozen
+class Freeze:
+    """What of a backbone is not trained."""
+
+    embeddings: bool = False
+    """Word, position and type embeddings; T5's relative positions belong to its layers."""
+    layers: int = attrs.field(default=0, validator=ge(0))
+    """The first so many transformer layers (T5: of the encoder); their adapters too."""
+
+
+def problems_of_adaptation(
+    lora: LoRA | None, adapter: ModelId | None, quantization: str | None, init: str
+) -> Iterator[str]:
+    """Yield why a backbone cannot be adapted as the recipe says, each a sentence that ends in what to do."""
+    if lora is not None and adapter is not None:
+        yield "`lora` makes a new adapter and `adapter` names a trained one; remove one of the two"
+    if quantization == "nf4":
+        if init == "random":
+            yield (
+                '`quantization = "nf4"` is for pretrained weights, and `init` is "random"; '
+                "remove `quantization`, or name a pretrained `model`"
+            )
+        machine = (platform.system(), platform.machine())
+        if machine not in RUNS_BITSANDBYTES:
+            yield (
+                f"this machine is {' '.join(machine)}, and bitsandbytes runs on Linux and Windows "
+                '(x86-64, ARM64) and macOS 14 (ARM64) only; remove `quantization = "nf4"`'
+            )
+        else:
+            yield from _not_installed(
+                '`quantization = "nf4"`', ("peft", "bitsandbytes", "accelerate"), "qlora"
+            )
+    elif lora is not None or adapter is not None:
+        yield from _not_installed("`adapter`" if lora is None else "`lora`", ("peft",), "lora")
+    if adapter is not None and is_local(adapter):
+        try:
+            directory = locate(adapter)
+        except SentbedError as error:
+            yield f"the adapter cannot be found: {error}"
+            return
+        yield from problems_of_adapter(directory)
+
+
+def problems_of_adapter(directory: Path) -> Iterator[str]:
+    """Yield why the adapter in `directory` cannot be loaded, each a sentence that ends in what to do."""
+    if not (directory / ADAPTER_CONFIG).is_file():
+        yield f"`{directory}` holds no `{ADAPTER_CONFIG}`; name a directory that peft has saved"
+    if not (directory / ADAPTER_WEIGHTS).is_file():
+        pickles = sorted(p.name for p in directory.glob("adapter_model*.bin"))
+        found = f"only pickled weights (`{pickles[0]}`), which can run any code" if pickles else "no weights"
+        yield (
+            f"found {found} in `{directory}`, expected `{ADAPTER_WEIGHTS}`; "
+            "load and save the adapter with peft on a machine where you trust the file"
+        )
+
+
+def _not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        yield (
+            f"{what} needs {', '.join(f'`{name}`' for name in missing)}, not installed here; "
+            f"run `pip install 'sentbed-backbones[{extra}]'`"
+        )

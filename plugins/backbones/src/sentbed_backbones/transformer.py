@@ -1,0 +1,81 @@
+"""What every backbone that transformers runs has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias
+
+import attrs
+from attrs.validators import and_, ge, le, optional
+from sentbed import ModelId, SentbedError, locate
+
+from sentbed_backbones.adaptation import Freeze, LoRA, problems_of_adaptation
+from sentbed_backbones.files import is_local, problems_of
+
+Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
+
+LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
+"""The layers that a name stands for, counted as transformers does: 0 is the embedding output."""
+
+
+def _not_empty(_: Any, __: Any, value: Layers) -> None:
+    if not value:
+        raise ValueError("no layer; name at least one, such as [-1]")
+
+
+@attrs.frozen(kw_only=True)
+class Transformer:
+    """Where weights come from, in which precision they are held, what is read and what is trained."""
+
+    model: ModelId | None = None
+    """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
+    revision: str | None = None
+    """Commit, tag or branch of a hub id; a commit is what reproduces."""
+    init: Literal["pretrained", "random"] = "pretrained"
+    """`random` takes the architecture and tokenizer of `model`, or, without a `model`, an architecture of
+    `size` and a tokenizer trained on the stages' own texts."""
+    dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Precision in which the weights are held; they are streamed from the files into it, one by one. Weights
+    that are trained need fp32; below it, encoding runs in this precision whatever the runtime's."""
+    layers: Layers = attrs.field(default="last", validator=_not_empty)
+    """Which layers to read: their states are averaged. `last`; `first-last` (layer 1 and the last);
+    `last-two`; or numbers as transformers counts: 0 the embedding output, 1 the first layer, -1 the last."""
+    dropout: float | None = attrs.field(default=None, validator=optional(and_(ge(0), le(1))))
+    """Dropout of states and attention in training; as the model's configuration says where left out."""
+    lora: LoRA | None = None
+    """A new low-rank adapter: all other weights of the backbone stay as they are."""
+    adapter: ModelId | None = None
+    """An adapter that was trained with peft, to start from: a hub id or a local directory."""
+    quantization: Literal["nf4"] | None = None
+    """`nf4`: hold the weights in 4 bits, with double quantisation (QLoRA, with bitsandbytes). Then `dtype` is
+    the precision that they are computed in: bf16 in PromptEOL."""
+    freeze: Freeze | None = None
+    """What is not trained; nothing is frozen where left out."""
+    device_map: Literal["auto", "balanced", "sequential"] | None = None
+    """Spread the weights over the machine's GPUs as accelerate does."""
+    trust_remote_code: bool = False
+    """Allow Python code that comes with the model to run."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what can be seen without loading."""
+        if self.model is None and self.init == "pretrained":
+            yield 'the backbone has no `model`; name one, or set `init = "random"`'
+        if self.revision is not None and (self.model is None or is_local(self.model)):
+            yield "`revision` is for a hub id, and the model is none; remove `revision`"
+        yield from problems_of_adaptation(self.lora, self.adapter, self.quantization, self.init)
+        if self.model is not None and is_local(self.model):
+            try:
+                directory = locate(self.model)
+            except SentbedError as error:
+                yield f"the model cannot be found: {error}"
+                return
+            yield from problems_of(directory, self.init == "pretrained", self.trust_remote_code)
+
+    @property
+    def layer_numbers(self) -> tuple[int, ...]:
+        """The layers to read, as numbers."""
+        return LAYERS[self.layers] if isinstance(self.layers, str) else self.layers
+
+    def plain(self) -> Transformer:
+        """Return the same backbone without adapter and quantisation, as `Encoder.export` writes it."""
+        return attrs.evolve(self, lora=None, adapter=None, quantization=None)

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import importlib.util
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sentbed import ModelId
+from sentbed.registry import load_plugins
+from sentbed.structure import make_converter, unstructure
+from sentbed_backbones.adaptation import Freeze, LoRA, problems_of_adaptation, problems_of_adapter
+
+
+@attrs.frozen
+class Holder:
+    """A backbone, as far as its nested tables go."""
+
+    lora: LoRA | None = None
+    freeze: Freeze | None = None
+
+
+def structured(**tables: Any) -> Holder:
+    return make_converter(load_plugins(()), Path()).structure(tables, Holder)
+
+
+def problems(
+    lora: LoRA | None = None,
+    adapter: str | None = None,
+    quantization: str | None = None,
+    init: str = "pretrained",
+) -> list[str]:
+    return list(
+        problems_of_adaptation(lora, None if adapter is None else ModelId(adapter), quantization, init)
+    )
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+    find = importlib.util.find_spec
+
+    def hide(*names: str) -> None:
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name, *rest: None if name in names else find(name, *rest)
+        )
+
+    return hide
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    """A directory that looks like an adapter from outside."""
+    directory = tmp_path / "adapter"
+    directory.mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (directory / name).write_bytes(b"")
+    return directory
+
+
+def test_import_loads_no_heavy_library() -> None:
+    heavy = ("torch", "transformers", "peft", "bitsandbytes", "accelerate", "numpy")
+    code = (
+        "import sys, sentbed_backbones.adaptation; "
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_empty_table_is_prompteols_adapter() -> None:
+    assert structured(lora={}).lora == LoRA(r=64, alpha=16.0, dropout=0.05, targets="all-linear")
+
+
+def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip() -> None:
+    for targets, written in (("all-linear", "all-linear"), (("q_proj", "v_proj"), ["q_proj", "v_proj"])):
+        lora = structured(lora={"targets": written}).lora
+        assert lora is not None
+        assert lora.targets == targets
+        assert unstructure(lora)["targets"] == written
+
+
+@pytest.mark.parametrize(
+    ("table", "value"),
+    [
+        ("lora", {"r": 0}),
+        ("lora", {"alpha": 0}),
+        ("lora", {"dropout": 1.0}),
+        ("lora", {"dropout": -0.1}),
+        ("lora", {"targets": "query"}),
+        ("lora", {"targets": []}),
+        ("lora", {"targets": 3}),
+        ("lora", {"rank": 8}),
+        ("freeze", {"layers": -1}),
+        ("freeze", {"embeddings": 1}),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(table: str, value: dict[str, Any]) -> None:
+    name = next(iter(value))
+    with pytest.raises(Exception, match=r"expected|must be|unknown key") as caught:
+        structured(**{table: value})
+    assert [path for path, _ in caught.value.faults] == [(table, name)]  # type: ignore[attr-defined]
+
+
+def test_nothing_asked_for_is_no_problem(without: Any) -> None:
+    without("peft", "bitsandbytes", "accelerate")
+    assert problems(init="random") == []
+
+
+def test_a_new_and_a_trained_adapter_exclude_each_other(adapter: Path) -> None:
+    assert problems(lora=LoRA()) == problems(adapter=str(adapter)) == []
+    (problem,) = problems(lora=LoRA(), adapter=str(adapter))
+    assert "`lora`" in problem
+    assert "`adapter`" in problem
+    assert "remove one" in problem
+
+
+def test_four_bits_need_pretrained_weights() -> None:
+    assert problems(quantization="nf4") == []
+    (problem,) = problems(quantization="nf4", init="random")
+    assert "pretrained weights" in problem
+    assert problems(lora=LoRA(), init="random") == []
+
+
+@pytest.mark.parametrize("package", ["peft", "bitsandbytes", "accelerate"])
+def test_four_bits_without_their_packages_say_what_to_install(without: Any, package: str) -> None:
+    without(package)
+    (problem,) = problems(quantization="nf4", lora=LoRA())
+    assert f"`{package}`" in problem
+    assert "pip install 'sentbed-backbones[qlora]'" in problem
+
+
+def test_an_adapter_needs_only_peft(without: Any, adapter: Path) -> None:
+    without("bitsandbytes", "accelerate")
+    assert problems(lora=LoRA()) == []
+    without("peft")
+    for found in (problems(lora=LoRA()), problems(adapter=str(adapter))):
+        (problem,) = found
+        assert "pip install 'sentbed-backbones[lora]'" in problem
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "runs"),
+    [
+        ("Linux", "x86_64", True),
+        ("Linux", "aarch64", True),
+        ("Windows", "AMD64", True),
+        ("Windows", "ARM64", True),
+        ("Darwin", "arm64", True),
+        ("Darwin", "x86_64", False),
+        ("Linux", "ppc64le", False),
+    ],
+)
+def test_a_machine_without_bitsandbytes_is_named(
+    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, runs: bool
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    found = problems(quantization="nf4")
+    assert bool(found) is not runs
+    assert all(f"{system} {machine}" in problem for problem in found)
+
+
+def test_an_adapter_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+    (problem,) = problems(adapter=str(tmp_path / "none"))
+    assert "cannot be found" in problem
+
+
+def test_an_adapter_of_the_hub_is_not_looked_at() -> None:
+    assert problems(adapter="someone/something") == []
+
+
+def test_an_adapter_without_configuration_is_a_problem(adapter: Path) -> None:
+    (adapter / "adapter_config.json").unlink()
+    (problem,) = problems(adapter=str(adapter))
+    assert "no `adapter_config.json`" in problem
+
+
+def test_pickled_weights_are_refused_and_missing_ones_told_from_them(adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").unlink()
+    (problem,) = problems_of_adapter(adapter)
+    assert "no weights" in problem
+    (adapter / "adapter_model.bin").write_bytes(b"")
+    (problem,) = problems_of_adapter(adapter)
+    assert "only pickled weights (`adapter_model.bin`)" in problem

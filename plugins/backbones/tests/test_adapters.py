@@ -1,0 +1,656 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import peft
+import pytest
+import safetensors.torch
+import torch
+import transformers
+from peft.tuners.lora import LoraLayer
+from sentbed import ModelError
+from sentbed_backbones._torch.adapters import (
+    add_lora,
+    freeze,
+    is_quantised,
+    load_adapter,
+    merged_copy,
+    nf4_config,
+    prepare_4bit,
+    save_adapter,
+)
+from sentbed_backbones.adaptation import Freeze, LoRA
+
+KINDS = ("bert", "t5-encoder", "t5", "opt", "llama", "gpt2")
+SMALL = LoRA(r=4, dropout=0.0)
+
+IDS = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14], [15, 16, 17, 1, 1], [18, 19, 1, 1, 1]])
+MASK = (IDS != 1).long()
+
+peft_itself = pytest.mark.filterwarnings(
+    # peft 0.21 asks transformers 5.23 under an old name; ours is silenced where it calls peft.
+    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+)
+
+
+def tiny(kind: str) -> Any:
+    """A random model of 2 layers, without dropout, with weights as unlike as those of a trained one."""
+    t5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
+    bert = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    opt = {"hidden_size": 64, "ffn_dim": 128, "word_embed_proj_dim": 32, "do_layer_norm_before": False}
+    gpt2 = {"vocab_size": 40, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 16}
+    gpt2 |= {"bos_token_id": 2, "eos_token_id": 2}
+    gpt2 |= dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0)
+    makers: dict[str, Callable[[], Any]] = {
+        "bert": lambda: transformers.BertModel(
+            transformers.BertConfig(
+                vocab_size=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **bert
+            ),
+            add_pooling_layer=False,
+        ),
+        "t5-encoder": lambda: transformers.T5EncoderModel(transformers.T5Config(vocab_size=40, **t5)),
+        "t5": lambda: transformers.T5Model(transformers.T5Config(vocab_size=40, **t5)),
+        "opt": lambda: transformers.OPTModel(
+            transformers.OPTConfig(
+                vocab_size=40, num_hidden_layers=2, num_attention_heads=4, dropout=0.0, **opt
+            )
+        ),
+        "llama": lambda: transformers.LlamaModel(
+            transformers.LlamaConfig(vocab_size=40, num_key_value_heads=2, **bert)
+        ),
+        "gpt2": lambda: transformers.GPT2Model(transformers.GPT2Config(**gpt2)),
+    }
+    model = makers[kind]()
+    return randomised(model)
+
+
+def randomised(model: Any) -> Any:
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
+    return model.eval()
+
+
+def in_nf4(kind: str, directory: Path, compute: torch.dtype) -> Any:
+    model = tiny(kind)
+    model.save_pretrained(directory)
+    return read(model, directory, quantization_config=nf4_config(compute), device_map={"": "cpu"})
+
+
+def read(like: Any, directory: Path, **options: Any) -> Any:
+    """Load a model of the same class."""
+    if isinstance(like, transformers.BertModel):
+        options["add_pooling_layer"] = False
+    return type(like).from_pretrained(directory, dtype=torch.float32, **options).eval()
+
+
+def linear_layers(model: Any) -> set[str]:
+    kinds = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
+    return {name for name, module in model.named_modules() if isinstance(module, kinds)}
+
+
+@pytest.fixture
+def opt_nf4(tmp_path: Path) -> Any:
+    return in_nf4("opt", tmp_path / "base", torch.bfloat16)
+
+
+def states(model: Any) -> torch.Tensor:
+    """The real tokens' last states, `(tokens, width)`; of T5 with a decoder also its output."""
+    if getattr(model.config, "is_encoder_decoder", False) and hasattr(model, "decoder"):
+        start = torch.zeros((len(IDS), 1), dtype=torch.long)
+        output = model(input_ids=IDS, attention_mask=MASK, decoder_input_ids=start)
+        return torch.cat([output.encoder_last_hidden_state[MASK.bool()], output.last_hidden_state[:, 0]])
+    hidden: torch.Tensor = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    return hidden[MASK.bool()]
+
+
+def with_seed(make: Callable[[], Any]) -> Any:
+    torch.manual_seed(3)
+    return make()
+
+
+@torch.no_grad()
+def encoded(model: Any) -> torch.Tensor:
+    return states(model.eval()).float()
+
+
+def train(model: Any, steps: int = 3, lr: float = 1e-2) -> tuple[list[float], torch.optim.AdamW]:
+    """Pull the states towards fixed random ones."""
+    target = torch.randn(encoded(model).shape, generator=torch.Generator().manual_seed(1))
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=lr)
+    losses = []
+    for _ in range(steps):
+        loss = (states(model.train()).float() - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, optimizer
+
+
+def tensors(model: Any) -> dict[str, torch.Tensor]:
+    """All that a model holds, also the scales of 4-bit weights, under the names of the plain model."""
+    return {
+        key.removeprefix("base_model.model.").replace(".base_layer.", "."): value.clone()
+        for key, value in model.state_dict().items()
+        if "lora_" not in key
+    }
+
+
+def changed(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> set[str]:
+    assert before.keys() == after.keys()
+    return {
+        key
+        for key, value in before.items()
+        if value.dtype != after[key].dtype or not torch.equal(value, after[key])
+    }
+
+
+def gradients(model: Any) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    states(model.train())[:, 0].sum().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def adapted_layers(model: Any) -> set[str]:
+    base = model.get_base_model()
+    return {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fresh_adapter_changes_no_vector(kind: str) -> None:
+    model = tiny(kind)
+    before = encoded(model)
+    assert torch.equal(encoded(add_lora(model, SMALL)), before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_linear_layer_gets_an_adapter(kind: str) -> None:
+    model = tiny(kind)
+    linear = linear_layers(model)
+    assert len(linear) >= 8
+    if kind == "opt":
+        assert {"decoder.project_in", "decoder.project_out"} < linear
+    assert adapted_layers(add_lora(model, SMALL)) == linear
+
+
+def test_an_output_head_gets_no_adapter() -> None:
+    model = transformers.OPTForCausalLM(tiny("opt").config)
+    layers = adapted_layers(add_lora(model, SMALL))
+    assert "model.decoder.project_out" in layers
+    assert "lm_head" not in layers
+
+
+def test_named_targets_get_an_adapter_and_nothing_else() -> None:
+    layers = adapted_layers(add_lora(tiny("bert"), LoRA(targets=("query", "intermediate.dense"))))
+    at = [f"encoder.layer.{i}." for i in range(2)]
+    assert layers == {a + n for a in at for n in ("attention.self.query", "intermediate.dense")}
+
+
+def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone() -> None:
+    model = tiny("bert")
+    with pytest.raises(ModelError, match=r"no linear layer `qeury`. Did you mean `query`\?"):
+        add_lora(model, LoRA(targets=("value", "qeury")))
+    assert not any(isinstance(module, LoraLayer) for module in model.modules())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_changes_the_adapter_only(kind: str) -> None:
+    model = add_lora(tiny(kind), SMALL)
+    before = tensors(model)
+    losses, optimizer = train(model, steps=30)
+    assert losses[-1] < 0.8 * losses[0]
+    assert changed(before, tensors(model)) == set()
+    adapter = [p for name, p in model.named_parameters() if "lora_" in name]
+    assert all(p.requires_grad and p.dtype == torch.float32 for p in adapter)
+    held = sum(value.numel() for state in optimizer.state.values() for value in state.values())
+    assert held == sum(2 * p.numel() + 1 for p in adapter)
+
+
+def test_the_scale_is_alpha_over_r() -> None:
+    model = add_lora(tiny("bert"), LoRA(r=8, alpha=4.0, targets=("query",)))
+    layer = next(module for module in model.modules() if isinstance(module, LoraLayer))
+    with torch.no_grad():
+        layer.lora_B["default"].weight.normal_()
+        x = torch.randn(3, 32)
+        product = x @ layer.lora_A["default"].weight.T @ layer.lora_B["default"].weight.T
+        expected = layer.get_base_layer()(x) + 4.0 / 8 * product
+        torch.testing.assert_close(layer.eval()(x), expected)
+
+
+def test_adapters_are_in_fp32_over_weights_in_bf16() -> None:
+    model = add_lora(tiny("llama").to(torch.bfloat16), SMALL)
+    dtypes = {"lora_" in name: p.dtype for name, p in model.named_parameters()}
+    assert dtypes == {True: torch.float32, False: torch.bfloat16}
+    losses, _ = train(model, steps=10)
+    assert losses[-1] < losses[0]
+
+
+def test_dropout_acts_in_training_only() -> None:
+    model = add_lora(tiny("bert"), LoRA(r=4, dropout=0.5))
+    train(model)
+    assert torch.equal(encoded(model), encoded(model))
+    model.train()
+    assert not torch.equal(states(model), states(model))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_reach_the_adapters_under_autocast(kind: str) -> None:
+    model = add_lora(tiny(kind), SMALL)
+    train(model)
+    expected = gradients(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(model)
+    assert (
+        expected.keys() == found.keys() == {name for name, _ in model.named_parameters() if "lora_" in name}
+    )
+    both = [torch.cat([g[name].flatten() for name in sorted(g)]) for g in (expected, found)]
+    assert all(value.dtype == torch.float32 for value in found.values())
+    assert torch.nn.functional.cosine_similarity(*both, dim=0) > 0.95
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_adapter_gives_the_same_vectors_exactly(kind: str, tmp_path: Path) -> None:
+    model = add_lora(with_seed(lambda: tiny(kind)), SMALL)
+    train(model)
+    save_adapter(model, tmp_path / "new" / "adapter")
+    loaded = load_adapter(with_seed(lambda: tiny(kind)), tmp_path / "new" / "adapter")
+    assert torch.equal(encoded(loaded), encoded(model))
+    assert all(p.requires_grad == ("lora_" in name) for name, p in loaded.named_parameters())
+
+
+@peft_itself
+def test_peft_loads_what_is_saved_and_finds_no_path_in_it(tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "base")
+    model = add_lora(read(tiny("bert"), tmp_path / "base"), SMALL)
+    train(model)
+    save_adapter(model, tmp_path / "adapter")
+    files = {file.name: file.read_bytes() for file in (tmp_path / "adapter").iterdir()}
+    assert files.keys() == {"adapter_config.json", "adapter_model.safetensors"}
+    assert not any(str(tmp_path).encode() in content for content in files.values())
+    config = json.loads(files["adapter_config.json"])
+    assert config["base_model_name_or_path"] is None
+    assert config["target_modules"] == sorted(config["target_modules"])
+    base = read(tiny("bert"), tmp_path / "base")
+    theirs = peft.PeftModel.from_pretrained(base, str(tmp_path / "adapter"))
+    assert torch.equal(encoded(theirs), encoded(model))
+
+
+def test_the_hub_id_of_the_base_is_recorded_where_it_is_given(tmp_path: Path) -> None:
+    save_adapter(add_lora(tiny("bert"), SMALL), tmp_path, "bert-base-uncased")
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "bert-base-uncased"
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The adapter of a tiny BERT."""
+    model = add_lora(tiny("bert"), SMALL)
+    train(model)
+    save_adapter(model, tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
+@pytest.fixture
+def edit_weights(saved: Path) -> Callable[[Callable[[dict[str, torch.Tensor]], object]], None]:
+    def edit(change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+        file = saved / "adapter_model.safetensors"
+        weights = safetensors.torch.load_file(file)
+        change(weights)
+        safetensors.torch.save_file(weights, file)
+
+    return edit
+
+
+def test_loading_draws_no_random_numbers(saved: Path) -> None:
+    model = tiny("bert")
+    before = torch.get_rng_state()
+    load_adapter(model, saved)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_loaded_adapter_is_trained_on_or_not_at_all(saved: Path) -> None:
+    model = load_adapter(tiny("bert"), saved)
+    losses, _ = train(model, steps=10)
+    assert losses[-1] < losses[0]
+    fixed = load_adapter(tiny("bert"), saved, trainable=False)
+    assert not any(p.requires_grad for p in fixed.parameters())
+
+
+def test_an_adapter_in_half_precision_is_loaded_in_fp32(saved: Path, edit_weights: Any) -> None:
+    edit_weights(lambda weights: weights.update({k: v.bfloat16() for k, v in weights.items()}))
+    model = load_adapter(tiny("bert"), saved)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+def test_an_adapter_over_half_precision_keeps_every_bit(saved: Path) -> None:
+    written = safetensors.torch.load_file(saved / "adapter_model.safetensors")
+    model = load_adapter(tiny("bert").to(torch.bfloat16), saved)
+    held = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
+    assert changed(written, held) == set()
+
+
+KEY = "base_model.model.encoder.layer.1.output.dense.lora_B.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (lambda w: w.pop(KEY), "1 weights missing, 0 of another shape, 0 for no layer"),
+        (
+            lambda w: w.update({KEY.replace("output", "pooler"): w[KEY].clone()}),
+            "0 weights missing, 0 of another shape, 1 for no layer",
+        ),
+        (
+            lambda w: w.update({KEY: w[KEY][:, :2].clone()}),
+            "0 weights missing, 1 of another shape, 0 for no layer",
+        ),
+    ],
+)
+def test_an_adapter_that_does_not_fit_in_every_weight_is_an_error(
+    saved: Path, edit_weights: Any, change: Any, counts: str
+) -> None:
+    edit_weights(change)
+    with pytest.raises(ModelError, match=f"{counts}, the first is `base_model.model.encoder.layer.1"):
+        load_adapter(tiny("bert"), saved)
+
+
+def test_an_adapter_of_another_architecture_is_an_error(saved: Path) -> None:
+    with pytest.raises(ModelError, match="does not fit the model"):
+        load_adapter(tiny("opt"), saved)
+
+
+def test_an_adapter_of_a_larger_model_is_an_error(saved: Path) -> None:
+    config = tiny("bert").config
+    config.num_hidden_layers = 1
+    smaller = transformers.BertModel(config, add_pooling_layer=False)
+    with pytest.raises(ModelError, match=r"0 weights missing, 0 of another shape, 12 for no layer"):
+        load_adapter(smaller, saved)
+
+
+def test_a_pickled_adapter_is_an_error(saved: Path) -> None:
+    weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
+    torch.save(weights, saved / "adapter_model.bin")
+    (saved / "adapter_model.safetensors").unlink()
+    with pytest.raises(ModelError, match="only pickled weights"):
+        load_adapter(tiny("bert"), saved)
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors"])
+def test_a_damaged_file_is_an_error(saved: Path, name: str) -> None:
+    content = (saved / name).read_bytes()
+    (saved / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelError, match=r"cannot be read.*fetch it again"):
+        load_adapter(tiny("bert"), saved)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {"init_lora_weights": "gaussian"},
+        {"init_lora_weights": "orthogonal"},
+        {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
+    ],
+)
+def test_how_the_adapter_was_initialised_does_not_matter(saved: Path, edit_json: Any, start: Any) -> None:
+    expected = encoded(with_seed(lambda: load_adapter(tiny("bert"), saved)))
+    edit_json(saved / "adapter_config.json", **start)
+    assert torch.equal(encoded(with_seed(lambda: load_adapter(tiny("bert"), saved))), expected)
+
+
+def test_an_adapter_that_is_no_lora_is_an_error(saved: Path, edit_json: Any) -> None:
+    edit_json(saved / "adapter_config.json", peft_type="PREFIX_TUNING")
+    with pytest.raises(ModelError, match="`PREFIX_TUNING`, expected `LORA`"):
+        load_adapter(tiny("bert"), saved)
+
+
+@peft_itself
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"use_dora": True}, "more than a product"),
+        ({"bias": "all"}, "more than a product"),
+        ({"modules_to_save": ["output"]}, "more than a product"),
+        ({"init_lora_weights": "pissa"}, "`init_lora_weights = 'pissa'`"),
+    ],
+)
+def test_an_adapter_that_does_more_than_add_to_weights_is_an_error(
+    option: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    config = peft.LoraConfig(r=4, target_modules=["query", "key"], **option)
+    peft.get_peft_model(tiny("bert"), config).save_pretrained(str(tmp_path))
+    with pytest.raises(ModelError, match=message):
+        load_adapter(tiny("bert"), tmp_path)
+
+
+@peft_itself
+@pytest.mark.parametrize("targets", ["all-linear", ["v_proj", "fc1", "up_proj"]])
+@pytest.mark.parametrize(
+    "kind", [("opt", transformers.OPTForCausalLM), ("llama", transformers.LlamaForCausalLM)]
+)
+def test_an_adapter_of_the_model_with_a_head_is_taken(
+    kind: tuple[str, Any], targets: Any, tmp_path: Path
+) -> None:
+    name, causal = kind
+    headed = randomised(causal(tiny(name).config))
+    headed.save_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(r=4, target_modules=targets, task_type="CAUSAL_LM", init_lora_weights=False)
+    theirs = peft.get_peft_model(headed, config)
+    theirs.save_pretrained(str(tmp_path / "adapter"))
+    base = transformers.AutoModel.from_pretrained(tmp_path / "base")
+    without = encoded(base)
+    loaded = load_adapter(base, tmp_path / "adapter")
+    assert torch.equal(encoded(loaded), encoded(theirs.get_base_model().model))
+    assert not torch.allclose(encoded(loaded), without, atol=0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(kind: str) -> None:
+    plain = type(tiny(kind))
+    model = add_lora(tiny(kind), SMALL)
+    train(model)
+    expected, before = encoded(model), model.state_dict()
+    before = {key: value.clone() for key, value in before.items()}
+    merged = merged_copy(model, torch.float32)
+    assert type(merged) is plain
+    assert not hasattr(merged, "peft_config")
+    assert not any(isinstance(module, LoraLayer) for module in merged.modules())
+    assert not merged.training
+    torch.testing.assert_close(encoded(merged), expected, rtol=0, atol=1e-5)
+    assert changed(before, model.state_dict()) == set()
+    assert torch.equal(encoded(model), expected)
+    merged.get_input_embeddings().weight.data.zero_()
+    assert torch.equal(encoded(model), expected)
+
+
+def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision() -> None:
+    plain = tiny("llama")
+    for parameter in plain.parameters():
+        parameter.data = parameter.data.bfloat16()
+    model = add_lora(plain, SMALL)
+    train(model)
+    layer = model.get_base_model().layers[1].mlp.down_proj
+    a, b = layer.lora_A["default"].weight, layer.lora_B["default"].weight
+    weight = layer.get_base_layer().weight
+    merged = merged_copy(model, torch.bfloat16)
+    assert torch.equal(merged.layers[1].mlp.down_proj.weight, (weight.float() + 4 * (b @ a)).bfloat16())
+    assert {p.dtype for p in merged.parameters()} == {torch.bfloat16}
+    assert torch.equal(merged.rotary_emb.inv_freq, tiny("llama").rotary_emb.inv_freq)
+
+
+def test_a_merged_copy_is_saved_and_loaded_as_any_model(tmp_path: Path) -> None:
+    model = add_lora(tiny("opt"), SMALL)
+    train(model)
+    merged = merged_copy(model, torch.float32)
+    merged.save_pretrained(tmp_path)
+    assert torch.equal(encoded(transformers.AutoModel.from_pretrained(tmp_path)), encoded(merged))
+
+
+def test_a_model_without_adapter_is_copied() -> None:
+    model = tiny("bert")
+    merged = merged_copy(model, torch.float32)
+    assert torch.equal(encoded(merged), encoded(model))
+    assert merged is not model
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(opt_nf4: Any) -> None:
+    assert is_quantised(opt_nf4)
+    assert not is_quantised(tiny("opt"))
+    packed = {
+        name.removesuffix(".weight"): p.quant_state
+        for name, p in opt_nf4.named_parameters()
+        if p.dtype == torch.uint8
+    }
+    assert packed.keys() == linear_layers(tiny("opt"))
+    assert all(state.quant_type == "nf4" and state.nested for state in packed.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_over_four_bits_changes_the_adapter_only(kind: str, tmp_path: Path) -> None:
+    model = in_nf4(kind, tmp_path, torch.bfloat16)
+    adapted = add_lora(model, SMALL)
+    assert is_quantised(adapted)
+    before = tensors(adapted)
+    assert sum(".quant_state." in key for key in before) >= 8
+    losses, optimizer = train(adapted, steps=30)
+    assert losses[-1] < 0.8 * losses[0]
+    encoded(adapted)
+    assert changed(before, tensors(adapted)) == set()
+    adapter = [p for name, p in adapted.named_parameters() if "lora_" in name]
+    assert {p.dtype for p in adapter} == {torch.float32}
+    held = sum(value.numel() for state in optimizer.state.values() for value in state.values())
+    assert held == sum(2 * p.numel() + 1 for p in adapter)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind: str, tmp_path: Path) -> None:
+    model = add_lora(in_nf4(kind, tmp_path, torch.bfloat16), SMALL)
+    for name, p in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(p, 0, 0.1)
+    before = gradients(model)
+    encoded(model)
+    after = gradients(model)
+    assert len(before) >= 16
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(tmp_path: Path) -> None:
+    one = with_seed(lambda: in_nf4("opt", tmp_path / "one", torch.bfloat16))
+    two = with_seed(lambda: in_nf4("opt", tmp_path / "two", torch.bfloat16))
+    model = add_lora(one, SMALL)
+    train(model)
+    save_adapter(model, tmp_path / "adapter")
+    loaded = load_adapter(two, tmp_path / "adapter")
+    assert torch.equal(encoded(loaded), encoded(model))
+    losses, _ = train(loaded, steps=10)
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("compute", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
+def test_a_merged_copy_of_four_bits_gives_the_same_vectors(
+    kind: str, compute: torch.dtype, tolerance: float, tmp_path: Path
+) -> None:
+    model = add_lora(in_nf4(kind, tmp_path / "base", compute), SMALL)
+    train(model)
+    expected, before = encoded(model), tensors(model)
+    merged = merged_copy(model, torch.float32)
+    torch.testing.assert_close(encoded(merged), expected, rtol=0, atol=tolerance)
+    assert changed(before, tensors(model)) == set()
+    assert torch.equal(encoded(model), expected)
+    assert not is_quantised(merged)
+    assert is_quantised(model)
+    assert {p.dtype for p in merged.parameters()} == {torch.float32}
+    merged.save_pretrained(tmp_path / "merged")
+    assert torch.equal(encoded(read(merged, tmp_path / "merged")), encoded(merged))
+
+
+def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(tmp_path: Path) -> None:
+    plain = tiny("llama")
+    plain.save_pretrained(tmp_path)
+    model = type(plain).from_pretrained(
+        tmp_path, dtype=torch.bfloat16, quantization_config=nf4_config(torch.float32), device_map={"": "cpu"}
+    )
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            parameter.data = parameter.data.float()
+    prepare_4bit(model)
+    torch.testing.assert_close(encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5)
+
+
+def test_four_bits_without_adapter_are_dequantised(tmp_path: Path) -> None:
+    model = prepare_4bit(in_nf4("llama", tmp_path, torch.float32))
+    assert not any(p.requires_grad for p in model.parameters())
+    torch.testing.assert_close(encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5)
+
+
+EMBEDDINGS = {
+    "bert": {f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")},
+    "t5-encoder": {"shared.weight", "encoder.embed_tokens.weight"},
+    "t5": {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
+    "opt": {"decoder.embed_tokens.weight", "decoder.embed_positions.weight"},
+    "llama": {"embed_tokens.weight"},
+    "gpt2": {"wte.weight", "wpe.weight"},
+}
+FIRST = {
+    "bert": "encoder.layer.0.",
+    "t5-encoder": "encoder.block.0.",
+    "t5": "encoder.block.0.",
+    "opt": "decoder.layers.0.",
+    "llama": "layers.0.",
+    "gpt2": "h.0.",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("embeddings", [True, False])
+@pytest.mark.parametrize("layers", [0, 1])
+def test_a_step_changes_all_but_what_is_frozen(kind: str, embeddings: bool, layers: int) -> None:
+    model = tiny(kind)
+    freeze(model, Freeze(embeddings=embeddings, layers=layers))
+    before = tensors(model)
+    train(model, steps=1)
+    frozen = {
+        name
+        for name in before
+        if (embeddings and name in EMBEDDINGS[kind]) or (layers and name.startswith(FIRST[kind]))
+    }
+    assert {n for n in before if n not in changed(before, tensors(model))} == frozen
+
+
+def test_all_layers_can_be_frozen_and_more_are_an_error() -> None:
+    model = tiny("opt")
+    freeze(model, Freeze(layers=2))
+    assert not any(p.requires_grad for p in model.decoder.layers.parameters())
+    with pytest.raises(ModelError, match="`layers` is 3, the model has 2 layers"):
+        freeze(tiny("opt"), Freeze(layers=3))
+
+
+def test_layers_that_cannot_be_found_are_an_error() -> None:
+    config = transformers.FNetConfig(vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2)
+    model = transformers.FNetModel(config)
+    freeze(model, Freeze(layers=1))
+    model.encoder.blocks = model.encoder.layer
+    del model.encoder.layer
+    with pytest.raises(ModelError, match="the layers of a `fnet` cannot be found"):
+        freeze(model, Freeze(layers=1))
+
+
+def test_the_adapters_of_frozen_layers_are_frozen_with_them() -> None:
+    model = add_lora(tiny("bert"), SMALL)
+    freeze(model, Freeze(layers=1))
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert trained == {n for n, _ in model.named_parameters() if "lora_" in n and ".layer.1." in n}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frozen_embeddings_let_gradients_reach_the_layers_behind_them(kind: str) -> None:
+    model = tiny(kind)
+    freeze(model, Freeze(embeddings=True))
+    found = gradients(model)
+    assert any(name.startswith(FIRST[kind]) and bool(g.any()) for name, g in found.items())

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from sentbed.protocols import TokenStates
+from sentbed_backbones._torch.packed_causal import PackedCausal
+from torch.nn import functional
+
+POSITIONS = 64
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+FACTORS = {"short_factor": [1.0] * 8, "long_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5]}
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 4.0, **FACTORS}
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "opt": {},
+    "opt-gelu": {"activation_function": "gelu"},
+    "opt-norm-behind": {"do_layer_norm_before": False},
+    "opt-projected": {"word_embed_proj_dim": 32},
+    "opt-norm-behind-projected": {"do_layer_norm_before": False, "word_embed_proj_dim": 32},
+    "opt-without-bias": {"enable_bias": False},
+    "opt-without-norm-weights": {"layer_norm_elementwise_affine": False},
+    "opt-without-final-norm": {"_remove_final_layer_norm": True},
+    "llama": {},
+    "llama-swish": {"hidden_act": "swish"},
+    "llama-grouped-queries": {"num_key_value_heads": 2},
+    "llama-one-key-head": {"num_key_value_heads": 1},
+    "llama-attention-bias": {"attention_bias": True},
+    "llama-inner-bias": {"mlp_bias": True, "num_key_value_heads": 2},
+    "llama-wide-heads": {"head_dim": 24},
+    "llama-epsilon": {"rms_norm_eps": 0.1},
+    "llama-rope-linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}},
+    "llama-rope-yarn": {"rope_parameters": YARN},
+    "llama-rope-llama3": {"rope_parameters": LLAMA3, "num_key_value_heads": 2},
+}
+SHAPES = [(1, 1), (1, 14), (2, 3), (3, 31), (7, 9), (13, 1), (2, 50)]
+PREFIX = 9
+
+needs_bf16_products = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bf16 products on this processor"
+)
+
+
+def small(variant: str, **overrides: Any) -> Any:
+    """A random model of two layers, biases and norms included; its weights are larger than at the start of
+    training, so that attention and inner layer change the states."""
+    common = {
+        "vocab_size": 80,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": POSITIONS,
+        "pad_token_id": 1,
+    }
+    settings = {**common, **VARIANTS.get(variant, {}), **overrides}
+    if variant.startswith("opt"):
+        model: Any = transformers.OPTModel(transformers.OPTConfig(ffn_dim=96, **settings))
+    else:
+        model = transformers.LlamaModel(transformers.LlamaConfig(intermediate_size=96, **settings))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            around = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+            parameter.normal_(around, 0.1)
+    return model.eval()
+
+
+@pytest.fixture(params=VARIANTS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return small(request.param)
+
+
+@pytest.fixture(params=["opt", "llama-grouped-queries"])
+def either(request: pytest.FixtureRequest) -> Any:
+    """A model of each architecture, where the variants run the same code."""
+    return small(request.param)
+
+
+def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(5, 70, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+    lengths = torch.arange(rows) * 5 % length + 1
+    lengths[0] = length
+    mask = (torch.arange(length) < lengths[:, None]).long()
+    if side == "left":
+        mask = mask.flip(1)
+    return torch.where(mask.bool(), random_ids(rows, length), 1), mask
+
+
+def the_prefix(seed: int = 5) -> torch.Tensor:
+    return random_ids(1, PREFIX, seed)[0]
+
+
+@torch.no_grad()
+def one_by_one(model: Any, ids: torch.Tensor, mask: torch.Tensor | None, prefix: torch.Tensor | None) -> Any:
+    """The states of each row's real tokens, prefix included, from transformers without any padding."""
+    for row in range(len(ids)):
+        kept = ids[row] if mask is None else ids[row][mask[row].bool()]
+        text = kept if prefix is None else torch.cat([prefix, kept])
+        yield model(input_ids=text[None], output_hidden_states=True)
+
+
+def assert_same(model: Any, states: TokenStates, ids: Any, mask: Any, prefix: Any = None) -> None:
+    shared = 0 if prefix is None else len(prefix)
+    assert states.last_hidden_state.shape[:2] == (len(ids), shared + ids.shape[1])
+    if mask is None:
+        assert states.attention_mask is None
+    else:
+        assert states.attention_mask is not None
+        assert states.attention_mask.dtype == mask.dtype
+        assert states.attention_mask[:, :shared].all()
+        assert torch.equal(states.attention_mask[:, shared:], mask)
+    for row, expected in enumerate(one_by_one(model, ids, mask, prefix)):
+        real = slice(None) if states.attention_mask is None else states.attention_mask[row].bool()
+        found = states.last_hidden_state[row][real]
+        torch.testing.assert_close(found, expected.last_hidden_state[0], rtol=0, atol=1e-5)
+        if states.layers is not None:
+            assert len(states.layers) == len(expected.hidden_states)
+            for layer, right in zip(states.layers, expected.hidden_states, strict=True):
+                torch.testing.assert_close(layer[row][real], right[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
+@pytest.mark.parametrize("side", [None, "right", "left"])
+def test_fp32_states_are_those_of_transformers(model: Any, side: str | None, prefix: Any) -> None:
+    assert PackedCausal.fits(model)
+    packed = PackedCausal(model, torch.float32, layers=True)
+    for rows, length in SHAPES:
+        ids, mask = (random_ids(rows, length), None) if side is None else mixed(rows, length, side)
+        assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
+
+
+@torch.no_grad()
+def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -> None:
+    packed = PackedCausal(model, torch.float32)
+    for side in ("right", "left"):
+        ids, mask = mixed(6, 11, side)
+        expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        found = packed(ids, mask).last_hidden_state
+        real = mask.bool()
+        torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-5)
+
+
+def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either: Any) -> None:
+    ids = random_ids(3, 6)
+    last = PackedCausal(either, torch.float32)(ids, None, the_prefix())
+    every = PackedCausal(either, torch.float32, layers=True)(ids, None, the_prefix())
+    assert last.layers is None
+    assert every.layers is not None
+    assert torch.equal(every.layers[-1], last.last_hidden_state)
+    assert torch.equal(every.last_hidden_state, last.last_hidden_state)
+
+
+def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    ids = random_ids(4, 7)
+    for prefix in (None, the_prefix()):
+        found = packed(ids, torch.ones_like(ids), prefix).last_hidden_state
+        assert torch.equal(found, packed(ids, None, prefix).last_hidden_state)
+
+
+@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
+def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any, prefix: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    ids, mask = mixed(4, 8, "left")
+    mask[2] = 0
+    states = packed(ids, mask, prefix).last_hidden_state
+    assert states.isfinite().all()
+    others = torch.tensor([0, 1, 3])
+    expected = packed(ids[others], mask[others], prefix).last_hidden_state
+    torch.testing.assert_close(states[others], expected, rtol=0, atol=1e-6)
+
+
+def test_what_is_padding_does_not_matter(either: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    for side in ("right", "left"):
+        ids, mask = mixed(5, 12, side)
+        real = functional.pad(mask, (PREFIX, 0), value=1).bool()
+        other = torch.where(mask.bool(), ids, 33)
+        found = packed(ids, mask, the_prefix()).last_hidden_state[real]
+        torch.testing.assert_close(found, packed(other, mask, the_prefix()).last_hidden_state[real])
+
+
+@pytest.mark.parametrize("group", [2, 3, 5, 16])
+@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
+def test_rows_that_attend_as_a_group_do_not_see_each_other(
+    either: Any, monkeypatch: pytest.MonkeyPatch, group: int, prefix: Any
+) -> None:
+    monkeypatch.setattr(PackedCausal, "group", lambda *_: group)
+    packed = PackedCausal(either, torch.float32)
+    for rows, length in SHAPES:
+        ids = random_ids(rows, length)
+        assert_same(either, packed(ids, None, prefix), ids, None, prefix)
+
+
+def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) -> None:
+    fp32, bf16 = PackedCausal(either, torch.float32), PackedCausal(either, torch.bfloat16)
+    assert fp32.group(100, 23, 0) == 1
+    assert fp32.group(100, 23, 37) == 2
+    assert fp32.group(100, 12, 37) == 4
+    assert bf16.group(100, 8, 0) == 4
+    for packed in (fp32, bf16):
+        assert packed.group(100, 200, 0) == packed.group(100, 200, 37) == 1
+        assert packed.group(3, 1, 37) == 3
+        packed.words = packed.words.to("meta")
+        assert packed.group(100, 8, 0) == packed.group(100, 8, 37) == 1
+
+
+def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(either: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    ids = random_ids(3, 6)
+    prefixes = [the_prefix(5), the_prefix(6), the_prefix(5)[:4], the_prefix(5)]
+    for prefix in prefixes:
+        assert_same(either, packed(ids, None, prefix), ids, None, prefix)
+    assert_same(either, packed(ids, None), ids, None)
+
+
+def test_a_prefix_that_is_changed_in_place_is_another_prefix(either: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    ids, prefix = random_ids(3, 6), the_prefix()
+    packed(ids, None, prefix)
+    prefix[2] = 71
+    assert_same(either, packed(ids, None, prefix), ids, None, prefix)
+
+
+def test_an_empty_prefix_is_no_prefix(either: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    ids = random_ids(2, 5)
+    states = packed(ids, None, the_prefix()[:0])
+    assert torch.equal(states.last_hidden_state, packed(ids, None).last_hidden_state)
+
+
+def test_a_prefix_goes_through_the_layers_once(either: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = []
+    run = PackedCausal.run
+
+    def counted(self: PackedCausal, input_ids: torch.Tensor, *rest: Any) -> Any:
+        tokens.append(input_ids.numel())
+        return run(self, input_ids, *rest)
+
+    monkeypatch.setattr(PackedCausal, "run", counted)
+    packed = PackedCausal(either, torch.float32)
+    for seed in (1, 2, 3):
+        packed(random_ids(2, 30, seed), None, the_prefix())
+    assert tokens == [PREFIX, 60, 60, 60]
+
+
+@pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
+@torch.no_grad()
+def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(scaling: Any) -> None:
+    """Short, long, short: the rotations of the prefix change, and it is computed anew."""
+    settings = {"max_position_embeddings": 24, "rope_parameters": scaling}
+    if scaling is LONG:
+        settings["rope_parameters"] = {**LONG, "original_max_position_embeddings": 24}
+        settings["max_position_embeddings"] = POSITIONS
+    model = small("llama", **settings)
+    packed = PackedCausal(model, torch.float32)
+    prefix = the_prefix()
+    for length in (10, 40, 10):
+        ids = random_ids(3, length)
+        assert_same(model, packed(ids, None, prefix), ids, None, prefix)
+        assert_same(model, packed(ids, None), ids, None)
+
+
+@needs_bf16_products
+@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
+def test_bf16_states_point_where_fp32_states_do(model: Any, prefix: Any) -> None:
+    exact, packed = PackedCausal(model, torch.float32), PackedCausal(model, torch.bfloat16)
+    for side in ("right", "left"):
+        for rows, length in SHAPES:
+            ids, mask = mixed(rows, length, side)
+            states = packed(ids, mask, prefix)
+            assert states.last_hidden_state.dtype == torch.bfloat16
+            assert states.attention_mask is not None
+            real = states.attention_mask.bool()
+            expected = exact(ids, mask, prefix).last_hidden_state[real]
+            found = states.last_hidden_state[real].float()
+            assert functional.cosine_similarity(found, expected, dim=-1).min() > 0.999
+
+
+@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
+def test_the_form_without_onednn_gives_the_same_states(
+    model: Any, monkeypatch: pytest.MonkeyPatch, prefix: Any
+) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    packed = PackedCausal(model, torch.float32)
+    ids, mask = mixed(5, 9, "right")
+    assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
+    model = either.to(dtype)
+    packed = PackedCausal(model, dtype)
+    ids = random_ids(2, 40)
+    before = packed(ids, None).last_hidden_state.clone()
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.fill_(7.0)
+    assert torch.equal(packed(ids, None).last_hidden_state, before)
+
+
+def test_the_packed_form_carries_no_gradient(either: Any) -> None:
+    packed = PackedCausal(either, torch.float32)
+    assert not packed(random_ids(2, 5), None, the_prefix()).last_hidden_state.requires_grad
+    assert all(parameter.requires_grad for parameter in either.parameters())
+
+
+def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> None:
+    either.config.dropout = either.config.attention_dropout = 0.5
+    packed = PackedCausal(either.train(), torch.float32)
+    ids = random_ids(3, 6)
+    assert_same(either.eval(), packed(ids, None), ids, None)
+
+
+@pytest.mark.parametrize(
+    ("variant", "overrides"),
+    [
+        ("opt", {"activation_function": "gelu_new"}),
+        ("opt", {"activation_function": "silu"}),
+        ("llama", {"hidden_act": "gelu"}),
+        ("llama", {"is_causal": False}),
+    ],
+)
+def test_an_activation_or_a_direction_that_is_not_packed_does_not_fit(
+    variant: str, overrides: dict[str, Any]
+) -> None:
+    assert not PackedCausal.fits(small(variant, **overrides))
+
+
+def test_other_architectures_do_not_fit() -> None:
+    sizes = {"vocab_size": 80, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    mistral = transformers.MistralModel(
+        transformers.MistralConfig(**sizes, intermediate_size=96, num_key_value_heads=2)
+    )
+    bert = transformers.BertModel(transformers.BertConfig(**sizes, intermediate_size=96))
+    head = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, intermediate_size=96))
+    for model in (mistral, bert, head):
+        assert not PackedCausal.fits(model)
+    assert PackedCausal.fits(head.model)
+
+
+def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either: Any) -> None:
+    kind = type("Shifted", (type(either),), {})
+    assert not PackedCausal.fits(kind(either.config))
+
+
+def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> None:
+    class Adapter(torch.nn.Linear):
+        pass
+
+    layers = either.layers if isinstance(either, transformers.LlamaModel) else either.decoder.layers
+    layers[1].self_attn.v_proj = Adapter(64, 64)
+    assert not PackedCausal.fits(either)

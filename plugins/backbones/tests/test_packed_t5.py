@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from sentbed.protocols import BuildContext, TokenStates
+from sentbed_backbones import T5
+from sentbed_backbones._torch.packed_t5 import ATTENTION_TOKENS, LARGEST_FP16, PackedT5
+from sentbed_backbones._torch.states import EncoderDecoderStates, EncoderStates
+from sentbed_backbones._torch.t5 import T5Family
+from torch.nn import functional
+
+GATED = {"feed_forward_proj": "gated-gelu"}
+VARIANTS: dict[str, tuple[type, dict[str, Any]]] = {
+    "t5-encoder": (transformers.T5EncoderModel, {}),
+    "t5": (transformers.T5Model, {}),
+    "t5-1.1-encoder": (transformers.T5EncoderModel, GATED),
+    "t5-1.1": (transformers.T5Model, GATED),
+    "gated-gelu-new": (transformers.T5EncoderModel, {"feed_forward_proj": "gated-gelu_new"}),
+    "mt5-encoder": (transformers.MT5EncoderModel, {}),
+    "mt5": (transformers.MT5Model, {}),
+    "wide-heads": (transformers.T5Model, {"d_kv": 24}),
+    "shallow-decoder": (transformers.T5Model, {"num_decoder_layers": 1}),
+    "another-start": (transformers.T5Model, {"decoder_start_token_id": 7}),
+    "few-buckets": (
+        transformers.T5EncoderModel,
+        {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 16},
+    ),
+    "epsilon": (transformers.T5Model, {"layer_norm_epsilon": 0.1}),
+    "one-layer": (transformers.T5EncoderModel, {"num_layers": 1}),
+}
+SHAPES = [(1, 1), (1, 14), (2, 3), (3, 31), (7, 9), (13, 1), (5, 14), (2, 200)]
+
+needs_bf16_products = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bf16 products on this processor"
+)
+
+
+def small(variant: str, **overrides: Any) -> Any:
+    kind, settings = VARIANTS[variant]
+    common = {
+        "vocab_size": 80,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_heads": 4,
+        "num_layers": 3,
+        "num_decoder_layers": 2,
+    }
+    model: Any = kind(kind.config_class(**{**common, **settings, **overrides}))  # type: ignore[attr-defined]
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            spread = 1.0 if "relative_attention_bias" in name else 0.1
+            parameter.normal_(1.0 if "norm" in name else 0.0, spread)
+    return model.eval()
+
+
+def decodes(model: Any) -> bool:
+    return hasattr(model, "decoder")
+
+
+def pack(model: Any, dtype: torch.dtype = torch.float32, layers: bool = False) -> PackedT5:
+    return PackedT5(model, dtype, layers, decodes(model))
+
+
+@torch.no_grad()
+def expected(model: Any, ids: torch.Tensor, mask: torch.Tensor | None, layers: bool = False) -> TokenStates:
+    states = EncoderDecoderStates if decodes(model) else EncoderStates
+    found: TokenStates = states(model, layers)(ids, mask)
+    return found
+
+
+@pytest.fixture(params=VARIANTS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return small(request.param)
+
+
+@pytest.fixture(params=["t5-encoder", "t5-1.1"])
+def either(request: pytest.FixtureRequest) -> Any:
+    """An encoder with a plain inner layer, an encoder and decoder with a gated one."""
+    return small(request.param)
+
+
+def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(5, 70, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+    lengths = torch.arange(rows) * 5 % length + 1
+    lengths[0] = length
+    mask = (torch.arange(length) < lengths[:, None]).long()
+    if side == "left":
+        mask = mask.flip(1)
+    return torch.where(mask.bool(), random_ids(rows, length), 0), mask
+
+
+def tensors(states: TokenStates) -> Iterator[torch.Tensor]:
+    yield states.last_hidden_state
+    yield from states.layers or ()
+    if states.decoder_state is not None:
+        yield states.decoder_state
+
+
+def assert_close(found: TokenStates, right: TokenStates) -> None:
+    for a, b in zip(tensors(found), tensors(right), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("side", [None, "right", "left"])
+def test_fp32_states_are_those_of_transformers(model: Any, side: str | None) -> None:
+    assert PackedT5.fits(model)
+    packed = pack(model, layers=True)
+    for rows, length in SHAPES:
+        ids, mask = (random_ids(rows, length), None) if side is None else mixed(rows, length, side)
+        states = packed(ids, mask)
+        assert states.attention_mask is mask
+        assert (states.decoder_state is not None) == decodes(model)
+        assert states.layers is not None
+        assert len(states.layers) == model.config.num_layers + 1
+        assert_close(states, expected(model, ids, mask, layers=True))
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_padded_row_has_the_states_that_it_has_alone(either: Any, side: str) -> None:
+    packed = pack(either)
+    ids, mask = mixed(7, 19, side)
+    states = packed(ids, mask)
+    for row, real in enumerate(mask.bool()):
+        alone = packed(ids[row : row + 1, real], None)
+        torch.testing.assert_close(
+            states.last_hidden_state[row, real], alone.last_hidden_state[0], rtol=0, atol=1e-5
+        )
+        if states.decoder_state is not None:
+            torch.testing.assert_close(states.decoder_state[row], alone.decoder_state[0], rtol=0, atol=1e-5)
+
+
+def test_a_row_has_the_same_states_alone_and_in_a_batch(either: Any) -> None:
+    packed = pack(either)
+    ids = random_ids(9, 11)
+    together = list(tensors(packed(ids, None)))
+    for row in range(9):
+        alone = tensors(packed(ids[row : row + 1], None))
+        for one, all_rows in zip(alone, together, strict=True):
+            torch.testing.assert_close(one[0], all_rows[row], rtol=0, atol=1e-5)
+
+
+def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either: Any) -> None:
+    ids = random_ids(3, 6)
+    last, every = pack(either)(ids, None), pack(either, layers=True)(ids, None)
+    assert last.layers is None
+    assert every.layers is not None
+    assert torch.equal(every.layers[-1], last.last_hidden_state)
+    assert torch.equal(every.last_hidden_state, last.last_hidden_state)
+
+
+def test_the_decoder_is_not_computed_where_it_is_not_wanted() -> None:
+    model = small("t5")
+    ids = random_ids(3, 6)
+    states = PackedT5(model, torch.float32)(ids, None)
+    assert states.decoder_state is None
+    wanted = pack(model)(ids, None)
+    assert wanted.decoder_state is not None
+    assert torch.equal(states.last_hidden_state, wanted.last_hidden_state)
+
+
+def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any) -> None:
+    packed = pack(either)
+    ids, mask = mixed(4, 8, "left")
+    mask[2] = 0
+    others = torch.tensor([0, 1, 3])
+    for all_rows, rest in zip(
+        tensors(packed(ids, mask)), tensors(packed(ids[others], mask[others])), strict=True
+    ):
+        assert all_rows.isfinite().all()
+        torch.testing.assert_close(all_rows[others], rest, rtol=0, atol=1e-6)
+
+
+def test_what_is_padding_does_not_matter(either: Any) -> None:
+    packed = pack(either)
+    for side in ("right", "left"):
+        ids, mask = mixed(5, 12, side)
+        found, other = packed(ids, mask), packed(torch.where(mask.bool(), ids, 33), mask)
+        real = mask.bool()
+        torch.testing.assert_close(found.last_hidden_state[real], other.last_hidden_state[real])
+        torch.testing.assert_close(found.decoder_state, other.decoder_state)
+
+
+@pytest.mark.parametrize("group", [2, 3, 5, 16])
+def test_rows_that_attend_as_a_group_do_not_see_each_other(
+    either: Any, monkeypatch: pytest.MonkeyPatch, group: int
+) -> None:
+    monkeypatch.setattr(PackedT5, "group", lambda *_: group)
+    packed = pack(either, layers=True)
+    for rows, length in SHAPES:
+        ids = random_ids(rows, length)
+        states = packed(ids, None)
+        assert states.last_hidden_state.shape == (rows, length, 32)
+        assert_close(states, expected(either, ids, None, layers=True))
+
+
+def test_only_short_bf16_rows_on_a_processor_are_grouped() -> None:
+    model = small("t5-encoder")
+    fp32, bf16 = pack(model), pack(model, torch.bfloat16)
+    assert bf16.group(100, 8) == ATTENTION_TOKENS // 8
+    assert bf16.group(3, 1) == 3
+    assert bf16.group(100, ATTENTION_TOKENS) == bf16.group(100, 200) == 1
+    assert fp32.group(100, 8) == 1
+    bf16.words = bf16.words.to("meta")
+    assert bf16.group(100, 8) == 1
+
+
+def test_the_bias_of_a_length_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack(small("t5-encoder"))
+    bucket, lengths = packed.bucket, []
+
+    def counted(distances: torch.Tensor) -> torch.Tensor:
+        lengths.append((len(distances) + 1) // 2)
+        found: torch.Tensor = bucket(distances)
+        return found
+
+    monkeypatch.setattr(packed, "bucket", counted)
+    for length in (6, 6, 6, 9, 9, 6):
+        packed(random_ids(2, length), None)
+        packed(*mixed(3, length, "right"))
+    assert lengths == [6, 9, 6]
+
+
+@needs_bf16_products
+def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
+    exact, packed = pack(model), pack(model, torch.bfloat16)
+    for rows, length in SHAPES:
+        for ids, mask in ((random_ids(rows, length), None), mixed(rows, length, "right")):
+            real = torch.ones_like(ids).bool() if mask is None else mask.bool()
+            found, right = packed(ids, mask), exact(ids, mask)
+            assert found.last_hidden_state.dtype == torch.bfloat16
+            pairs = [(found.last_hidden_state[real], right.last_hidden_state[real])]
+            if decodes(model):
+                pairs.append((found.decoder_state, right.decoder_state))
+            for a, b in pairs:
+                assert functional.cosine_similarity(a.float(), b, dim=-1).min() > 0.999
+
+
+def test_the_form_without_onednn_gives_the_same_states(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    ids, mask = mixed(5, 9, "right")
+    assert_close(pack(model)(ids, mask), expected(model, ids, mask))
+
+
+def test_fp16_states_that_overflow_are_bounded_as_in_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    model = small("t5")
+    with torch.no_grad():
+        for stack in (model.encoder, model.decoder):
+            stack.block[0].layer[-1].DenseReluDense.wo.weight *= 1e5
+    model = model.half()
+    ids = random_ids(3, 7)
+    packed, right = (
+        pack(model, torch.float16, layers=True)(ids, None),
+        expected(model, ids, None, layers=True),
+    )
+    assert packed.layers is not None
+    assert right.layers is not None
+    assert right.layers[1].abs().max() == packed.layers[1].abs().max() == LARGEST_FP16
+    for found, other in zip(tensors(packed), tensors(right), strict=True):
+        assert found.dtype == torch.float16
+        assert functional.cosine_similarity(found.float(), other.float(), dim=-1).min() > 0.999
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
+    model = either.to(dtype)
+    packed = pack(model, dtype)
+    ids = random_ids(2, 40)
+    before = [state.clone() for state in tensors(packed(ids, None))]
+    packed.last_bias = None
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(7.0)
+    for found, right in zip(tensors(packed(ids, None)), before, strict=True):
+        assert torch.equal(found, right)
+
+
+def test_the_packed_form_carries_no_gradient(either: Any) -> None:
+    assert not any(state.requires_grad for state in tensors(pack(either)(random_ids(2, 5), None)))
+    assert all(parameter.requires_grad for parameter in either.parameters())
+
+
+def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> None:
+    ids = random_ids(3, 6)
+    assert_close(pack(either.train())(ids, None), expected(either.eval(), ids, None))
+
+
+@pytest.mark.parametrize("projection", ["gelu", "gelu_new", "silu", "gated-relu", "gated-silu"])
+def test_a_feed_forward_part_that_is_not_packed_does_not_fit(projection: str) -> None:
+    assert not PackedT5.fits(small("t5-encoder", feed_forward_proj=projection))
+
+
+def test_other_architectures_do_not_fit() -> None:
+    sizes = {"vocab_size": 80, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_layers": 1}
+    umt5 = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
+    head = transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes))
+    causal = transformers.T5EncoderModel(transformers.T5Config(**sizes, is_decoder=True))
+    for model in (umt5, head, head.encoder, causal):
+        assert not PackedT5.fits(model)
+
+
+def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either: Any) -> None:
+    kind = type("Shifted", (type(either),), {})
+    assert not PackedT5.fits(kind(either.config))
+
+
+def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> None:
+    class Adapter(torch.nn.Linear):
+        pass
+
+    either.encoder.block[1].layer[0].SelfAttention.v = Adapter(32, 32)
+    assert not PackedT5.fits(either)
+
+
+@pytest.mark.parametrize("needs", [frozenset(), frozenset({"layers"}), frozenset({"decoder"})], ids=str)
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_the_backbone_encodes_by_the_packed_form(
+    sentences: tuple[str, ...], needs: frozenset[str], version: str
+) -> None:
+    context = BuildContext(lambda: sentences, needs=needs)
+    built = T5(version=version, vocab_size=300, dropout=0.5).build(context)  # type: ignore[arg-type]
+    packed = built.inference(built.module, torch.float32)
+    assert any(isinstance(part, PackedT5) for part in packed.modules())
+    ids = random_ids(4, 9)
+    states = packed(ids, None)
+    assert (states.decoder_state is not None) == ("decoder" in needs)
+    assert (states.layers is not None) == ("layers" in needs)
+    assert_close(states, expected(built.model.eval(), ids, None, "layers" in needs))  # type: ignore[attr-defined]
+
+
+def test_the_family_packs_nothing_that_does_not_fit() -> None:
+    sizes = {"vocab_size": 80, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_layers": 1}
+    model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
+    assert T5Family(T5(), frozenset()).packed(model, torch.float32, False) is None

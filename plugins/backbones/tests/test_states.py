@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from sentbed.protocols import TokenStates
+from sentbed_backbones._torch.states import (
+    CausalStates,
+    EncoderDecoderStates,
+    EncoderStates,
+    Read,
+    SharedPrefixStates,
+)
+
+VOCABULARY, WIDTH, LENGTH = 60, 32, 9
+LENGTHS = (9, 4, 1, 7)
+
+SHAPE = {"hidden_size": WIDTH, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+T5_SHAPE = {"d_model": WIDTH, "d_kv": 8, "d_ff": 64, "num_layers": 3, "num_heads": 4, "pad_token_id": 0}
+IDS = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1}
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "gpt2": lambda: transformers.GPT2Model(
+        transformers.GPT2Config(n_embd=WIDTH, n_layer=3, n_head=4, n_positions=40, **IDS)
+    ),
+    "mistral": lambda: transformers.MistralModel(
+        transformers.MistralConfig(num_key_value_heads=2, sliding_window=5, **SHAPE, **IDS)
+    ),
+    "llama": lambda: transformers.LlamaModel(transformers.LlamaConfig(**SHAPE, **IDS)),
+    "opt": lambda: transformers.OPTModel(
+        transformers.OPTConfig(
+            hidden_size=WIDTH,
+            ffn_dim=64,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            word_embed_proj_dim=WIDTH,
+            max_position_embeddings=40,
+            **IDS,
+        )
+    ),
+}
+CAUSAL = tuple(MAKERS)
+
+
+def small(kind: str) -> Any:
+    return with_large_weights(MAKERS[kind]())
+
+
+def with_large_weights(model: Any) -> Any:
+    """With weights as far from the mean as a trained model's, in eval mode."""
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.1)
+    return model.eval()
+
+
+def t5(**settings: Any) -> transformers.T5Config:
+    return transformers.T5Config(vocab_size=VOCABULARY, **T5_SHAPE, **settings)
+
+
+def batch(side: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of mixed lengths; what is padding is no pad id, and must not matter."""
+    mask = (torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]).long()
+    if side == "left":
+        mask = mask.flip(1)
+    real = torch.randint(5, VOCABULARY, (sum(LENGTHS),), generator=torch.Generator().manual_seed(1))
+    ids = torch.full_like(mask, 3)
+    ids[mask.bool()] = real
+    return ids, mask
+
+
+def rows(ids: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
+    """Each row's real ids, `(1, length)`."""
+    return [row[kept.bool()][None] for row, kept in zip(ids, mask, strict=True)]
+
+
+def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+def assert_rows(states: TokenStates, expected: list[Any]) -> None:
+    """The real tokens' states, and those of each layer where there are any, are those of these outputs."""
+    assert states.attention_mask is not None
+    assert len(states.last_hidden_state) == len(expected)
+    for row, output in enumerate(expected):
+        real = states.attention_mask[row].bool()
+        assert_close(states.last_hidden_state[row][real], output.last_hidden_state[0])
+        if states.layers is not None:
+            assert len(states.layers) == len(output.hidden_states) == 4
+            for layer, right in zip(states.layers, output.hidden_states, strict=True):
+                assert_close(layer[row][real], right[0])
+
+
+@pytest.fixture(autouse=True)
+def _no_gradient() -> Any:
+    with torch.no_grad():
+        yield
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(kind: str, side: str) -> None:
+    model = small(kind)
+    ids, mask = batch(side)
+    expected = [model(input_ids=row, output_hidden_states=True) for row in rows(ids, mask)]
+    assert_rows(CausalStates(model, True)(ids, mask), expected)
+    bare = CausalStates(model, False)(ids, mask)
+    assert bare.layers is None
+    assert_rows(bare, expected)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_padded_batch_of_t5_is_one_text_at_a_time(side: str) -> None:
+    model = with_large_weights(transformers.T5EncoderModel(t5()))
+    ids, mask = batch(side)
+    expected = [model(input_ids=row, output_hidden_states=True) for row in rows(ids, mask)]
+    assert_rows(EncoderStates(model, True)(ids, mask), expected)
+    assert EncoderStates(model, False)(ids, mask).layers is None
+
+
+@pytest.mark.parametrize(("settings", "start"), [({}, 0), ({"decoder_start_token_id": 7}, 7)])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_decoder_reads_the_start_token_alone(settings: dict[str, int], start: int, side: str) -> None:
+    model = with_large_weights(transformers.T5Model(t5(**settings)))
+    ids, mask = batch(side)
+    states = EncoderDecoderStates(model, True)(ids, mask)
+    assert states.decoder_state is not None
+    assert states.layers is not None
+    for row, text in enumerate(rows(ids, mask)):
+        output = model(
+            input_ids=text, decoder_input_ids=torch.tensor([[start]]), output_hidden_states=True
+        )
+        real = mask[row].bool()
+        assert_close(states.decoder_state[row], output.last_hidden_state[0, 0])
+        assert_close(states.last_hidden_state[row][real], output.encoder_last_hidden_state[0])
+        for layer, right in zip(states.layers, output.encoder_hidden_states, strict=True):
+            assert_close(layer[row][real], right[0])
+
+
+# --- a shared prefix ---------------------------------------------------------------------------------------
+
+PREFIX = torch.tensor([11, 12, 13, 14, 15, 16, 17])
+OTHER = torch.tensor([21, 22, 23, 24, 25, 26, 27])
+
+
+def behind(model: Any, prefix: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> list[Any]:
+    """Naively: each text whole, without cache and padding."""
+    return [
+        model(input_ids=torch.cat([prefix[None], row], 1), output_hidden_states=True)
+        for row in rows(ids, mask)
+    ]
+
+
+# Behind a prefix, padding on the left would stand within the text, and in the window of Mistral's attention.
+@pytest.mark.parametrize(
+    ("kind", "side"), [(k, s) for k in CAUSAL for s in ("right", "left") if (k, s) != ("mistral", "left")]
+)
+def test_states_behind_a_prefix_are_those_of_the_whole_text(kind: str, side: str) -> None:
+    model = small(kind)
+    shared = SharedPrefixStates(CausalStates(model, True))
+    ids, mask = batch(side)
+    expected = behind(model, PREFIX, ids, mask)
+    for _ in range(2):
+        states = shared(ids, mask, PREFIX)
+        assert states.attention_mask.tolist() == [[1] * len(PREFIX) + row for row in mask.tolist()]
+        assert_rows(states, expected)
+
+
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_rows_of_one_length_need_no_mask_behind_a_prefix(kind: str) -> None:
+    model = small(kind)
+    ids = batch("right")[0]
+    states = SharedPrefixStates(CausalStates(model, False))(ids, None, PREFIX)
+    assert states.attention_mask is None
+    assert states.layers is None
+    for row, output in enumerate(behind(model, PREFIX, ids, torch.ones_like(ids))):
+        assert_close(states.last_hidden_state[row], output.last_hidden_state[0])
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "mistral"])
+def test_another_prefix_is_noticed(kind: str) -> None:
+    model = small(kind)
+    shared = SharedPrefixStates(CausalStates(model, False))
+    ids, mask = batch("right")
+    in_place = PREFIX.clone()
+    for prefix in (PREFIX, OTHER, PREFIX[:4], PREFIX, in_place):
+        assert_rows(shared(ids, mask, prefix), behind(model, prefix, ids, mask))
+    in_place[0] = 40
+    assert_rows(shared(ids, mask, in_place), behind(model, in_place, ids, mask))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "mistral"])
+def test_batches_of_other_sizes_share_one_prefix(kind: str) -> None:
+    model = small(kind)
+    shared = SharedPrefixStates(CausalStates(model, False))
+    ids, mask = batch("right")
+    for kept in (slice(0, 1), slice(0, 4), slice(1, 3)):
+        states = shared(ids[kept], mask[kept], PREFIX)
+        assert_rows(states, behind(model, PREFIX, ids[kept], mask[kept]))
+
+
+def test_a_prefix_goes_through_the_model_once() -> None:
+    model = small("gpt2")
+    lengths: list[int] = []
+    model.wte.register_forward_hook(lambda _, given, __: lengths.append(given[0].shape[1]))
+    shared = SharedPrefixStates(CausalStates(model, False))
+    ids, mask = batch("right")
+    for _ in range(3):
+        shared(ids, mask, PREFIX)
+    assert lengths == [len(PREFIX), LENGTH, LENGTH, LENGTH]
+
+
+def test_without_a_prefix_nothing_is_shared() -> None:
+    model = small("mistral")
+    shared = SharedPrefixStates(CausalStates(model, False))
+    ids, mask = batch("right")
+    shared(ids, mask, PREFIX)
+    expected = [model(input_ids=row) for row in rows(ids, mask)]
+    assert_rows(shared(ids, mask), expected)
+
+
+# --- what a pooler is given --------------------------------------------------------------------------------
+
+
+class Given(torch.nn.Module):
+    """Fixed states of three layers: each token's id plus 100 x the layer."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
+        layers = tuple((ids[..., None] + 100.0 * number).to(self.dtype) for number in range(3))
+        return TokenStates(layers[-1], mask, layers, decoder_state=layers[0][:, 0])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "mean"), [((-1,), 200), ((0,), 0), ((1, -1), 150), ((-2, -1), 150), ((0, 1, 2), 100), ((2, 2), 200)]
+)
+def test_the_layers_that_are_named_are_averaged(numbers: tuple[int, ...], mean: float) -> None:
+    ids, mask = batch("right")
+    states = Read(Given(), numbers, False, None)(ids, mask)
+    assert_close(states.last_hidden_state, ids[..., None] + float(mean))
+    assert states.layers is None
+    assert states.mask_state is None
+    assert states.attention_mask is mask
+    assert states.decoder_state is not None
+
+
+def test_all_layers_are_kept_where_the_pooler_needs_them() -> None:
+    ids, mask = batch("right")
+    states = Read(Given(), (0,), True, None)(ids, mask)
+    assert states.layers is not None
+    assert [float(layer[0, 0, 0] - ids[0, 0]) for layer in states.layers] == [0, 100, 200]
+    assert_close(states.last_hidden_state, ids[..., None].float())
+
+
+def test_layers_in_half_precision_are_averaged_in_fp32() -> None:
+    # 4097 is no bf16 number, nor is the sum of 4096 and 2.
+    class Halves(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
+            layers = tuple(torch.full((1, 1, 1), value, dtype=torch.bfloat16) for value in (4096.0, 2.0))
+            return TokenStates(layers[-1], mask, layers)
+
+    states = Read(Halves(), (0, 1), False, None)(torch.tensor([[1]]), None)
+    assert states.last_hidden_state.item() == 2049
+
+
+def test_the_mask_state_is_that_of_the_last_mask_token() -> None:
+    ids = torch.tensor([[1, 50, 3, 50, 5, 0], [50, 2, 3, 4, 5, 6], [0, 0, 1, 2, 3, 50]])
+    mask = torch.tensor([[1, 1, 1, 1, 1, 0], [1] * 6, [0, 0, 1, 1, 1, 1]])
+    # The place is written into the states, so that they tell which was taken.
+    place = torch.arange(6.0)[None, :, None].expand(3, -1, 2)
+
+    class Places(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
+            return TokenStates(place, mask)
+
+    states = Read(Places(), (-1,), False, 50)(ids, mask)
+    assert states.mask_state is not None
+    assert states.mask_state.tolist() == [[3, 3], [0, 0], [5, 5]]
