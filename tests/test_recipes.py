@@ -19,7 +19,11 @@ def test_the_recipes_were_found() -> None:
     assert [path.relative_to(ROOT / "recipes").as_posix() for path in RECIPES] == [
         "mini/minilm-simcse.toml",
         "mini/nli-scratch.toml",
+        "mini/prompteol.toml",
+        "mini/sentence-t5.toml",
         "papers/minilm-sts.toml",
+        "papers/prompteol-opt-125m-icl.toml",
+        "papers/prompteol-opt-125m.toml",
         "quickstart.toml",
         "scratch.toml",
     ]
