@@ -77,7 +77,9 @@ def test_the_layers_of_a_350m_cannot_be_averaged_with_its_narrower_last_state(
     save_model: SaveModel, no_texts: BuildContext
 ) -> None:
     directory = str(save_model("opt-350m"))
-    with pytest.raises(ModelError, match="is 16 wide, those of its layers are 32.*read the last layer alone"):
+    with pytest.raises(
+        ModelError, match=r"is 16 wide, those of its layers are 32.*read the last layer alone"
+    ):
         Opt(model=directory, layers="first-last").build(no_texts)
 
 

@@ -129,9 +129,7 @@ def test_the_decoder_reads_the_start_token_alone(settings: dict[str, int], start
     assert states.decoder_state is not None
     assert states.layers is not None
     for row, text in enumerate(rows(ids, mask)):
-        output = model(
-            input_ids=text, decoder_input_ids=torch.tensor([[start]]), output_hidden_states=True
-        )
+        output = model(input_ids=text, decoder_input_ids=torch.tensor([[start]]), output_hidden_states=True)
         real = mask[row].bool()
         assert_close(states.decoder_state[row], output.last_hidden_state[0, 0])
         assert_close(states.last_hidden_state[row][real], output.encoder_last_hidden_state[0])
@@ -237,7 +235,8 @@ class Given(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "mean"), [((-1,), 200), ((0,), 0), ((1, -1), 150), ((-2, -1), 150), ((0, 1, 2), 100), ((2, 2), 200)]
+    ("numbers", "mean"),
+    [((-1,), 200), ((0,), 0), ((1, -1), 150), ((-2, -1), 150), ((0, 1, 2), 100), ((2, 2), 200)],
 )
 def test_the_layers_that_are_named_are_averaged(numbers: tuple[int, ...], mean: float) -> None:
     ids, mask = batch("right")

@@ -18,7 +18,13 @@ SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 KINDS = ("t5", "t5-1.1")
-TEXTS = ("The cat sat on the mat.", "Rain falls.", "", "我们 😀", "A man is playing a guitar while a woman sings.")
+TEXTS = (
+    "The cat sat on the mat.",
+    "Rain falls.",
+    "",
+    "我们 😀",
+    "A man is playing a guitar while a woman sings.",
+)
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 from sentbed import ModelError
 from sentbed.prompts import Prompt, PromptTokenizer
 from sentbed.protocols import TokenIds
-from sentbed_backbones._torch.tokenizer import BulkTokenizer, train_wordpiece
+from sentbed_backbones._torch.tokenizer import BulkTokenizer, train_byte_bpe, train_wordpiece
 
 SaveModel = Callable[..., Path]
 
@@ -105,6 +108,17 @@ def test_a_tokenizer_without_a_fast_form_is_refused() -> None:
         ModelError, match=r"`ByT5Tokenizer` has no fast form \(`tokenizer.json`\); convert it"
     ):
         BulkTokenizer(transformers.ByT5Tokenizer())
+
+
+@pytest.mark.parametrize(("names", "filler"), [(("bos", "eos"), 1), (("eos",), 2), (("pad",), 3), ((), 0)])
+def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(names: tuple[str, ...], filler: int) -> None:
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"cat": 0, "b": 1, "e": 2, "p": 3}, "cat"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    original = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=fast, **{f"{name}_token": name[0] for name in names}
+    )
+    tokens = BulkTokenizer(original).encode(["", "cat cat", " "], 8)
+    assert rows_of(tokens) == [[filler], [0, 0], [filler]]
 
 
 @pytest.mark.parametrize("vocab_size", [100, 110])
@@ -400,3 +414,64 @@ def test_the_mask_in_a_prompt_is_the_mask_token() -> None:
     assert tokens.count("[MASK]") == 1
     with pytest.raises(ModelError, match="the tokenizer has no mask token"):
         behind_prompt("byte-level", "prompt-bert").encode(["the cat"], 5)
+
+
+# --- a byte-level tokenizer of our own ---------------------------------------------------------------------
+
+OPT_SPECIALS = {"bos_token": "</s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text() -> None:
+    texts = [f"{text} {number}" for number in range(50) for text in CORPUS]
+    tokenizer = train_byte_bpe(texts, 300, OPT_SPECIALS, "</s> $A")
+    assert len(tokenizer) == 300
+    assert tokenizer.convert_ids_to_tokens(range(3)) == ["</s>", "<pad>", "<unk>"]
+    bulk = BulkTokenizer(tokenizer)
+    plain = [text for text in (*AWKWARD, "Ω≈ç√∫ \x7f") if "[" not in text]
+    for text, row in zip(plain, rows_of(bulk.encode(plain, 10_000)), strict=True):
+        assert row[0] == 0
+        assert 2 not in row
+        assert tokenizer.backend_tokenizer.decode(row[1:]) == text
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"), [("</s> $A", (0, None)), ("$A <unk>", (None, 2)), ("</s> $A <unk>", (0, 2))]
+)
+def test_special_tokens_of_a_byte_level_tokenizer_stand_where_the_template_says(
+    template: str, expected: tuple[int | None, int | None]
+) -> None:
+    bulk = BulkTokenizer(train_byte_bpe(CORPUS, 300, OPT_SPECIALS, template))
+    first, last = expected
+    for longest in (5, 500):
+        for row in rows_of(bulk.encode(CORPUS, longest)):
+            assert len(row) <= longest
+            assert (row[0] == first) == (first is not None)
+            assert (row[-1] == last) == (last is not None)
+            inner = row[first is not None : len(row) - (last is not None)]
+            assert min(inner) > 2
+
+
+def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() -> None:
+    code = (
+        "from sentbed_backbones._torch.tokenizer import train_byte_bpe\n"
+        "texts = [f'{a} and {b} see the {c} \U0001f600' for a in ('cats', 'dogs', 'birds', 'cows')\n"
+        "         for b in ('men', 'women', '我们') for c in ('tree', 'sea')]\n"
+        "specials = {'pad_token': '<pad>', 'eos_token': '</s>', 'unk_token': '<unk>'}\n"
+        "tokenizer = train_byte_bpe(texts, 290, specials, '$A </s>')\n"
+        "print(len(tokenizer), tokenizer.backend_tokenizer.to_str())\n"
+    )
+    outputs = set()
+    for seed in ("0", "1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, encoding="utf-8"
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.add(done.stdout)
+    (output,) = outputs
+    assert output.startswith("290 ")
+
+
+def test_without_a_text_no_byte_level_tokenizer_is_trained() -> None:
+    with pytest.raises(ModelError, match="no training text to train a tokenizer on; give the recipe a stage"):
+        train_byte_bpe(iter(()), 300, OPT_SPECIALS, "</s> $A")

@@ -56,7 +56,9 @@ class BuiltDense:
         self.max_length = 128
         self.origin: Mapping[str, Any] = {"init": "random"}
 
-    def inference(self, module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    def inference(
+        self, module: torch.nn.Module, dtype: torch.dtype, traceable: bool = False
+    ) -> torch.nn.Module:
         return copy.deepcopy(module).to(dtype).eval().requires_grad_(False)
 
     def save(self, directory: Path) -> None:

@@ -481,3 +481,24 @@ def test_compiled_steps_are_those_without_compiling(
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-5)
     vectors = [encoder.encode(toys.batch(*ANCHORS)) for encoder in encoders]
     np.testing.assert_allclose(*vectors, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # the compiler's own imports
+@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
+def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
+    toys: Any,
+    engine_of: Callable[..., TorchEngine],
+    assemble: Callable[..., TorchEncoder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    torch._dynamo.reset()
+    plain, compiled = (assemble(on=engine_of(compile=compile)) for compile in (False, True))
+    counts = []
+    for texts in (ANCHORS, POSITIVES, NEGATIVES[:3], ANCHORS[:1], ("word " * 20, "rain"), ("word " * 25,)):
+        batch = toys.batch(*texts)
+        np.testing.assert_allclose(compiled.encode(batch), plain.encode(batch), rtol=0, atol=1e-5)
+        counts.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    assert [count - counts[0] for count in counts] == [0, 0, 0, 0, 1, 1]

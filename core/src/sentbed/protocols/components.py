@@ -63,8 +63,11 @@ class BuiltBackbone(Protocol):
     origin: Mapping[str, Any]
     """Where the weights came from, with their hash, for the manifest."""
 
-    def inference(self, module: Module, dtype: Any) -> Module:
-        """Return a copy of `module` for encoding: no gradient, eval mode, weights in `dtype`."""
+    def inference(self, module: Module, dtype: Any, traceable: bool = False) -> Module:
+        """Return a copy of `module` for encoding: no gradient, eval mode, weights in `dtype`.
+
+        `traceable`: only of operations that a compiler knows.
+        """
 
     def save(self, directory: Path) -> None:
         """Write weights (safetensors), configuration and tokenizer into `directory`."""

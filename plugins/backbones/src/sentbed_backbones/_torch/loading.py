@@ -150,7 +150,7 @@ class BuiltTransformer:
             return states
         return Read(states, numbers, "layers" in self.family.needs, self.mask_id)
 
-    def inference(self, module: Module, dtype: torch.dtype) -> Module:
+    def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
         """Return a form of `module` for encoding.
 
         It is a copy in `dtype`, adapters merged. Weights that are held in 4 bits or below fp32 are held so
@@ -162,13 +162,14 @@ class BuiltTransformer:
                 from sentbed_backbones._torch.adapters import merged_copy
 
                 model = merged_copy(model, torch.float32)
-            fast = self.family.packed(model, dtype, self._all_layers)
+            fast = None if traceable else self.family.packed(model, dtype, self._all_layers)
             if fast is not None:
                 return self._read(fast).eval()
             if model is self.model:
                 model = copy.deepcopy(model)
             model = _cast(model, dtype).requires_grad_(False)
-        return self._read(self.family.encoding(self.family.states(model, self._all_layers))).eval()
+        states = self.family.states(model, self._all_layers)
+        return self._read(states if traceable else self.family.encoding(states)).eval()
 
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer as transformers reads them.

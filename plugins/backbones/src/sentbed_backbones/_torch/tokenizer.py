@@ -37,16 +37,21 @@ class BulkTokenizer:
         self.original = original
         self.pad_id = int(original.pad_token_id or 0)
         self.mask_token: str | None = original.mask_token
+        ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
+        self._nothing = [next(int(token) for token in ends if token is not None)]
         self._fast = original.backend_tokenizer
         self._fast.no_padding()
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, cut to `max_length` tokens."""
+        """Tokenise with special tokens, cut to `max_length` tokens.
+
+        An empty text is one token where the tokenizer adds none (GPT-2): its start or end token.
+        """
         self._fast.enable_truncation(max_length)
-        encodings = self._fast.encode_batch_fast(list(texts))
-        offsets = np.zeros(len(encodings) + 1, np.int64)
-        np.cumsum([len(encoding) for encoding in encodings], out=offsets[1:])
-        ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, int(offsets[-1]))
+        rows = [encoding.ids or self._nothing for encoding in self._fast.encode_batch_fast(list(texts))]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
         return TokenIds(ids, offsets)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:

@@ -6,6 +6,9 @@ import torch
 from sentbed.protocols import BuiltBackbone, Head, Module, TokenStates
 from torch.nn import functional
 
+SHAPES = 256
+"""Shapes of a batch that are compiled before the rest runs uncompiled."""
+
 
 class EncoderModule(torch.nn.Module):
     """Token ids `(batch, length)` -> sentence vectors `(batch, width)`."""
@@ -40,9 +43,13 @@ class EncoderModule(torch.nn.Module):
             if not name.startswith("backbone.")
         }
 
-    def inference(self, backbone: BuiltBackbone, dtype: torch.dtype) -> InferenceModule:
+    def inference(self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False) -> Module:
         """Return a form for encoding: the backbone in `dtype`, pooler and head in fp32."""
-        return InferenceModule(self.eval(), backbone.inference(self.backbone, dtype))
+        if not compile:
+            return InferenceModule(self.eval(), backbone.inference(self.backbone, dtype))
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)
+        module = InferenceModule(self.eval(), backbone.inference(self.backbone, dtype, traceable=True))
+        return torch.compile(module, dynamic=False)
 
 
 class InferenceModule(torch.nn.Module):

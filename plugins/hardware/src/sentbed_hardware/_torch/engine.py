@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from sentbed_hardware._torch.encoder import EncoderModule
 MODULES_FILE = "modules.safetensors"
 """Weights of pooler and head, beside the backbone's directory."""
 BACKBONE_DIRECTORY = "backbone"
+LENGTH_BUCKET, ROWS_BUCKET = 16, 8
+"""Compiled encoding sees lengths that are multiples of the first, and the second times a power of two rows."""
 NO_LIMIT = 2**31
 """A training batch is split by length only: the gradient needs all of it at once."""
 
@@ -104,15 +107,19 @@ class TorchEncoder:
         self.backbone = backbone
         self.module = module
         self.width = module.width
-        self.shares_prefix = bool(getattr(backbone, "shares_prefix", False))
+        # A compiler would stop at the cache of a prefix.
+        self.shares_prefix = bool(getattr(backbone, "shares_prefix", False)) and not engine.compile
         self._replica: Module | None = None
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`."""
         if self._replica is None:
-            self._replica = self.module.inference(self.backbone, self.engine.dtype)
+            self._replica = self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
+        rows = len(batch.input_ids)
+        if self.engine.compile:
+            batch = _bucketed(batch, self.backbone.tokenizer.pad_id)
         with torch.inference_mode():
-            vectors = self._replica(*self.engine.tensors(batch), *self.engine.prefix(batch))
+            vectors = self._replica(*self.engine.tensors(batch), *self.engine.prefix(batch))[:rows]
         result: NDArray[np.float32] = vectors.to(torch.float32).cpu().numpy()
         return result
 
@@ -209,6 +216,18 @@ class TorchTrainer:
             order.append(rows)
         place = torch.from_numpy(np.argsort(np.concatenate(order))).to(self.engine.device)
         return torch.cat(parts)[place]
+
+
+def _bucketed(batch: TokenBatch, pad_id: int) -> TokenBatch:
+    """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
+    rows, length = batch.input_ids.shape
+    more_rows = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET))) - rows
+    more = ((0, more_rows), (0, -length % LENGTH_BUCKET))
+    mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    mask = np.pad(mask, more)
+    # A row without any token has no mean and no attention: it is given one, and dropped.
+    mask[rows:, 0] = 1
+    return TokenBatch(np.pad(batch.input_ids, more, constant_values=pad_id), mask)
 
 
 def _load_modules(module: EncoderModule, path: Path) -> None:

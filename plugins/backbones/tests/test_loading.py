@@ -1,0 +1,706 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sentbed import ModelError
+from sentbed.paths import sha256
+from sentbed.protocols import BuildContext
+from sentbed_backbones import T5, Bert, Causal, Opt
+from sentbed_backbones.adaptation import LoRA
+from torch.nn import functional
+
+SaveModel = Callable[..., Path]
+Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+FAMILIES: Mapping[str, Any] = {
+    "bert": Bert,
+    "distilbert": Bert,
+    "t5": T5,
+    "t5-1.1": T5,
+    "opt": Opt,
+    "opt-350m": Opt,
+    "llama": Causal,
+    "gpt2": Causal,
+    "mistral": Causal,
+}
+"""Architectures and the backbone that takes them."""
+
+ONE_EACH = ("bert", "t5", "opt", "llama", "gpt2")
+WITH_DECODER = [(kind, False) for kind in FAMILIES] + [("t5", True), ("t5-1.1", True)]
+"""Architectures, each without its decoder, T5 also with it."""
+LORA = LoRA(r=4, dropout=0.0)
+DECODER = frozenset({"decoder"})
+
+ADAPTED = {"adapter_config.json", "adapter_model.safetensors"}
+TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
+
+
+def of(kind: str, directory: Path, **parameters: Any) -> Any:
+    return FAMILIES[kind](model=str(directory), **parameters)
+
+
+def needs(context: BuildContext, *words: str) -> BuildContext:
+    return attrs.evolve(context, needs=frozenset(words))
+
+
+@pytest.fixture
+def batch_of(padded: Padded, sentences: tuple[str, ...]) -> Callable[..., Any]:
+    """The sentences, tokenised for a backbone and padded."""
+
+    def batch(built: Any, side: str = "right") -> tuple[torch.Tensor, torch.Tensor]:
+        return padded(built.tokenizer.encode(sentences, 32), built.tokenizer.pad_id, side)
+
+    return batch
+
+
+def forms(built: Any) -> tuple[Any, Any]:
+    return built.module.eval(), built.inference(built.module, torch.float32)
+
+
+@torch.no_grad()
+def vectors(module: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The states of all real tokens, and what the decoder gives, in fp32."""
+    states = module(ids, mask)
+    rows = states.last_hidden_state[mask.bool()].float()
+    return rows if states.decoder_state is None else torch.cat([rows, states.decoder_state.float()])
+
+
+@torch.no_grad()
+def disturb(built: Any, amount: float = 0.05) -> None:
+    """Change all that is trained, as training would."""
+    for parameter in built.module.parameters():
+        if parameter.requires_grad:
+            parameter.add_(torch.randn_like(parameter), alpha=amount)
+
+
+def files_in(directory: Path) -> set[str]:
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+
+
+def refusal(backbone: Any, context: BuildContext) -> str:
+    with pytest.raises(ModelError) as caught:
+        backbone.build(context)
+    return str(caught.value)
+
+
+# --- padding -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", ["last", "first-last"])
+@pytest.mark.parametrize("kind", ["t5", "t5-1.1", "opt", "llama", "gpt2", "mistral"])
+def test_padding_may_be_on_either_side(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str, layers: Any
+) -> None:
+    built = of(kind, save_model(kind), layers=layers).build(no_texts)
+    for module in forms(built):
+        right, left = (vectors(module, *batch_of(built, side)) for side in ("right", "left"))
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-5)
+
+
+# --- layers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layers", "numbers"),
+    [
+        ("last", (-1,)),
+        ("first-last", (1, -1)),
+        ("last-two", (-2, -1)),
+        ((0,), (0,)),
+        ((2,), (-1,)),
+        ((0, 1, 2), (0, 1, 2)),
+        ((-3, 1, 1), (0, 1, 1)),
+    ],
+)
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "opt-350m"])
+def test_the_layers_that_are_named_are_averaged(
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    kind: str,
+    layers: Any,
+    numbers: tuple[int, ...],
+) -> None:
+    directory = save_model(kind)
+    built = of(kind, directory, layers=layers).build(no_texts)
+    ids, mask = batch_of(built)
+    hidden = hidden_states(kind, directory, ids, mask)
+    expected = sum(hidden[number] for number in numbers) / len(numbers)
+    for module in forms(built):
+        with torch.no_grad():
+            states = module(ids, mask)
+        assert states.layers is None
+        found = states.last_hidden_state[mask.bool()]
+        torch.testing.assert_close(found, expected[mask.bool()], rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def hidden_states(kind: str, directory: Path, ids: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
+    auto = transformers.AutoModelForTextEncoding if FAMILIES[kind] is T5 else transformers.AutoModel
+    model = auto.from_pretrained(directory).eval()
+    return tuple(model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states)
+
+
+@pytest.mark.parametrize("layers", ["last", "first-last"])
+@pytest.mark.parametrize(("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] != "opt-350m"])
+def test_all_layers_are_there_for_a_pooler_that_needs_them(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str, layers: Any, decodes: bool
+) -> None:
+    directory = save_model(kind)
+    words = ("layers", "decoder") if decodes else ("layers",)
+    built = of(kind, directory, layers=layers).build(needs(no_texts, *words))
+    ids, mask = batch_of(built)
+    expected = hidden_states(kind, directory, ids, mask)
+    read = (expected[-1] + expected[1]) / 2 if layers == "first-last" else expected[-1]
+    for module in forms(built):
+        with torch.no_grad():
+            states = module(ids, mask)
+        assert len(states.layers) == len(expected) == 3
+        for found, right in zip(states.layers, expected, strict=True):
+            torch.testing.assert_close(found[mask.bool()], right[mask.bool()], rtol=0, atol=1e-5)
+        found = states.last_hidden_state[mask.bool()]
+        torch.testing.assert_close(found, read[mask.bool()], rtol=0, atol=1e-5)
+        assert (states.decoder_state is not None) == decodes
+
+
+@pytest.mark.parametrize("number", [3, -4, 100])
+@pytest.mark.parametrize("kind", ONE_EACH)
+def test_a_layer_that_is_not_there_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, kind: str, number: int
+) -> None:
+    message = refusal(of(kind, save_model(kind), layers=(1, number)), no_texts)
+    assert message == (
+        f"`layers` has {number}, the model has the embedding output 0 and layers 1 to 2; choose among them"
+    )
+
+
+def test_no_layer_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no layer; name at least one"):
+        Bert(model="./here", layers=())
+
+
+# --- the mask token ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", ["last", "first-last"])
+@pytest.mark.parametrize(("kind", "token"), [("bert", "[MASK]"), ("roberta", "<mask>")])
+def test_the_state_of_the_last_mask_token_is_given(
+    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str, token: str, layers: Any
+) -> None:
+    directory = save_model(kind)
+    built = Bert(model=str(directory), layers=layers).build(needs(no_texts, "mask-token"))
+    reference = transformers.AutoModel.from_pretrained(directory).eval()
+    assert built.tokenizer.mask_token == token
+    mask_id = built.tokenizer.original.mask_token_id
+    # The second text holds one of its own, and one is the sentence itself.
+    texts = [f"the cat means {token} .", f"a {token} dog barks means {token} .", f"{token} {token}"]
+    tokens = built.tokenizer.encode(texts, 32)
+    ids, mask = padded(tokens, built.tokenizer.pad_id)
+    for module in forms(built):
+        with torch.no_grad():
+            states = module(ids, mask)
+            for row, text in enumerate(texts):
+                alone = torch.from_numpy(built.tokenizer.encode([text], 32).ids).long()[None]
+                place = [at for at, found in enumerate(alone[0].tolist()) if found == mask_id][-1]
+                hidden = reference(input_ids=alone, output_hidden_states=True).hidden_states
+                expected = hidden[-1] if layers == "last" else (hidden[1] + hidden[-1]) / 2
+                torch.testing.assert_close(states.mask_state[row], expected[0, place], rtol=0, atol=1e-5)
+
+
+def test_without_the_need_no_mask_state_is_computed(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any
+) -> None:
+    built = Bert(model=str(save_model())).build(no_texts)
+    assert all(module(*batch_of(built)).mask_state is None for module in forms(built))
+
+
+def test_a_tokenizer_without_a_mask_token_is_refused_where_one_is_read(
+    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
+) -> None:
+    directory = save_model()
+    edit_json(directory / "tokenizer_config.json", mask_token=None)
+    message = refusal(Bert(model=str(directory)), needs(no_texts, "mask-token"))
+    assert message == "the pooler reads a mask token, and the tokenizer has none; take another model"
+    Bert(model=str(directory)).build(no_texts)
+
+
+# --- precision ---------------------------------------------------------------------------------------------
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float(functional.cosine_similarity(one, other).mean())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("init", ["pretrained", "random"])
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_weights_are_held_in_the_precision_that_is_asked_for(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str, init: Any, dtype: Any
+) -> None:
+    directory = save_model(kind)
+    built = of(kind, directory, dtype=dtype, init=init).build(no_texts)
+    held = {name: parameter.dtype for name, parameter in built.module.named_parameters()}
+    if kind.startswith("t5") and dtype == "fp16":
+        # fp16 overflows there: transformers holds these weights in fp32.
+        held = {name: kept for name, kept in held.items() if ".wo." not in name}
+    assert set(held.values()) == {DTYPES[dtype]}
+    assert built.origin["dtype"] == dtype
+    ids, mask = batch_of(built)
+    narrow = vectors(forms(built)[1], ids, mask)
+    torch.testing.assert_close(narrow, vectors(built.module.eval(), ids, mask), rtol=0, atol=0)
+    if init == "pretrained":
+        wide = vectors(of(kind, directory).build(no_texts).module.eval(), ids, mask)
+        assert mean_cosine(narrow, wide) >= 0.999
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_fp32_weights_are_encoded_in_bf16_where_the_runtime_asks(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
+) -> None:
+    built = of(kind, save_model(kind)).build(no_texts)
+    ids, mask = batch_of(built)
+    wide, narrow = (
+        vectors(built.inference(built.module, dtype), ids, mask) for dtype in (torch.float32, torch.bfloat16)
+    )
+    assert not torch.equal(wide, narrow)
+    assert mean_cosine(wide, narrow) >= 0.999
+    assert {parameter.dtype for parameter in built.module.parameters()} == {torch.float32}
+
+
+def test_fp32_is_not_named_in_the_origin(save_model: SaveModel, no_texts: BuildContext) -> None:
+    assert "dtype" not in Opt(model=str(save_model("opt"))).build(no_texts).origin
+
+
+PEAK = """
+import sys, threading, time
+from pathlib import Path
+from sentbed.protocols import BuildContext
+from sentbed_backbones import T5, Opt
+# What is imported lazily belongs to no model.
+from sentbed_backbones._torch import adapters, opt, t5
+import transformers
+transformers.OPTModel, transformers.T5EncoderModel, transformers.T5Model
+
+def anonymous():
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+
+backbone = {backbone}
+context = BuildContext(tuple)
+{small}.build(context)
+seen, over = [], threading.Event()
+def watch():
+    while not over.wait(0.002):
+        seen.append(anonymous())
+before = anonymous()
+thread = threading.Thread(target=watch)
+thread.start()
+built = backbone.build(context)
+over.set()
+thread.join()
+held = sum(p.numel() * p.element_size() for p in built.module.parameters())
+print(max(seen) - before, anonymous() - before, held)
+"""
+
+
+def peak_of(backbone: str, small: str) -> tuple[int, int, int]:
+    """Return in bytes by how much anonymous memory grew at most and in the end, and what the model holds."""
+    code = PEAK.format(backbone=backbone, small=small)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    most, end, held = (int(number) for number in done.stdout.split())
+    return most, end, held
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status, which Linux has")
+@pytest.mark.slow
+def test_weights_are_streamed_into_their_precision(save_model: SaveModel) -> None:
+    shape = {"hidden_size": 1024, "word_embed_proj_dim": 1024, "ffn_dim": 4096, "num_hidden_layers": 8}
+    directory, small = save_model("opt", **shape), save_model("opt", "small")
+    size = (directory / "model.safetensors").stat().st_size
+    assert size > 400e6
+    most, end, held = peak_of(
+        f"Opt(model={str(directory)!r}, dtype='bf16')", f"Opt(model={str(small)!r}, dtype='bf16')"
+    )
+    assert held == pytest.approx(size / 2, rel=0.01)
+    assert end > 0.9 * held
+    assert most < 1.5 * held
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status, which Linux has")
+def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> None:
+    shape = {"d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 1, "num_decoder_layers": 12}
+    directory, small = save_model("t5", num_heads=8, **shape), save_model("t5", "small")
+    size = (directory / "model.safetensors").stat().st_size
+    most, _, held = peak_of(f"T5(model={str(directory)!r})", f"T5(model={str(small)!r})")
+    assert size > 15 * held
+    # The interpreter's own noise is in it; a decoder would be fifteen times as much.
+    assert most < 4 * held
+
+
+# --- saved -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize(("kind", "decodes"), WITH_DECODER)
+def test_what_is_saved_is_rebuilt_with_the_same_vectors(
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    kind: str,
+    decodes: bool,
+    dtype: Any,
+) -> None:
+    context = needs(no_texts, *(DECODER if decodes else ()))
+    backbone = of(kind, save_model(kind), dtype=dtype)
+    built = backbone.build(context)
+    disturb(built)
+    saved = tmp_path / "saved"
+    built.save(saved)
+    assert files_in(saved) == {"config.json", "model.safetensors"} | TOKENIZER
+    again = backbone.build(attrs.evolve(context, saved=saved))
+    assert {p.dtype for p in again.module.parameters()} == {p.dtype for p in built.module.parameters()}
+    assert (again.width, again.max_length) == (built.width, built.max_length)
+    batch = batch_of(built)
+    assert all(torch.equal(*pair) for pair in zip(batch, batch_of(again), strict=True))
+    for one, other in zip(forms(built), forms(again), strict=True):
+        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+    assert again.origin["sha256"] == {"model.safetensors": sha256(saved / "model.safetensors")}
+
+
+@pytest.mark.parametrize(
+    "backbone",
+    [
+        Bert(init="random", vocab_size=300),
+        T5(init="random", vocab_size=300, version="1.0"),
+        T5(init="random", vocab_size=300),
+        Opt(init="random", vocab_size=300),
+        Causal(init="random", vocab_size=300, dtype="bf16"),
+    ],
+    ids=lambda backbone: backbone.name,
+)
+def test_a_random_backbone_is_rebuilt_without_its_texts(
+    sentences: tuple[str, ...], no_texts: BuildContext, batch_of: Any, tmp_path: Path, backbone: Any
+) -> None:
+    built = backbone.build(BuildContext(lambda: sentences))
+    saved = tmp_path / "saved"
+    built.save(saved)
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    batch = batch_of(built)
+    assert all(torch.equal(*pair) for pair in zip(batch, batch_of(again), strict=True))
+    for one, other in zip(forms(built), forms(again), strict=True):
+        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+
+
+# --- adapters ----------------------------------------------------------------------------------------------
+
+
+def adapted(backbone: Any, context: BuildContext) -> Any:
+    built = attrs.evolve(backbone, lora=LORA).build(context)
+    disturb(built)
+    return built
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ONE_EACH)
+def test_over_a_pretrained_model_only_the_adapter_is_saved(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str, dtype: Any
+) -> None:
+    directory = save_model(kind)
+    backbone = of(kind, directory, lora=LORA, dtype=dtype)
+    built = adapted(backbone, no_texts)
+    bare = of(kind, directory, dtype=dtype).build(no_texts)
+    saved = tmp_path / "saved"
+    built.save(saved)
+    assert files_in(saved) == {"base.json"} | TOKENIZER | {f"adapter/{name}" for name in ADAPTED}
+    base = {"model.safetensors": sha256(directory / "model.safetensors")}
+    assert json.loads((saved / "base.json").read_text()) == {"sha256": base}
+    assert str(directory) not in (saved / "adapter" / "adapter_config.json").read_text()
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    batch = batch_of(built)
+    for one, other, plain in zip(forms(built), forms(again), forms(bare), strict=True):
+        found = vectors(one, *batch)
+        assert torch.equal(found, vectors(other, *batch))
+        assert not torch.allclose(found, vectors(plain, *batch), atol=1e-2)
+    trained = [name for name, parameter in again.module.named_parameters() if parameter.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+
+
+@pytest.mark.parametrize("kind", ONE_EACH)
+def test_an_adapter_over_weights_that_have_changed_since_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path, kind: str
+) -> None:
+    directory = save_model(kind)
+    backbone = of(kind, directory, lora=LORA)
+    saved = tmp_path / "saved"
+    backbone.build(no_texts).save(saved)
+    file = directory / "model.safetensors"
+    weights = load_file(file)
+    weights[next(iter(weights))].view(-1)[0] += 1
+    save_file(weights, file, {"format": "pt"})
+    message = refusal(backbone, attrs.evolve(no_texts, saved=saved))
+    assert f"was trained on other weights than those of `{directory}`" in message
+    assert message.endswith("put the model back, or name the right one as `model`")
+
+
+@pytest.mark.parametrize(
+    "backbone",
+    [cls(init="random", vocab_size=300, lora=LORA) for cls in (Bert, T5, Opt, Causal)],
+    ids=lambda backbone: backbone.name,
+)
+def test_over_random_weights_these_are_saved_with_the_adapter(
+    sentences: tuple[str, ...], no_texts: BuildContext, batch_of: Any, tmp_path: Path, backbone: Any
+) -> None:
+    built = backbone.build(BuildContext(lambda: sentences))
+    disturb(built)
+    saved = tmp_path / "saved"
+    built.save(saved)
+    expected = {"config.json", "model.safetensors"} | TOKENIZER | {f"adapter/{name}" for name in ADAPTED}
+    assert files_in(saved) == expected
+    assert not [key for key in load_file(saved / "model.safetensors") if "lora_" in key or "base_" in key]
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    batch = batch_of(built)
+    for one, other in zip(forms(built), forms(again), strict=True):
+        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+
+
+def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path
+) -> None:
+    backbone = Opt(model=str(save_model("opt")), init="random", lora=LORA)
+    built = backbone.build(no_texts)
+    saved = tmp_path / "saved"
+    built.save(saved)
+    assert "model.safetensors" in files_in(saved)
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    batch = batch_of(built)
+    assert torch.equal(vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch))
+
+
+@pytest.mark.parametrize("kind", ONE_EACH)
+def test_training_goes_on_from_an_adapter_of_peft(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str
+) -> None:
+    directory = save_model(kind)
+    first = adapted(of(kind, directory), no_texts)
+    first.model.save_pretrained(tmp_path / "peft", save_embedding_layers=False)
+    backbone = of(kind, directory, adapter=str(tmp_path / "peft"))
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    weights = tmp_path / "peft" / "adapter_model.safetensors"
+    assert built.origin["adapter"] == {"adapter_model.safetensors": sha256(weights)}
+    batch = batch_of(built)
+    for one, other in zip(forms(first), forms(built), strict=True):
+        assert torch.equal(vectors(one, *batch), vectors(other, *batch))
+    disturb(built)
+    saved = tmp_path / "saved"
+    built.save(saved)
+    weights.unlink()
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    assert torch.equal(vectors(forms(again)[1], *batch), vectors(forms(built)[1], *batch))
+
+
+@pytest.mark.parametrize("kind", ONE_EACH)
+def test_encoding_with_an_adapter_gives_the_vectors_of_training(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
+) -> None:
+    built = adapted(of(kind, save_model(kind)), no_texts)
+    one, other = (vectors(module, *batch_of(built)) for module in forms(built))
+    torch.testing.assert_close(other, one, rtol=0, atol=1e-5)
+    assert any(parameter.requires_grad for parameter in built.module.parameters())
+
+
+@pytest.mark.parametrize(("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] in ONE_EACH])
+def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str, decodes: bool
+) -> None:
+    context = needs(no_texts, *(DECODER if decodes else ()))
+    directory = save_model(kind)
+    built = adapted(of(kind, directory), context)
+    component, merged = built.merged()
+    assert component == of(kind, directory)
+    assert merged.origin["merged"] is True
+    assert "sha256" not in merged.origin
+    assert not [name for name, _ in merged.module.named_parameters() if "lora" in name]
+    saved = tmp_path / "saved"
+    merged.save(saved)
+    assert files_in(saved) == {"config.json", "model.safetensors"} | TOKENIZER
+    again = component.build(attrs.evolve(context, saved=saved))
+    batch = batch_of(built)
+    expected = vectors(built.module.eval(), *batch)
+    for module in (*forms(merged), *forms(again)):
+        torch.testing.assert_close(vectors(module, *batch), expected, rtol=0, atol=1e-5)
+
+
+def test_a_plain_backbone_is_merged_as_it_is(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any
+) -> None:
+    built = Opt(model=str(save_model("opt"))).build(no_texts)
+    component, merged = built.merged()
+    assert component == built.parameters
+    batch = batch_of(built)
+    assert torch.equal(vectors(merged.module.eval(), *batch), vectors(built.module.eval(), *batch))
+
+
+# --- four bits ---------------------------------------------------------------------------------------------
+
+WIDE = {"bert": {"hidden_size": 64}, "opt": {"hidden_size": 64, "ffn_dim": 128, "word_embed_proj_dim": 64}}
+NF4 = ("bert", "t5", "opt", "llama", "gpt2")
+
+
+@pytest.mark.parametrize("kind", NF4)
+def test_over_four_bits_only_the_adapter_is_saved(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str
+) -> None:
+    directory = save_model(kind, **WIDE.get(kind, {}))
+    backbone = of(kind, directory, quantization="nf4", lora=LORA)
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    disturb(built)
+    assert built.origin["quantization"] == "nf4"
+    assert [n for n, p in built.module.named_parameters() if type(p).__name__ == "Params4bit"]
+    saved = tmp_path / "saved"
+    built.save(saved)
+    assert files_in(saved) == {"base.json"} | TOKENIZER | {f"adapter/{name}" for name in ADAPTED}
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    batch = batch_of(built)
+    found = vectors(built.inference(built.module, torch.float32), *batch)
+    assert torch.equal(vectors(again.inference(again.module, torch.float32), *batch), found)
+    bare = of(kind, directory, quantization="nf4").build(no_texts)
+    assert not torch.allclose(vectors(bare.module.eval(), *batch), found, atol=1e-2)
+    file = directory / "model.safetensors"
+    weights = load_file(file)
+    save_file({key: value + 1 for key, value in weights.items()}, file, {"format": "pt"})
+    assert "was trained on other weights" in refusal(backbone, attrs.evolve(no_texts, saved=saved))
+
+
+def test_four_bits_without_an_adapter_are_saved_as_a_reference(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path
+) -> None:
+    backbone = Opt(model=str(save_model("opt", **WIDE["opt"])), quantization="nf4")
+    built = backbone.build(no_texts)
+    assert not [name for name, parameter in built.module.named_parameters() if parameter.requires_grad]
+    saved = tmp_path / "saved"
+    built.save(saved)
+    assert files_in(saved) == {"base.json"} | TOKENIZER
+    again = backbone.build(attrs.evolve(no_texts, saved=saved))
+    batch = batch_of(built)
+    assert torch.equal(vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch))
+
+
+@pytest.mark.parametrize("kind", NF4)
+def test_merged_four_bits_hold_their_dequantised_weights(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
+) -> None:
+    """Products over four bits are taken in bf16, those of the merged weights in fp32: near, not equal."""
+    directory = save_model(kind, **WIDE.get(kind, {}))
+    built = of(kind, directory, quantization="nf4", lora=LORA).build(no_texts)
+    disturb(built)
+    component, merged = built.merged()
+    assert component == of(kind, directory)
+    assert {parameter.dtype for parameter in merged.module.parameters()} == {torch.float32}
+    batch = batch_of(built)
+    expected = vectors(built.module.eval(), *batch)
+    plain, packed = (vectors(module, *batch) for module in forms(merged))
+    torch.testing.assert_close(packed, plain, rtol=0, atol=1e-5)
+    assert mean_cosine(plain, expected) >= 0.999
+
+
+@pytest.mark.parametrize("kind", ["opt", "gpt2"])
+def test_a_prefix_is_shared_over_four_bits_and_adapters(
+    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
+) -> None:
+    directory = save_model(kind, **WIDE.get(kind, {}))
+    for parameters in ({"quantization": "nf4"}, {"dtype": "bf16"}, {}):
+        built = of(kind, directory, lora=LORA, **parameters).build(no_texts)
+        disturb(built)
+        module = built.inference(built.module, torch.float32)
+        ids, mask = batch_of(built)
+        prefix = torch.tensor([21, 22, 23, 24, 25, 26])
+        whole = torch.cat([prefix.expand(len(ids), -1), ids], 1)
+        seen = torch.cat([torch.ones(len(ids), len(prefix), dtype=torch.long), mask], 1)
+        with torch.no_grad():
+            shared = module(ids, mask, prefix)
+        assert torch.equal(shared.attention_mask, seen)
+        found = shared.last_hidden_state[seen.bool()].float()
+        expected = vectors(module, whole, seen)
+        if parameters:
+            assert mean_cosine(found, expected) >= 0.999
+        else:
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+# --- refusals ----------------------------------------------------------------------------------------------
+
+TAKES = {"bert": {"bert"}, "t5": {"t5"}, "opt": {"opt"}, "causal": {"opt", "llama", "gpt2"}}
+STRANGE: dict[str, dict[str, Any]] = {
+    "mamba": {"hidden_size": 8, "num_hidden_layers": 1, "vocab_size": 200, "bos_token_id": 0}
+    | {"eos_token_id": 0},
+    "bart": {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 200}
+    | {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("attention_heads", "ffn_dim")},
+}
+"""Of no backbone here."""
+STRANGERS = ("bert", "t5", "opt", "llama", "gpt2", *STRANGE)
+
+
+@pytest.mark.parametrize(
+    ("cls", "kind"),
+    [(cls, kind) for cls in (Bert, T5, Opt, Causal) for kind in STRANGERS if kind not in TAKES[cls.name]],
+)
+def test_a_model_of_another_kind_is_refused_with_a_way_out(
+    save_model: SaveModel, no_texts: BuildContext, cls: Any, kind: str
+) -> None:
+    if kind in STRANGE:
+        directory = save_model("bert")
+        config = transformers.AutoConfig.for_model(kind, **STRANGE[kind])
+        transformers.AutoModel.from_config(config).save_pretrained(directory)
+    else:
+        directory = save_model(kind)
+    message = refusal(cls(model=str(directory)), no_texts)
+    assert message.startswith(f"the model in `{directory}` is a `{kind}`; the backbone `{cls.name}` takes ")
+    assert "choose another model" in message
+    random = refusal(cls(model=str(directory), init="random"), no_texts)
+    assert random == message
+
+
+@pytest.mark.parametrize("cls", [Bert, T5, Opt, Causal], ids=lambda cls: cls.name)
+def test_without_texts_there_is_no_random_backbone(cls: Any) -> None:
+    assert "no training text to train a tokenizer on" in refusal(cls(init="random"), BuildContext(tuple))
+
+
+@pytest.mark.parametrize("kind", ["t5", "opt", "gpt2"])
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    directory = save_model(kind, vocab_size=300)
+    message = refusal(of(kind, directory), no_texts)
+    assert "has 320 tokens, the model has embeddings for 300; fetch the model again" in message
+
+
+@pytest.mark.parametrize("kind", ["opt", "llama"])
+def test_a_missing_weight_is_named_and_not_made_up(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    directory = save_model(kind)
+    weights = load_file(directory / "model.safetensors")
+    key = next(key for key in weights if ".1." in key)
+    del weights[key]
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    message = refusal(of(kind, directory), no_texts)
+    assert f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`" in message
+    assert message.endswith("fetch the model again")

@@ -1,0 +1,99 @@
+"""A tiny OPT trains under PromptEOL with LoRA, on plain and on 4-bit weights, from recipe to export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+import torch
+from sentbed import Encoder
+from sentbed.protocols import BuildContext
+from sentbed.recipe import EncoderRecipe
+from sentbed_backbones import Opt
+from sentbed_backbones.adaptation import LoRA
+from sentbed_hardware import AdamW, Constant, Cpu
+from sentbed_losses import InfoNCE
+from sentbed_poolers import PromptEOL
+
+SENTENCES = [
+    f"The {animal} {verb} near the {place}."
+    for animal in ("cat", "dog", "bird", "old horse")
+    for verb in ("sleeps", "waits", "runs and jumps")
+    for place in ("house", "river", "big tree")
+]
+OTHERS = [
+    f"Close to the {place}, a {animal} {verb}."
+    for animal in ("cat", "dog", "bird", "old horse")
+    for verb in ("sleeps", "waits", "runs and jumps")
+    for place in ("house", "river", "big tree")
+]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    torch.manual_seed(0)
+    built = Opt(init="random", vocab_size=400).build(BuildContext(lambda: SENTENCES + OTHERS))
+    built.save(tmp_path / "opt")
+    return str(tmp_path / "opt")
+
+
+@pytest.mark.parametrize("quantization", [None, "nf4"])
+def test_only_the_adapter_is_trained_saved_and_exported(
+    model: str, tmp_path: Path, quantization: Any
+) -> None:
+    backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4, dropout=0.0), quantization=quantization)
+    engine = Cpu().build()
+    engine.seed(0)
+    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
+    placed: Any = encoder.placed
+    before = {name: value.clone() for name, value in placed.module.state_dict().items()}
+    vectors_before = encoder.encode(SENTENCES)
+    trainer: Any = engine.trainer(
+        encoder.placed, InfoNCE(temperature=0.05), AdamW(lr=5e-3), Constant(), 12, 1.0
+    )
+    tokenizer = encoder.tokenizer(normalize=False)
+    columns = {"anchor": tokenizer.encode(SENTENCES, 16), "positive": tokenizer.encode(OTHERS, 16)}
+    losses = [trainer.step(columns).loss for _ in range(12)]
+    assert losses[-1] < losses[0] - 0.5
+
+    after = placed.module.state_dict()
+    changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all("lora_" in name for name in changed)
+
+    adapters = sum(value.numel() for name, value in after.items() if "lora_" in name)
+    states = trainer.optimizer.state_dict()["state"].values()
+    held = sum(value.numel() for state in states for name, value in state.items() if name != "step")
+    assert held == 2 * adapters
+
+    vectors = encoder.encode(SENTENCES)
+    assert np.abs(vectors - vectors_before).max() > 0.01
+    encoder.save(tmp_path / "saved")
+    written = {path.name for path in (tmp_path / "saved" / "backbone").rglob("*.safetensors")}
+    assert written == {"adapter_model.safetensors"}
+    np.testing.assert_array_equal(Encoder.load(tmp_path / "saved").encode(SENTENCES), vectors)
+
+    encoder.export(tmp_path / "exported")
+    exported = Encoder.load(tmp_path / "exported")
+    assert (exported.recipe.backbone.lora, exported.recipe.backbone.quantization) == (None, None)
+    np.testing.assert_allclose(exported.encode(SENTENCES), vectors, atol=2e-5)
+    assert not list((tmp_path / "exported").rglob("adapter*"))
+
+
+def test_a_quantised_model_without_adapter_has_nothing_to_train(model: str) -> None:
+    engine = Cpu().build()
+    backbone = Opt(model=sentbed.ModelId(model), quantization="nf4")
+    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
+    with pytest.raises(sentbed.RunError, match=r"nothing in this encoder can be trained.*add `lora = \{\}`"):
+        engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)
+
+
+def test_weights_below_fp32_are_not_trained(model: str) -> None:
+    engine = Cpu().build()
+    backbone = Opt(model=sentbed.ModelId(model), dtype="bf16")
+    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
+    with pytest.raises(sentbed.RunError, match=r"held in torch.bfloat16.*`dtype = \"fp32\"`"):
+        engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)

@@ -1,0 +1,94 @@
+"""A demonstration search on STS-B dev, killed half way, goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import sentbed
+import torch
+from sentbed.protocols import BuildContext
+from sentbed_backbones import Opt
+
+RECIPE = """\
+schema = 1
+[run]
+name = "icl"
+[runtime]
+use = "cpu"
+[encoder]
+backbone = {{ use = "opt", model = "{model}" }}
+pooler = {{ use = "prompt-eol" }}
+max_length = 64
+[search]
+candidates = "data:icl/demonstrations_300.txt"
+limit = 20
+with = {{ use = "senteval-sts", tasks = ["{task}"] }}
+[[evaluate]]
+use = "senteval-sts"
+tasks = ["STSB-dev"]
+"""
+
+
+def journal(directory: Path) -> list[bytes]:
+    file = directory / "search.jsonl"
+    return file.read_bytes().splitlines(keepends=True) if file.exists() else []
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, data_directory: Path) -> Path:
+    dev = data_directory / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv"
+    texts = [field for line in dev.read_text("utf-8").splitlines() for field in line.split("\t")[5:7]]
+    torch.manual_seed(0)
+    Opt(init="random", vocab_size=2000).build(BuildContext(lambda: texts)).save(tmp_path / "opt")
+    file = tmp_path / "icl.toml"
+    file.write_text(RECIPE.format(model=tmp_path / "opt", task="STSB-dev"))
+    return file
+
+
+@pytest.mark.slow
+def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
+    recipe: Path, tmp_path: Path, data_directory: Path
+) -> None:
+    out = tmp_path / "search"
+    command = [Path(sys.executable).with_name("sentbed"), "search", str(recipe), "--out", str(out)]
+    environment = {**os.environ, "SENTBED_DATA": str(data_directory)}
+    first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # A header, the prompt without a demonstration, and ten of the twenty candidates.
+    end = time.monotonic() + 300
+    while len(journal(out)) < 12 and time.monotonic() < end and first.poll() is None:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    half = [line for line in journal(out) if line.endswith(b"\n")]
+    assert 12 <= len(half) < 22
+
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert f"taken over from {out / 'search.jsonl'}: {len(half) - 1} of 21" in second.stderr
+    whole = journal(out)
+    assert whole[: len(half)] == half
+    assert len(whole) == 22
+
+    scores = [json.loads(line)["score"] for line in whole[2:]]
+    assert len(set(scores)) > 10
+    resolved = sentbed.load_recipe(out / "resolved.toml")
+    prompt = resolved.encoders["encoder"].prompt
+    assert resolved.search is None
+    assert prompt is not None
+    assert prompt.demonstration is not None
+    best = json.loads(whole[2 + scores.index(max(scores))])
+    assert prompt.demonstration.text in json.dumps(best["prompt"], ensure_ascii=False)
+    result = sentbed.run(resolved, tmp_path / "run")
+    assert result.scores[0].value == pytest.approx(max(scores), abs=1e-6)
+
+
+def test_a_test_set_is_refused(recipe: Path, tmp_path: Path) -> None:
+    recipe.write_text(RECIPE.format(model=tmp_path / "opt", task="STSB"))
+    with pytest.raises(sentbed.RecipeError, match=r"STSB-dev"):
+        sentbed.load_recipe(recipe)

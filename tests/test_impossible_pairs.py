@@ -1,0 +1,86 @@
+"""`sentbed check` refuses parts that cannot work together, says why, and names what would."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import sentbed
+from sentbed.recipe import EncoderRecipe
+
+PAIRS = [
+    ("bert", "decoder", "a decoder that reads the encoded text", "t5"),
+    ("opt", "decoder", "a decoder that reads the encoded text", "t5"),
+    ("opt", "mask", "a mask token in the vocabulary", "bert"),
+    ("t5", "mask", "a mask token in the vocabulary", "bert"),
+    ("bert", "prompt-eol", "the state from which the next word is predicted", "causal` or `opt"),
+    ("t5", "prompt", "the state from which the next word is predicted", "causal` or `opt"),
+    ("opt", "first", "the first token has seen nothing of the text", "bert` or `t5"),
+    ("causal", "cls-mlp", "the first token has seen nothing of the text", "bert` or `t5"),
+]
+
+RECIPE = """\
+schema = 1
+[run]
+name = "pair"
+[runtime]
+use = "cpu"
+[encoder]
+backbone = {{ use = "{backbone}", init = "random" }}
+pooler = {{ use = "{pooler}" }}
+{more}
+"""
+
+
+def problems(tmp_path: Path, backbone: str, pooler: str, more: str = "") -> list[sentbed.Problem]:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE.format(backbone=backbone, pooler=pooler, more=more))
+    try:
+        sentbed.load_recipe(file)
+    except sentbed.RecipeError as error:
+        return list(error.problems)
+    return []
+
+
+@pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
+def test_a_pair_that_cannot_work_is_refused_with_reason_and_alternative(
+    tmp_path: Path, backbone: str, pooler: str, reason: str, instead: str
+) -> None:
+    (problem,) = problems(tmp_path, backbone, pooler)
+    assert problem.path == "encoder.pooler"
+    assert problem.line == 8
+    assert f"the pooler `{pooler}` needs" in problem.message
+    assert reason in problem.message
+    assert f"use the backbone `{instead}` with this pooler, or the pooler " in problem.message
+
+
+@pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
+def test_every_alternative_that_is_named_passes(
+    tmp_path: Path, backbone: str, pooler: str, reason: str, instead: str
+) -> None:
+    (problem,) = problems(tmp_path, backbone, pooler)
+    backbones, poolers = problem.message.partition("; use the backbone")[2].split(" with this pooler")
+    named_backbones, named_poolers = (re.findall(r"`([a-z0-9-]+)`", part) for part in (backbones, poolers))
+    assert named_backbones
+    assert len(named_poolers) > 2
+    for name in named_backbones:
+        assert problems(tmp_path, name, pooler) == []
+    for name in named_poolers:
+        if name != backbone:
+            assert problems(tmp_path, backbone, name) == []
+
+
+def test_a_mask_pooler_needs_a_template_with_a_mask(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, "bert", "mask", 'prompt = { template = "prompt-eol" }')
+    assert "has none; write `{mask}` in it" in problem.message
+    assert problem.path == "encoder.prompt"
+
+
+def test_a_prompt_needs_no_words_where_the_pooler_has_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE.format(backbone="opt", pooler="prompt-eol", more=""))
+    encoder: EncoderRecipe = sentbed.load_recipe(file).encoders["encoder"]
+    resolved = encoder.resolved_prompt
+    assert resolved is not None
+    assert resolved.apply("Why?") == 'This sentence : "Why." means in one word:"'
