@@ -49,3 +49,17 @@ def test_unsupervised_simcse_does_not_spoil_minilm(tmp_path: Path) -> None:
     recipe = sentbed.load_recipe(ROOT / "recipes" / "mini" / "minilm-simcse.toml")
     values = _values(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > -3
+
+
+@pytest.mark.parametrize("pooler", ["first", "mean", "decoder"])
+def test_a_two_layer_t5_learns_under_every_pooler_of_sentence_t5(pooler: str, tmp_path: Path) -> None:
+    path = ROOT / "recipes" / "mini" / "sentence-t5.toml"
+    recipe = sentbed.load_recipe(path, [f"encoder.pooler.use={pooler}"])
+    values = _values(sentbed.run(recipe, tmp_path / "run"))
+    assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 2
+
+
+def test_a_small_opt_learns_to_say_it_in_one_word(tmp_path: Path) -> None:
+    recipe = sentbed.load_recipe(ROOT / "recipes" / "mini" / "prompteol.toml")
+    values = _values(sentbed.run(recipe, tmp_path / "run"))
+    assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 2

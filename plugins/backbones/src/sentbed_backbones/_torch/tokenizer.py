@@ -48,9 +48,10 @@ class BulkTokenizer:
         An empty text is one token where the tokenizer adds none (GPT-2): its start or end token.
         """
         self._fast.enable_truncation(max_length)
-        rows = [encoding.ids or self._nothing for encoding in self._fast.encode_batch_fast(list(texts))]
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        encodings = self._fast.encode_batch_fast(list(texts))
+        offsets = np.zeros(len(encodings) + 1, np.int64)
+        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
+        rows = (encoding.ids or self._nothing for encoding in encodings)
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
         return TokenIds(ids, offsets)
 

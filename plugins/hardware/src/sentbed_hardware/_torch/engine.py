@@ -34,7 +34,7 @@ MODULES_FILE = "modules.safetensors"
 """Weights of pooler and head, beside the backbone's directory."""
 BACKBONE_DIRECTORY = "backbone"
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
-"""Compiled encoding sees lengths that are multiples of the first, and the second times a power of two rows."""
+"""Compiled encoding sees lengths that are multiples of the first, and rows the second times a power of 2."""
 NO_LIMIT = 2**31
 """A training batch is split by length only: the gradient needs all of it at once."""
 
