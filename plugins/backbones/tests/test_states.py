@@ -183,7 +183,7 @@ def test_another_prefix_is_noticed(kind: str) -> None:
     shared = SharedPrefixStates(CausalStates(model, False))
     ids, mask = batch("right")
     in_place = PREFIX.clone()
-    for prefix in (PREFIX, OTHER, PREFIX[:4], PREFIX, in_place):
+    for prefix in (PREFIX, OTHER, PREFIX[:4], PREFIX, OTHER, in_place):
         assert_rows(shared(ids, mask, prefix), behind(model, prefix, ids, mask))
     in_place[0] = 40
     assert_rows(shared(ids, mask, in_place), behind(model, in_place, ids, mask))

@@ -113,42 +113,38 @@ class PackedT5(torch.nn.Module):
         """Return a copy."""
         return weight.detach().to(self.dtype, copy=True)
 
-    def behind(self, norm: Any, *parts: Any) -> torch.Tensor:
-        """Return the weights of linear layers that read the same norm, for states without its weights."""
-        weight = torch.cat([part.weight.detach().float() for part in parts])
-        return (weight * norm.weight.detach().float()).to(self.dtype)
+    def product(self, weight: torch.Tensor, activation: str = "none", join: str = "add") -> Linear:
+        """Pack a product with a copy of `weight`."""
+        return linear(self.copied(weight), None, activation, join)
 
     def layer(self, parts: Any) -> Layer:
         """Pack a layer of the encoder."""
         attention = parts[0].SelfAttention
-        attend = self.behind(parts[0].layer_norm, attention.q, attention.k, attention.v)
-        return Layer(
-            linear(attend, None), linear(self.copied(attention.o.weight), None), self.inner(parts[-1])
-        )
+        attend = _behind(parts[0].layer_norm, attention.q, attention.k, attention.v)
+        return Layer(self.product(attend), self.product(attention.o.weight), self.inner(parts[-1]))
 
     def decoder_layer(self, parts: Any) -> DecoderLayer:
         """Pack a layer of the decoder."""
         own, cross = parts[0].SelfAttention, parts[1].EncDecAttention
-        value = own.v.weight.detach().float() * parts[0].layer_norm.weight.detach().float()
-        itself = (own.o.weight.detach().float() @ value).to(self.dtype)
+        itself = own.o.weight.detach().float() @ _behind(parts[0].layer_norm, own.v)
         shape = (self.heads, -1, len(itself))
         return DecoderLayer(
-            linear(itself, None),
-            linear(self.behind(parts[1].layer_norm, cross.q), None),
+            self.product(itself),
+            self.product(_behind(parts[1].layer_norm, cross.q)),
             self.copied(cross.k.weight).view(shape),
             self.copied(cross.v.weight).view(shape).transpose(1, 2).contiguous(),
-            linear(self.copied(cross.o.weight), None),
+            self.product(cross.o.weight),
             self.inner(parts[-1]),
         )
 
     def inner(self, part: Any) -> Inner:
         """Pack a feed-forward part."""
         dense, norm = part.DenseReluDense, part.layer_norm
-        narrow = linear(self.copied(dense.wo.weight), None)
+        narrow = self.product(dense.wo.weight)
         if not FEED_FORWARDS[self.activation]:
-            return Inner(None, linear(self.behind(norm, dense.wi), None, self.activation), narrow)
-        gate = linear(self.behind(norm, dense.wi_0), None, self.activation)
-        return Inner(gate, linear(self.behind(norm, dense.wi_1), None, join="mul"), narrow)
+            return Inner(None, self.product(_behind(norm, dense.wi), self.activation), narrow)
+        gate = self.product(_behind(norm, dense.wi_0), self.activation)
+        return Inner(gate, self.product(_behind(norm, dense.wi_1), join="mul"), narrow)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
         """Return the encoder's states, and the decoder's first output where it is packed."""
@@ -247,3 +243,10 @@ class PackedT5(torch.nn.Module):
     def bounded(self, hidden: torch.Tensor) -> torch.Tensor:
         """Bound the states in fp16."""
         return hidden.clamp(-LARGEST_FP16, LARGEST_FP16) if self.dtype == torch.float16 else hidden
+
+
+def _behind(norm: Any, *parts: Any) -> torch.Tensor:
+    """Return the weights of linear layers behind a norm times the norm's weights, in fp32."""
+    weight = torch.cat([part.weight.detach().float() for part in parts])
+    folded: torch.Tensor = weight * norm.weight.detach().float()
+    return folded
