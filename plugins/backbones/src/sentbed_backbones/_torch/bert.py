@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.loading import Family
+from sentbed_backbones._torch.built import Family, base_of
 from sentbed_backbones._torch.packed_bert import PackedBert
 from sentbed_backbones._torch.states import EncoderStates
 from sentbed_backbones._torch.tokenizer import train_wordpiece
@@ -53,7 +54,8 @@ class BertFamily(Family):
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return transformers' own forward pass."""
-        return EncoderStates(model, layers)
+        takes = "position_ids" in inspect.signature(type(base_of(model)).forward).parameters
+        return EncoderStates(model, layers, counts=takes and _counts_from(model) == 0)
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
         """Return the packed form where the architecture is the plain one."""
@@ -61,6 +63,11 @@ class BertFamily(Family):
 
     def max_length(self, model: Any) -> int:
         """Return the positions: RoBERTa and its kin count from behind the padding id."""
-        table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-        padding = getattr(table, "padding_idx", None)
-        return super().max_length(model) - (0 if padding is None else int(padding) + 1)
+        return super().max_length(model) - _counts_from(model)
+
+
+def _counts_from(model: Any) -> int:
+    """Return the position of the first token; where it is not 0, the model counts by itself."""
+    embeddings = getattr(base_of(model), "embeddings", None)
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1

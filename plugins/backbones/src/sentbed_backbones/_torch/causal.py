@@ -9,7 +9,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.loading import Family
+from sentbed_backbones._torch.built import Family
 from sentbed_backbones._torch.packed_causal import PackedCausal
 from sentbed_backbones._torch.states import CausalStates, SharedPrefixStates
 from sentbed_backbones._torch.tokenizer import train_byte_bpe

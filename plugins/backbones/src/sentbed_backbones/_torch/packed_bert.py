@@ -14,6 +14,7 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 
 from sentbed_backbones._torch.packed_linear import linear, linear_of
+from sentbed_backbones._torch.states import positions
 
 ATTENTION_TOKENS = 64
 """Tokens that one attention product takes at least, in bf16 on a processor."""
@@ -74,7 +75,7 @@ class PackedBert(torch.nn.Module):
         if rows % group:
             input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
         batch, length = input_ids.shape
-        hidden = functional.embedding(input_ids, self.words) + self.position(input_ids)
+        hidden = functional.embedding(input_ids, self.words) + self.position(input_ids, attention_mask)
         width = hidden.shape[-1]
         hidden = self.normalize(hidden, self.norm).view(batch * length, width)
         kept = [hidden] if self.keep_layers else []
@@ -94,10 +95,12 @@ class PackedBert(torch.nn.Module):
         states = [state.view(batch, length, width)[:rows] for state in (*kept, hidden)]
         return TokenStates(states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None)
 
-    def position(self, input_ids: torch.Tensor) -> torch.Tensor:
+    def position(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Return what is added to each token for its place, `(length, width)` or `(batch, length, width)`."""
         if self.padding is None:
-            return self.positions[: input_ids.shape[1]]
+            if attention_mask is None:
+                return self.positions[: input_ids.shape[1]]
+            return functional.embedding(positions(attention_mask), self.positions)
         counted = (input_ids != self.padding).long()
         return functional.embedding(counted.cumsum(1) * counted + self.padding, self.positions)
 

@@ -10,21 +10,37 @@ from sentbed.protocols import TokenStates
 
 
 class EncoderStates(torch.nn.Module):
-    """A model that attends in both directions."""
+    """A model that attends in both directions.
 
-    def __init__(self, model: Any, layers: bool) -> None:
+    `counts`: positions are given to it, counted from the mask, so that padding may be on either side; for a
+    model that has absolute positions and does not count them itself.
+    """
+
+    def __init__(self, model: Any, layers: bool, counts: bool = False) -> None:
         super().__init__()
         self.model = model
         self.layers = layers
+        self.counts = counts
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
         """Return the last layer's states, and every layer's where they are asked for."""
+        places = {}
+        if self.counts and attention_mask is not None:
+            places["position_ids"] = positions(attention_mask)
         output = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=self.layers
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            output_hidden_states=self.layers,
+            **places,
         )
         return TokenStates(
             output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
         )
+
+
+def positions(attention_mask: torch.Tensor) -> torch.Tensor:
+    """Return the position of each token in its text, `(batch, length)`, whichever side is padded."""
+    return (attention_mask.cumsum(1) - 1).clamp(min=0)
 
 
 class EncoderDecoderStates(torch.nn.Module):
@@ -71,14 +87,14 @@ class CausalStates(torch.nn.Module):
         shared: int = 0,
     ) -> TokenStates:
         """Return the rows' states; `past` is a cache of the `shared` tokens that stand before every row."""
-        positions, seen = None, attention_mask
+        places, seen = None, attention_mask
         if attention_mask is not None:
-            positions = (attention_mask.cumsum(1) - 1).clamp(min=0) + shared
+            places = positions(attention_mask) + shared
             seen = torch.cat([attention_mask.new_ones(len(attention_mask), shared), attention_mask], 1)
         output = self.model(
             input_ids=input_ids,
             attention_mask=seen,
-            position_ids=positions,
+            position_ids=places,
             past_key_values=past,
             use_cache=past is not None,
             output_hidden_states=self.layers,

@@ -1,0 +1,228 @@
+"""A backbone that transformers runs, and what differs between its architectures."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from sentbed import ModelError
+from sentbed.protocols import Backbone, BuildContext, Module
+
+from sentbed_backbones._torch.states import Read
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
+
+if TYPE_CHECKING:
+    from sentbed_backbones.transformer import Transformer
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+ADAPTER_DIRECTORY = "adapter"
+BASE_FILE = "base.json"
+"""Beside an adapter: hashes of the weights that it belongs to, which lie where the recipe says."""
+
+
+class Family:
+    """What differs between architectures; the defaults are those of most."""
+
+    def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
+        self.parameters = parameters
+        self.needs = needs
+
+    def tokenizer(self, context: BuildContext) -> Any:
+        """Train a tokenizer on the recipe's texts, for a model with random weights."""
+        raise NotImplementedError
+
+    def config(self, tokenizer: Any) -> Any:
+        """Return the configuration of a model with random weights of the recipe's size."""
+        raise NotImplementedError
+
+    def problem(self, config: Any) -> str | None:
+        """Return why a model of this configuration is not of the family, or None."""
+        raise NotImplementedError
+
+    def states(self, model: Any, layers: bool) -> Module:
+        """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
+        raise NotImplementedError
+
+    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+        """Return a faster form for encoding with weights of its own, or None where there is none."""
+        return None
+
+    def encoding(self, states: Any) -> Module:
+        """Return what encodes with the weights of `states`."""
+        return states
+
+    def loader(self) -> Any:
+        """Return the auto class of transformers that loads what the pooler needs, and no more."""
+        return transformers.AutoModel
+
+    def left_out(self, key: str) -> bool:
+        """Whether a weight that is in the files and not in the model is left out on purpose."""
+        return False
+
+    def advice(self, missing: Sequence[str]) -> str:
+        """Return what to do about weights that are not in the files."""
+        return "fetch the model again"
+
+    def max_length(self, model: Any) -> int:
+        """Return the longest input in tokens."""
+        return int(model.config.max_position_embeddings)
+
+    def width(self, config: Any) -> int:
+        """Return the width of a token state."""
+        return int(config.hidden_size)
+
+
+class BuiltTransformer:
+    """See `sentbed.protocols.BuiltBackbone`."""
+
+    def __init__(
+        self,
+        parameters: Transformer,
+        family: Family,
+        model: Any,
+        tokenizer: Any,
+        origin: Mapping[str, Any],
+        base: Mapping[str, str] | None = None,
+    ) -> None:
+        self.parameters, self.family = parameters, family
+        self.model = model
+        self.base = base
+        """Hashes of the files that the recipe's `model` names; None where the weights come from elsewhere."""
+        self.tokenizer = BulkTokenizer(tokenizer)
+        self.origin = origin
+        self.width = family.width(model.config)
+        self.max_length = family.max_length(base_of(model))
+        self.shares_prefix = bool(getattr(parameters, "reuse_prefix", False)) and not getattr(
+            base_of(model), "_is_stateful", False
+        )
+        self.dispatched = parameters.device_map is not None
+        """Whether the weights are already where they are to be."""
+        self.mask_id: int | None = None
+        if "mask-token" in family.needs:
+            if tokenizer.mask_token is None:
+                raise ModelError(
+                    "the pooler reads a mask token, and the tokenizer has none; take another model"
+                )
+            self.mask_id = int(tokenizer.mask_token_id)
+        self.module = self._read(family.states(model, self._all_layers))
+
+    @property
+    def _all_layers(self) -> bool:
+        return "layers" in self.family.needs or self.parameters.layer_numbers != (-1,)
+
+    def _read(self, states: Module) -> Module:
+        numbers = self.parameters.layer_numbers
+        count = int(self.model.config.num_hidden_layers) + 1
+        if wrong := [number for number in numbers if not -count <= number < count]:
+            raise ModelError(
+                f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count - 1}; "
+                "choose among them"
+            )
+        if not self._all_layers and self.mask_id is None:
+            return states
+        return Read(states, numbers, "layers" in self.family.needs, self.mask_id)
+
+    def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
+        """Return a form of `module` for encoding.
+
+        It is a copy in `dtype`, adapters merged. Weights that are held in 4 bits or below fp32 are held so
+        for want of memory, and are used as they are.
+        """
+        model = self.model
+        if self.parameters.quantization is None and self.parameters.dtype == "fp32":
+            if has_adapter(model):
+                from sentbed_backbones._torch.adapters import merged_copy
+
+                model = merged_copy(model, torch.float32)
+            fast = None if traceable else self.family.packed(model, dtype, self._all_layers)
+            if fast is not None:
+                return self._read(fast).eval()
+            if model is self.model:
+                model = copy.deepcopy(model)
+            model = cast(model, dtype).requires_grad_(False)
+        states = self.family.states(model, self._all_layers)
+        return self._read(states if traceable else self.family.encoding(states)).eval()
+
+    def save(self, directory: Path) -> None:
+        """Write weights, configuration and tokenizer as transformers reads them.
+
+        Of a pretrained model under an adapter or in 4 bits only the adapter is written: the rest has not
+        changed, and lies where the recipe says.
+        """
+        adapted = has_adapter(self.model)
+        with quiet():
+            try:
+                self.tokenizer.original.save_pretrained(directory)
+                if self.base is not None and (adapted or self.parameters.quantization is not None):
+                    content = json.dumps({"sha256": dict(self.base)}, indent=2)
+                    (directory / BASE_FILE).write_text(content + "\n", "utf-8")
+                else:
+                    _plain_base(self.model).save_pretrained(directory)
+                if adapted:
+                    from sentbed_backbones._torch.adapters import save_adapter
+
+                    save_adapter(self.model, directory / ADAPTER_DIRECTORY)
+            except SafetensorError as error:
+                # It wraps what the system said: a full disk is to be told from a fault of ours.
+                raise OSError(str(error)) from error
+
+    def merged(self) -> tuple[Backbone, BuiltTransformer]:
+        """Return the backbone without adapter and quantisation, its vectors the same, and its component."""
+        plain: Any = self.parameters.plain()
+        model = self.model
+        if has_adapter(model) or self.parameters.quantization is not None:
+            from sentbed_backbones._torch.adapters import merged_copy
+
+            model = merged_copy(model, DTYPES[plain.dtype])
+        origin = {key: value for key, value in self.origin.items() if key != "sha256"}
+        return plain, BuiltTransformer(
+            plain,
+            type(self.family)(plain, self.family.needs),
+            model,
+            self.tokenizer.original,
+            {**origin, "merged": True},
+        )
+
+
+def cast(model: Any, dtype: torch.dtype) -> Any:
+    """Cast the weights of a model; buffers stay, LLaMA's rotary frequencies need their precision."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return model
+
+
+def has_adapter(model: Any) -> bool:
+    return hasattr(model, "peft_config")
+
+
+def base_of(model: Any) -> Any:
+    """Return the model that an adapter was put on, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _plain_base(model: Any) -> Any:
+    """Return the model that an adapter was put on, without it."""
+    return copy.deepcopy(model).unload() if has_adapter(model) else model
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the reports and bars of transformers: what matters of them is an error here."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
