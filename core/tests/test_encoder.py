@@ -140,7 +140,7 @@ def test_a_max_length_beyond_the_positions_is_refused(recipe_of: Callable[..., R
     with pytest.raises(ModelError) as caught:
         build_encoder(recipe)
     assert str(caught.value) == (
-        "`max_length` is 65, the backbone has positions for 64 tokens; set `max_length` to that or less"
+        "`max_length` is 65; the backbone has positions for 64 tokens, set `max_length` to 64 or less"
     )
 
 
@@ -251,6 +251,7 @@ def test_without_a_prompt_the_tokenizer_is_the_backbones(recipe_of: Callable[...
 def test_every_text_is_encoded_in_its_prompt(recipe_of: Callable[..., Recipe]):
     encoder = prompted(recipe_of, 'template = "<<{text}>>", normalizer = "prompt-eol"')
     plain = encoder_with(recipe_of)
+    encoder.backbone.tokenizer.seen.clear()
     vectors = encoder.encode(['a "dog"?', "cats", ""])
     assert encoder.backbone.tokenizer.seen == ["<<a 'dog'.>>", "<<cats.>>", "<<>>"]
     expected = plain.encode(["<<a 'dog'.>>", "<<cats.>>", "<<>>"])
@@ -259,6 +260,7 @@ def test_every_text_is_encoded_in_its_prompt(recipe_of: Callable[..., Recipe]):
 
 def test_the_text_rules_can_be_left_out_for_training(recipe_of: Callable[..., Recipe]):
     encoder = prompted(recipe_of, 'template = "<{text}>", normalizer = "prompt-eol"')
+    encoder.backbone.tokenizer.seen.clear()
     for normalize in (True, False):
         encoder.tokenizer(normalize).encode(["cats"], 16)
     assert encoder.backbone.tokenizer.seen == ["<cats.>", "<cats>"]
@@ -268,9 +270,11 @@ def test_a_prompt_longer_than_the_positions_of_the_backbone_is_refused(recipe_of
     # The start token and 38 characters of the template leave 25 of the 64 positions.
     fits = prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=25")
     assert fits.encode(["x" * 30]).shape == (1, 4)
-    longer = prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=26")
-    with pytest.raises(ModelError, match="a prompt has 65 tokens, the backbone has positions for 64"):
-        longer.encode(["x" * 30])
+    message = (
+        "`max_length` is 26, and the template around a sentence has 39; .* set `max_length` to 25 or less"
+    )
+    with pytest.raises(ModelError, match=message):
+        prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=26")
 
 
 def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Recipe]):

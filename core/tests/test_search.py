@@ -588,8 +588,9 @@ def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(installe
         cli.main, ["search", str(recipe), "--out", str(out), "--set", "search.limit=2"]
     )
     assert (result.exit_code, result.stdout) == (0, f"{out / 'search.html'}\n")
-    lines = [line.rpartition("  ")[0] for line in result.stderr.splitlines()]
-    assert lines == [
+    *lines, verdict = result.stderr.splitlines()
+    assert "demonstration" in verdict
+    assert [line.rpartition("  ")[0] for line in lines] == [
         "0 of 2: no demonstration",
         "1 of 2: A cat naps. -> Sleep",
         "2 of 2: She hums a tune in the bath. -> Music",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, RunError, hookimpl
+from sentbed import Encoder, ModelError, RecipeError, RunError, hookimpl
 from sentbed.protocols import Evaluation
 from sentbed.recipe import Recipe, Validate
 from sentbed.registry import Plugins
@@ -179,7 +179,7 @@ def test_text_rules_are_applied_to_training_texts_only_where_the_stage_says_so(
     columns = recipe.stage[0].data.open().rows(range(11))
     behind = "." if normalize else ""
     expected = {f"<{word}{behind}>" for words in columns.values() for word in words}
-    assert set(encoder.backbone.tokenizer.seen) == expected
+    assert set(encoder.backbone.tokenizer.seen) == expected | {"<>"}  # the template alone is measured
 
 
 def test_training_texts_are_left_as_they_are_where_the_stage_does_not_say(recipe_of: Load):
@@ -201,7 +201,28 @@ def test_under_a_prompt_training_texts_are_cut_to_max_length_without_the_templat
     recipe_of: Load, train: Train
 ):
     encoder, _ = train(recipe_of(PROMPTED, "encoder.max_length=2"))
-    assert {len(text) for text in encoder.backbone.tokenizer.seen} == {len("<ab>")}
+    assert {len(text) for text in encoder.backbone.tokenizer.seen} == {len("<>"), len("<ab>")}
+
+
+def test_a_stage_may_cut_its_texts_at_another_length(recipe_of: Load, train: Train):
+    encoder, _ = train(recipe_of(PROMPTED, "stage.0.max_length=3"))
+    assert encoder.recipe.max_length == 16
+    assert max(len(text) for text in encoder.backbone.tokenizer.seen) == len("<abc>")
+
+
+def test_a_stage_whose_texts_would_be_too_long_is_refused(recipe_of: Load, train: Train):
+    with pytest.raises(ModelError, match=r"`max_length` is 62, and the template .* has 3; .* to 61 or less"):
+        train(recipe_of(PROMPTED, "stage.0.max_length=62"))
+
+
+def test_text_rules_that_the_prompt_does_not_have_are_a_problem(recipe_of: Load):
+    text = PROMPTED.replace(', normalizer = "prompt-eol"', "").replace(
+        "epochs = 2", "epochs = 2\nnormalize_text = true"
+    )
+    with pytest.raises(
+        RecipeError, match="`normalize_text` is on, but the encoder's prompt has no text rules"
+    ):
+        recipe_of(text)
 
 
 # --- validation --------------------------------------------------------------------------------------------

@@ -163,7 +163,9 @@ def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], as_json: 
 @click.argument("encoder", type=click.Path(file_okay=False))
 @click.argument("output", type=click.Path(file_okay=False))
 def export(encoder: str, output: str) -> None:
-    """Write the encoder in ENCODER to OUTPUT with its adapters merged: plain weights, the same vectors."""
+    """Write the encoder in ENCODER to OUTPUT with its adapters merged: plain weights, the same vectors to the
+    rounding of the backbone's `dtype`.
+    """
     from sentbed.encoder import Encoder
 
     Encoder.load(encoder).export(output)

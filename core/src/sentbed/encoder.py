@@ -14,6 +14,7 @@ from sentbed.fit import needs_of
 from sentbed.paths import write_atomic, write_directory
 from sentbed.prompts import PromptTokenizer
 from sentbed.protocols import (
+    Backbone,
     BuildContext,
     BuiltBackbone,
     Engine,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+BACKBONE = "backbone"
+"""The backbone's directory in the one that `Encoder.save` writes."""
 ENCODER_FILE = "encoder.toml"
 """The encoder's part of the recipe, in the directory that `Encoder.save` writes."""
 
@@ -61,15 +64,11 @@ class Encoder:
         if recipe.prompt is not None:
             # What is saved must not depend on a file that may change or be left behind.
             recipe = attrs.evolve(recipe, prompt=recipe.prompt.without_file())
-        context = BuildContext(texts, saved / "backbone" if saved else None, needs_of(recipe.pooler))
+        context = BuildContext(texts, saved / BACKBONE if saved else None, needs_of(recipe.pooler))
         backbone = recipe.backbone.build(context)
-        if recipe.max_length > backbone.max_length:
-            raise ModelError(
-                f"`max_length` is {recipe.max_length}, the backbone has positions for "
-                f"{backbone.max_length} tokens; set `max_length` to that or less"
-            )
-        placed = engine.assemble(backbone, recipe.pooler, recipe.head, saved)
-        return cls(recipe, engine, backbone, placed)
+        encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
+        encoder.require_positions(recipe.max_length)
+        return encoder
 
     @classmethod
     def load(
@@ -111,6 +110,19 @@ class Encoder:
         """Width of a sentence vector."""
         return self.placed.width
 
+    def require_positions(self, max_length: int) -> None:
+        """Raise `ModelError` where texts of `max_length` tokens, with their template, are too long."""
+        positions = self.backbone.max_length
+        template = 0
+        if self.recipe.resolved_prompt is not None:
+            template = int(self.tokenizer().encode([""], max_length).lengths[0])
+        if max_length + template > positions:
+            around = f", and the template around a sentence has {template}" if template else ""
+            raise ModelError(
+                f"`max_length` is {max_length}{around}; the backbone has positions for {positions} tokens, "
+                f"set `max_length` to {positions - template} or less"
+            )
+
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer, behind the prompt where there is one; `normalize`: with its text rules."""
         prompt = self.recipe.resolved_prompt
@@ -123,7 +135,7 @@ class Encoder:
         """Return what every score says of the encoder: how text became a vector."""
         pooler, prompt = self.recipe.pooler, self.recipe.resolved_prompt
         facts: dict[str, Any] = {
-            "precision": self.engine.describe()["precision"],
+            "precision": getattr(self.backbone, "precision", None) or self.engine.describe()["precision"],
             "pooler": {"train": pooler.name, "test": getattr(pooler, "at_test", pooler.name)},
             "max_length": self.recipe.max_length,
         }
@@ -182,6 +194,12 @@ class Encoder:
 
     def save(self, path: str | Path) -> None:
         """Write weights, tokenizer and the encoder's part of the recipe; whole, or not at all."""
+        self._write(path, None)
+
+    def _write(self, path: str | Path, merged: tuple[Backbone, BuiltBackbone] | None) -> None:
+        """Write the encoder, or, with `merged`, another backbone in the place of its own."""
+        import shutil
+
         import tomli_w
 
         target = Path(path).resolve()
@@ -193,28 +211,25 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             self.placed.save(directory)
-            table = {"schema": SCHEMA, **unstructure(self.recipe)}
+            recipe = self.recipe
+            if merged is not None:
+                component, backbone = merged
+                recipe = attrs.evolve(recipe, backbone=component)
+                shutil.rmtree(directory / BACKBONE)
+                backbone.save(directory / BACKBONE)
+            table = {"schema": SCHEMA, **unstructure(recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
 
         write_directory(target, fill)
 
     def export(self, path: str | Path) -> None:
-        """Write the encoder with its adapters merged into plain weights; the vectors are the same.
+        """Write the encoder with its adapters merged into plain weights.
 
-        `backbone/` in the directory is then what transformers loads without peft.
+        `backbone/` in the directory is then what transformers loads without peft. The vectors are the same to
+        the rounding of the backbone's `dtype`.
         """
-        import tempfile
-
-        merged = getattr(self.backbone, "merged", None)
-        if merged is None:
-            self.save(path)
-            return
-        component, backbone = merged()
-        with tempfile.TemporaryDirectory() as directory:
-            self.placed.save(Path(directory))
-            recipe = attrs.evolve(self.recipe, backbone=component)
-            placed = self.engine.assemble(backbone, recipe.pooler, recipe.head, Path(directory))
-        Encoder(recipe, self.engine, backbone, placed).save(path)
+        merged: Any = getattr(self.backbone, "merged", tuple)()
+        self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 
     def restore(self, path: Path) -> None:
         """Go back to the weights that `save` wrote to `path`."""

@@ -101,6 +101,8 @@ class Stage:
     """The encoder to train; may be left out where the recipe has one."""
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
     """Gradients are clipped to this L2 norm; 0 leaves them as they are. SimCSE's trainer uses 1."""
+    max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
+    """Tokens a sentence in training; the encoder's `max_length` where left out."""
     normalize_text: bool = False
     """Apply the prompt's text rules (`prompt.normalizer`) to the training texts; PromptEOL's released code
     does not."""
@@ -264,6 +266,15 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
         if (stage.epochs is None) == (stage.steps is None):
             has = "both" if stage.steps is not None else "neither"
             add(f"the stage has {has} of `epochs` and `steps`; give exactly one", "stage", i)
+        trained = recipe.encoders.get(stage.train or recipe.main_encoder)
+        if stage.normalize_text and trained is not None and not _has_text_rules(trained):
+            add(
+                "`normalize_text` is on, but the encoder's prompt has no text rules; "
+                'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
+                "stage",
+                i,
+                "normalize_text",
+            )
         if missing := sorted(stage.loss.needs - set(stage.data.columns)):
             add(
                 f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
@@ -293,7 +304,7 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
             )
         searched = recipe.encoders.get(recipe.search.encoder or recipe.main_encoder)
         if searched is not None and encoders_fit:
-            for message in _no_candidates(searched, recipe.search):
+            for message in _no_candidates(searched, recipe.search, plugins):
                 add(message, "search", "candidates")
     if recipe.expected and not recipe.evaluate:
         add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
@@ -301,9 +312,22 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
         raise RecipeError(problems)
 
 
-def _no_candidates(encoder: EncoderRecipe, search: Search) -> Iterator[str]:
-    """Yield why the encoder's prompt cannot take the candidates."""
+def _has_text_rules(encoder: EncoderRecipe) -> bool:
     try:
-        read_candidates(search.candidates, encoder.prompt or Prompt(), encoder.pooler)
+        prompt = encoder.resolved_prompt
+    except SentbedError:
+        return True  # reported with the prompt
+    return prompt is not None and prompt.normalizer != "none"
+
+
+def _no_candidates(encoder: EncoderRecipe, search: Search, plugins: Plugins) -> Iterator[str]:
+    """Yield why the encoder cannot take the candidates."""
+    try:
+        candidates = read_candidates(search.candidates, encoder.prompt or Prompt(), encoder.pooler)
     except SentbedError as error:
         yield str(error)
+        return
+    for candidate in candidates:
+        for _, message in misfits(attrs.evolve(encoder, prompt=candidate), plugins):
+            yield f"the candidate {candidate.template or candidate.demonstration!r} does not fit: {message}"
+            return

@@ -28,6 +28,7 @@ from sentbed.recipe import Recipe, Search
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import Candidate, Ranking, ReportData, write_report
 from sentbed.report.record import plain
+from sentbed.report.text import verdict
 from sentbed.runner import RESOLVED, build_encoder, new_directory, resolved_toml
 from sentbed.structure import unstructure
 
@@ -105,6 +106,7 @@ def search(
             "no candidate has a score; look at the candidates, and at the encoder's weights and precision"
         )
     ranking = Ranking(wanted.with_.name, baseline, tuple(ranked))
+    say(verdict(ranking))
     winner = prompts[ranked[0].template]
     chosen = attrs.evolve(recipe.encoders[name], prompt=winner)
     write_atomic(

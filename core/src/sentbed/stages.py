@@ -45,9 +45,13 @@ def train_stage(run: RunInfo, index: int, encoder: Encoder, hooks: pluggy.HookRe
     trainer = encoder.engine.trainer(
         encoder.placed, stage.loss, stage.optimizer, stage.schedule, total_steps, stage.max_grad_norm
     )
+    encoder.require_positions(stage.max_length or encoder.recipe.max_length)
     keeper = _Keeper(run, stage, encoder, hooks)
     hooks.stage_started(run=run, stage=stage.name, total_steps=total_steps)
-    tokenizer, max_length = encoder.tokenizer(stage.normalize_text), encoder.recipe.max_length
+    tokenizer, max_length = (
+        encoder.tokenizer(stage.normalize_text),
+        stage.max_length or encoder.recipe.max_length,
+    )
     try:
         for step, rows in enumerate(_batches(stage, len(dataset), run.recipe.run.seed, index), start=1):
             columns = dataset.rows(rows.tolist())

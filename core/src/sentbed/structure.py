@@ -126,7 +126,14 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
         if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
             return converter.structure(value, arrays[0])
         if any(member not in _NOUN for member in members):
-            return converter.structure(value, next(m for m in members if m not in _NOUN))
+            first = next(m for m in members if m not in _NOUN)
+            try:
+                return converter.structure(value, first)
+            except _InvalidError as error:
+                if len(error.faults) == 1 and any(get_origin(m) is tuple for m in members if m is not first):
+                    place, message = error.faults[0]
+                    raise _InvalidError([(place, f"{message} An array is possible too.")]) from error
+                raise
         raise _fault(value, " or ".join(_NOUN[member] for member in members))
 
     _register(converter, lambda t: get_origin(t) in (Union, types.UnionType), union)

@@ -485,6 +485,51 @@ def test_over_random_weights_these_are_saved_with_the_adapter(
         assert torch.equal(vectors(one, *batch), vectors(last, *batch))
 
 
+def test_an_encoder_that_has_lost_its_adapter_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    backbone = Opt(model=str(save_model("opt")), lora=LORA)
+    saved = tmp_path / "saved"
+    backbone.build(no_texts).save(saved)
+    for file in (saved / "adapter").iterdir():
+        file.unlink()
+    (saved / "adapter").rmdir()
+    assert "holds no `adapter_config.json`" in refusal(backbone, attrs.evolve(no_texts, saved=saved))
+
+
+def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    directory = save_model("opt")
+    backbone = Opt(model=str(directory), lora=LORA)
+    saved = tmp_path / "saved"
+    backbone.build(no_texts).save(saved)
+    context = attrs.evolve(no_texts, saved=saved)
+    for content in ("{", "{}", "[1]"):
+        (saved / "base.json").write_text(content)
+        assert "`base.json` cannot be read" in refusal(backbone, context).replace(f"{saved}/", "")
+    directory.rename(tmp_path / "elsewhere")
+    message = refusal(backbone, context)
+    assert "holds no weights but an adapter's, and its model cannot be had" in message
+    assert message.endswith("change `model` in the encoder's `encoder.toml`")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "precision"),
+    [
+        ({}, None),
+        ({"dtype": "bf16"}, "bf16"),
+        ({"dtype": "fp16"}, "fp16"),
+        ({"quantization": "nf4"}, "nf4 fp32"),
+    ],
+)
+def test_a_backbone_says_the_precision_that_it_encodes_in(
+    save_model: SaveModel, no_texts: BuildContext, parameters: dict[str, Any], precision: str | None
+) -> None:
+    directory = save_model("opt", **WIDE["opt"])
+    assert Opt(model=str(directory), **parameters).build(no_texts).precision == precision
+
+
 def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
     save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path
 ) -> None:

@@ -47,7 +47,8 @@ class BuiltBackbone(Protocol):
     It may also have `shares_prefix: bool`: whether `inference(...)(input_ids, attention_mask, prefix)` takes
     ids `(shared,)` that stand before every row; `TokenStates` and its mask then include them. And
     `merged() -> tuple[Backbone, BuiltBackbone]`: the same without adapters, and its component, for
-    `Encoder.export`; and `dispatched: bool`: whether its weights are on their devices already.
+    `Encoder.export`; `dispatched: bool`: whether its weights are on their devices already; and
+    `precision: str | None`: in which encoding runs, where the runtime does not decide.
     """
 
     @property

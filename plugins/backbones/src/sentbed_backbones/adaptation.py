@@ -82,11 +82,11 @@ def problems_of_adaptation(
                 '(x86-64, ARM64) and macOS 14 (ARM64) only; remove `quantization = "nf4"`'
             )
         else:
-            yield from _not_installed(
+            yield from not_installed(
                 '`quantization = "nf4"`', ("peft", "bitsandbytes", "accelerate"), "qlora"
             )
     elif lora is not None or adapter is not None:
-        yield from _not_installed("`adapter`" if lora is None else "`lora`", ("peft",), "lora")
+        yield from not_installed("`adapter`" if lora is None else "`lora`", ("peft",), "lora")
     if adapter is not None and is_local(adapter):
         try:
             directory = locate(adapter)
@@ -109,7 +109,8 @@ def problems_of_adapter(directory: Path) -> Iterator[str]:
         )
 
 
-def _not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:
+def not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:
+    """Yield what to install where a package is missing that `what` needs."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         yield (

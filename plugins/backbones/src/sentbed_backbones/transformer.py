@@ -9,7 +9,7 @@ import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
 
-from sentbed_backbones.adaptation import Freeze, LoRA, problems_of_adaptation
+from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
 from sentbed_backbones.files import is_local, problems_of
 
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
@@ -39,13 +39,16 @@ class Transformer:
     that are trained need fp32; below it, encoding runs in this precision whatever the runtime's."""
     layers: Layers = attrs.field(default="last", validator=_not_empty)
     """Which layers to read: their states are averaged. `last`; `first-last` (layer 1 and the last);
-    `last-two`; or numbers as transformers counts: 0 the embedding output, 1 the first layer, -1 the last."""
+    `last-two`; or numbers as transformers counts: 0 the embedding output, 1 the first layer, -1 the last. The
+    poolers `mean-first-last` and `decoder` read what they read, whatever is set here."""
     dropout: float | None = attrs.field(default=None, validator=optional(and_(ge(0), le(1))))
     """Dropout of states and attention in training; as the model's configuration says where left out."""
     lora: LoRA | None = None
     """A new low-rank adapter: all other weights of the backbone stay as they are."""
     adapter: ModelId | None = None
     """An adapter that was trained with peft, to start from: a hub id or a local directory."""
+    adapter_revision: str | None = None
+    """Commit, tag or branch of an adapter's hub id."""
     quantization: Literal["nf4"] | None = None
     """`nf4`: hold the weights in 4 bits, with double quantisation (QLoRA, with bitsandbytes). Then `dtype` is
     the precision that they are computed in: bf16 in PromptEOL."""
@@ -62,6 +65,10 @@ class Transformer:
             yield 'the backbone has no `model`; name one, or set `init = "random"`'
         if self.revision is not None and (self.model is None or is_local(self.model)):
             yield "`revision` is for a hub id, and the model is none; remove `revision`"
+        if self.adapter_revision is not None and (self.adapter is None or is_local(self.adapter)):
+            yield "`adapter_revision` is for a hub id, and the adapter is none; remove `adapter_revision`"
+        if self.device_map is not None:
+            yield from not_installed("`device_map`", ("accelerate",), "qlora")
         yield from problems_of_adaptation(self.lora, self.adapter, self.quantization, self.init)
         if self.model is not None and is_local(self.model):
             try:
@@ -78,4 +85,4 @@ class Transformer:
 
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `Encoder.export` writes it."""
-        return attrs.evolve(self, lora=None, adapter=None, quantization=None)
+        return attrs.evolve(self, lora=None, adapter=None, adapter_revision=None, quantization=None)

@@ -17,6 +17,7 @@ from sentbed.protocols import Backbone, BuildContext, Module
 
 from sentbed_backbones._torch.states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones.files import is_local
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer
@@ -103,8 +104,11 @@ class BuiltTransformer:
         self.shares_prefix = bool(getattr(parameters, "reuse_prefix", False)) and not getattr(
             base_of(model), "_is_stateful", False
         )
-        self.dispatched = parameters.device_map is not None
+        self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
         """Whether the weights are already where they are to be."""
+        held = (parameters.quantization, parameters.dtype)
+        self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
+        """In which encoding runs whatever the runtime says, or None where that decides."""
         self.mask_id: int | None = None
         if "mask-token" in family.needs:
             if tokenizer.mask_token is None:
@@ -133,11 +137,11 @@ class BuiltTransformer:
     def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
         """Return a form of `module` for encoding.
 
-        It is a copy in `dtype`, adapters merged. Weights that are held in 4 bits or below fp32 are held so
-        for want of memory, and are used as they are.
+        It is a copy in `dtype`, adapters merged. Weights that are held in 4 bits, below fp32 or on several
+        devices are held so for want of memory, and are used as they are.
         """
         model = self.model
-        if self.parameters.quantization is None and self.parameters.dtype == "fp32":
+        if self.precision is None and not self.dispatched:
             if has_adapter(model):
                 from sentbed_backbones._torch.adapters import merged_copy
 
@@ -169,7 +173,9 @@ class BuiltTransformer:
                 if adapted:
                     from sentbed_backbones._torch.adapters import save_adapter
 
-                    save_adapter(self.model, directory / ADAPTER_DIRECTORY)
+                    model = self.parameters.model
+                    hub = model if model is not None and not is_local(model) else None
+                    save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
             except SafetensorError as error:
                 # It wraps what the system said: a full disk is to be told from a fault of ours.
                 raise OSError(str(error)) from error

@@ -57,7 +57,10 @@ class CausalFamily(Family):
             or not hasattr(config, "max_position_embeddings")
         ):
             name = self.parameters.name
-            return f"the backbone `{name}` takes causal models; choose another model or backbone"
+            return (
+                f"the backbone `{name}` takes causal models with a fixed number of positions; "
+                "choose another model or backbone"
+            )
         return None
 
     def states(self, model: Any, layers: bool) -> Module:

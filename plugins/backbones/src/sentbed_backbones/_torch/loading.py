@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import transformers
 from safetensors import SafetensorError
-from sentbed import ModelError, locate
+from sentbed import ModelError, SentbedError, locate
 from sentbed.paths import sha256
 from sentbed.protocols import BuildContext
 
@@ -20,7 +20,6 @@ from sentbed_backbones._torch.built import (
     DTYPES,
     BuiltTransformer,
     Family,
-    cast,
     quiet,
 )
 from sentbed_backbones.files import is_local, problems_of
@@ -59,7 +58,9 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
     saved = context.saved
     # Beside the hashes of its base, an encoder holds no weights but its adapter's.
     directory = saved
-    if parameters.model is not None and (saved is None or (saved / BASE_FILE).is_file()):
+    if saved is not None and (saved / BASE_FILE).is_file():
+        directory = _base_directory(parameters, saved)
+    elif saved is None and parameters.model is not None:
         directory = _directory(parameters)
     base: dict[str, str] | None = None
     if directory is None:
@@ -104,14 +105,16 @@ def _adapt(model: Any, parameters: Transformer, saved: Path | None, origin: dict
 def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]) -> Any:
     from sentbed_backbones._torch.adapters import add_lora, load_adapter
 
-    if saved is not None and (saved / ADAPTER_DIRECTORY).is_dir():
+    if saved is not None:
         return load_adapter(model, saved / ADAPTER_DIRECTORY)
     if parameters.lora is not None:
         return add_lora(model, parameters.lora)
     assert parameters.adapter is not None
-    directory = (
-        locate(parameters.adapter) if is_local(parameters.adapter) else _fetch(parameters.adapter, None)
-    )
+    if is_local(parameters.adapter):
+        directory = locate(parameters.adapter)
+    else:
+        directory = _fetch(parameters.adapter, parameters.adapter_revision)
+        origin["adapter_commit"] = directory.name
     origin["adapter"] = {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
     return load_adapter(model, directory)
 
@@ -192,12 +195,15 @@ def _load(
 
 
 def _initialise(loader: Any, config: Any, trust_remote_code: bool, parameters: Transformer) -> Any:
-    model = loader.from_config(config, trust_remote_code=trust_remote_code)
-    return cast(_without_pooler(model), DTYPES[parameters.dtype])
+    dtype = DTYPES[parameters.dtype]
+    return _without_pooler(loader.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code))
 
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
-    found = json.loads(file.read_text("utf-8"))["sha256"]
+    try:
+        found = json.loads(file.read_text("utf-8"))["sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"`{file}` cannot be read: {error!r}; save this encoder again") from error
     if found != origin.get("sha256"):
         raise ModelError(
             f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`; "
@@ -210,7 +216,30 @@ def _directory(parameters: Transformer) -> Path:
     assert parameters.model is not None
     if is_local(parameters.model):
         return locate(parameters.model)
-    return _fetch(parameters.model, parameters.revision, ["*.py"] if parameters.trust_remote_code else [])
+    code = ["*.py"] if parameters.trust_remote_code else []
+    directory = _fetch(parameters.model, parameters.revision, code)
+    if parameters.init == "pretrained" and not any(directory.glob("*.safetensors")):
+        raise ModelError(
+            f"the hub's `{parameters.model}` has no `*.safetensors`{_at(parameters.revision)}; name a "
+            "`revision` that has, or convert its pickled weights with `save_pretrained` on a machine where "
+            "you trust them, and name that directory"
+        )
+    return directory
+
+
+def _base_directory(parameters: Transformer, saved: Path) -> Path:
+    """Return the directory of the model that a saved adapter belongs to."""
+    try:
+        return _directory(parameters)
+    except SentbedError as error:
+        raise ModelError(
+            f"`{saved}` holds no weights but an adapter's, and its model cannot be had: {error}; put the "
+            "model back, or change `model` in the encoder's `encoder.toml`"
+        ) from error
+
+
+def _at(revision: str | None) -> str:
+    return f" at revision `{revision}`" if revision else ""
 
 
 def _fetch(model: str, revision: str | None, more: list[str] | None = None) -> Path:
@@ -225,9 +254,8 @@ def _fetch(model: str, revision: str | None, more: list[str] | None = None) -> P
             )
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        at = f" at revision `{revision}`" if revision else ""
         raise ModelError(
-            f"the hub gives no model `{model}`{at}: {str(error).splitlines()[0]}; "
+            f"the hub gives no model `{model}`{_at(revision)}: {str(error).splitlines()[0]}; "
             "check the id and the network, or name a local directory that starts with `./`"
         ) from error
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from sentbed.protocols import TokenStates
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 
 class EncoderStates(torch.nn.Module):
@@ -128,7 +129,7 @@ class SharedPrefixStates(torch.nn.Module):
             return states
         past, first = self._computed(prefix)
         rows, shared = len(input_ids), len(prefix)
-        behind = self.states(input_ids, attention_mask, _expanded(past, rows), shared)
+        behind = self.states(input_ids, attention_mask, past, shared)
         return TokenStates(
             _joined(first.last_hidden_state, behind.last_hidden_state),
             None
@@ -141,26 +142,28 @@ class SharedPrefixStates(torch.nn.Module):
 
     def _computed(self, prefix: torch.Tensor) -> tuple[Any, TokenStates]:
         if self._prefix is None or not torch.equal(self._prefix[0], prefix):
-            from transformers import DynamicCache
-
             past = DynamicCache()
             states = self.states(prefix[None], None, past)
+            for layer in past.layers:
+                layer.__class__ = SharedLayer
             self._prefix = (prefix.clone(), past, states)
         return self._prefix[1], self._prefix[2]
 
 
-def _expanded(past: Any, rows: int) -> Any:
-    """Return a cache of the same keys and values for every row; the model will append to it."""
-    expanded = copy.copy(past)
-    expanded.layers = [copy.copy(layer) for layer in past.layers]
-    for layer in expanded.layers:
-        layer.keys = layer.keys.expand(rows, -1, -1, -1)
-        layer.values = layer.values.expand(rows, -1, -1, -1)
-    return expanded
+class SharedLayer(DynamicLayer):
+    """Keys and values of the prefix, which stay; those of the rows are gone when their layer is done."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the prefix's keys and values before every row's."""
+        assert self.keys is not None
+        assert self.values is not None
+        return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
 
 
-def _joined(first: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
-    return torch.cat([first.expand(len(behind), -1, -1), behind], 1)
+def _joined(first: torch.Tensor, behind: torch.Tensor, dim: int = 1) -> torch.Tensor:
+    return torch.cat([first.expand(len(behind), *first.shape[1:]), behind], dim)
 
 
 class Read(torch.nn.Module):

@@ -117,7 +117,7 @@ class TorchEncoder:
             self._replica = self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
         rows = len(batch.input_ids)
         if self.engine.compile:
-            batch = _bucketed(batch, self.backbone.tokenizer.pad_id)
+            batch = _bucketed(batch, self.backbone.tokenizer.pad_id, self.backbone.max_length)
         with torch.inference_mode():
             vectors = self._replica(*self.engine.tensors(batch), *self.engine.prefix(batch))[:rows]
         result: NDArray[np.float32] = vectors.to(torch.float32).cpu().numpy()
@@ -165,7 +165,7 @@ class TorchTrainer:
         if not self.parameters:
             raise RunError(
                 "nothing in this encoder can be trained: everything is frozen or quantised; "
-                "add `lora = {}` to its backbone, or a `projection` to its head"
+                "freeze less, add `lora = {}` to its backbone, or a `projection` to its head"
             )
         for name, parameter in self.parameters:
             if parameter.dtype != torch.float32:
@@ -218,11 +218,11 @@ class TorchTrainer:
         return torch.cat(parts)[place]
 
 
-def _bucketed(batch: TokenBatch, pad_id: int) -> TokenBatch:
+def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
     rows, length = batch.input_ids.shape
     more_rows = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET))) - rows
-    more = ((0, more_rows), (0, -length % LENGTH_BUCKET))
+    more = ((0, more_rows), (0, min(-length % LENGTH_BUCKET, longest - length)))
     mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
     mask = np.pad(mask, more)
     # A row without any token has no mean and no attention: it is given one, and dropped.
