@@ -18,8 +18,10 @@ from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 from safetensors.torch import load_file
 from sentbed import ModelError
+from sentbed.paths import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones import Bert
+from sentbed_backbones.adaptation import LoRA
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TAG = "v1"
@@ -215,6 +217,33 @@ def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
     assert "ids" in local
     assert "`trust_remote_code = true`" in refused["error"]
     assert fetched.get("ids") == local["ids"], fetched
+
+
+def test_an_adapter_is_fetched_at_its_own_revision(
+    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = save_model()
+    trained = Bert(model=str(directory), lora=LoRA(r=2)).build(BuildContext(tuple))
+    trained.save(tmp_path / "trained")
+    hub.repositories |= {"acme/tiny": directory, "acme/adapter": tmp_path / "trained" / "adapter"}
+    adapted = {"model": "acme/tiny", "adapter": "acme/adapter"}
+    tagged, no_revision = ask({**adapted, "adapter_revision": TAG}, {**adapted, "adapter_revision": "v9"})
+    digest = sha256(tmp_path / "trained" / "adapter" / "adapter_model.safetensors")
+    assert tagged["origin"]["adapter"] == {"adapter_model.safetensors": digest}
+    assert tagged["origin"]["adapter_commit"] == COMMIT
+    assert no_revision["error"].startswith("the hub gives no model `acme/adapter` at revision `v9`: ")
+
+
+def test_a_hub_model_without_safetensors_is_refused_with_a_way_out(
+    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
+) -> None:
+    directory = save_model()
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+    hub.repositories["acme/pickled"] = directory
+    newest, tagged = ask({"model": "acme/pickled"}, {"model": "acme/pickled", "revision": TAG})
+    assert newest["error"].startswith("the hub's `acme/pickled` has no `*.safetensors`; name a `revision`")
+    assert f"has no `*.safetensors` at revision `{TAG}`; " in tagged["error"]
+    assert not [path for path in hub.paths if "pytorch_model.bin" in path]
 
 
 def refusal(model: str) -> ModelError:
