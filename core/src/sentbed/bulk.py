@@ -14,7 +14,7 @@ import attrs
 
 from sentbed.encode import WINDOW
 from sentbed.encoder import Encoder
-from sentbed.errors import DataError, RecipeError
+from sentbed.errors import DataError, RecipeError, RunError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import atomic_file
 from sentbed.protocols import Evaluation, Evaluator, Runtime
@@ -47,7 +47,13 @@ def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: 
             for number, line in enumerate(_decoded(stream, source), start=1):
                 window.append(line)
                 if len(window) == WINDOW or number == rows:
-                    file.write(loaded.encode(window, advance).tobytes())
+                    vectors = loaded.encode(window, advance)
+                    if not np.isfinite(vectors).all():
+                        raise RunError(
+                            "the vectors have NaN or infinite values; "
+                            "look at the encoder's weights and precision"
+                        )
+                    file.write(vectors.tobytes())
                     window = []
     return rows, loaded.width
 

@@ -135,10 +135,15 @@ class Encoder:
         """Return what every score says of the encoder: how text became a vector."""
         pooler, prompt = self.recipe.pooler, self.recipe.resolved_prompt
         facts: dict[str, Any] = {
-            "precision": getattr(self.backbone, "precision", None) or self.engine.describe()["precision"],
-            "pooler": {"train": pooler.name, "test": getattr(pooler, "at_test", pooler.name)},
+            "precision": self.engine.describe()["precision"],
+            "pooler": {
+                "train": pooler.name,
+                "test": getattr(pooler, "at_test", pooler.name),
+                **{key: value for key, value in unstructure(pooler).items() if key != "use"},
+            },
             "max_length": self.recipe.max_length,
         }
+        facts |= getattr(self.backbone, "protocol", {})
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
@@ -228,6 +233,9 @@ class Encoder:
         `backbone/` in the directory is then what transformers loads without peft. The vectors are the same to
         the rounding of the backbone's `dtype`.
         """
+        target = Path(path)
+        if target.is_dir() and any(target.iterdir()):
+            raise RunError(f"`{path}` is not empty; export into a new directory")
         merged: Any = getattr(self.backbone, "merged", tuple)()
         self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 

@@ -50,6 +50,9 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         )
         # A prompt for a part that has to go is of no interest.
         return
+    # A class, as alternatives are tried, has no fields that could be at odds with the pooler.
+    if hasattr(backbone, "misfits") and not isinstance(backbone, type):
+        yield from (("backbone", message) for message in backbone.misfits(needs))
     prompt = encoder.prompt or Prompt()
     if problems := list(prompt.check()):
         yield from (("prompt", problem) for problem in problems)

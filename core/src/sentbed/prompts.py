@@ -91,6 +91,10 @@ class Prompt:
         if self.template is not None and self.file is not None:
             yield "`prompt` has both `template` and `file`; give one"
             return
+        if self.file is None and self.line != 1:
+            yield "`prompt` has a `line` but no `file`; name the file, or take `line` out"
+        if self.demonstration is not None and not (self.demonstration.text and self.demonstration.word):
+            yield "the demonstration has an empty `text` or `word`; give both"
         if self.template is None and self.file is None:
             return
         try:

@@ -267,6 +267,8 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
             has = "both" if stage.steps is not None else "neither"
             add(f"the stage has {has} of `epochs` and `steps`; give exactly one", "stage", i)
         trained = recipe.encoders.get(stage.train or recipe.main_encoder)
+        if trained is not None and (reason := getattr(trained.backbone, "untrainable", None)):
+            add(reason, "stage", i)
         if stage.normalize_text and trained is not None and not _has_text_rules(trained):
             add(
                 "`normalize_text` is on, but the encoder's prompt has no text rules; "

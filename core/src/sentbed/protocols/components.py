@@ -48,7 +48,7 @@ class BuiltBackbone(Protocol):
     ids `(shared,)` that stand before every row; `TokenStates` and its mask then include them. And
     `merged() -> tuple[Backbone, BuiltBackbone]`: the same without adapters, and its component, for
     `Encoder.export`; `dispatched: bool`: whether its weights are on their devices already; and
-    `precision: str | None`: in which encoding runs, where the runtime does not decide.
+    `protocol: Mapping[str, Any]`: what every score is to say of it, such as the layers that it reads.
     """
 
     @property
@@ -78,7 +78,8 @@ class Backbone(Component, Protocol):
     """Tokenizer + transformer: text -> token states.
 
     A backbone may say what it `offers: frozenset[str]` to a pooler, in the words of `Pooler`; of one that
-    does not, `sentbed check` believes everything.
+    does not, `sentbed check` believes everything. `misfits(needs) -> Iterator[str]` may yield what of its
+    fields cannot work with a pooler's needs, `untrainable: str | None` say why no stage can train it.
     """
 
     def build(self, context: BuildContext) -> BuiltBackbone:

@@ -58,7 +58,8 @@ class Freeze:
     """What of a backbone is not trained."""
 
     embeddings: bool = False
-    """Word, position and type embeddings; T5's relative positions belong to its layers."""
+    """Word, position and type embeddings, with the norm behind them where there is one (BERT). T5's relative
+    positions belong to its layers."""
     layers: int = attrs.field(default=0, validator=ge(0))
     """The first so many transformer layers (T5: of the encoder); their adapters too."""
 

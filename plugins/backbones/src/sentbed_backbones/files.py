@@ -20,6 +20,12 @@ def is_local(model: str) -> bool:
 def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -> Iterator[str]:
     """Yield why the model in `directory` cannot be loaded, each a sentence that ends in what to do."""
     config = directory / "config.json"
+    if (directory / "base.json").is_file():
+        yield (
+            f"`{directory}` holds no weights but an adapter's; name its base as `model` and "
+            f'`adapter = "{directory}/adapter"`, or merge them with `sentbed export`'
+        )
+        return
     if not config.is_file():
         yield f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
         return

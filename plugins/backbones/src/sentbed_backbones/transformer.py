@@ -39,8 +39,7 @@ class Transformer:
     that are trained need fp32; below it, encoding runs in this precision whatever the runtime's."""
     layers: Layers = attrs.field(default="last", validator=_not_empty)
     """Which layers to read: their states are averaged. `last`; `first-last` (layer 1 and the last);
-    `last-two`; or numbers as transformers counts: 0 the embedding output, 1 the first layer, -1 the last. The
-    poolers `mean-first-last` and `decoder` read what they read, whatever is set here."""
+    `last-two`; or numbers as transformers counts: 0 the embedding output, 1 the first layer, -1 the last."""
     dropout: float | None = attrs.field(default=None, validator=optional(and_(ge(0), le(1))))
     """Dropout of states and attention in training; as the model's configuration says where left out."""
     lora: LoRA | None = None
@@ -77,6 +76,23 @@ class Transformer:
                 yield f"the model cannot be found: {error}"
                 return
             yield from problems_of(directory, self.init == "pretrained", self.trust_remote_code)
+
+    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
+        """Yield what would have no effect under a pooler that needs this."""
+        if self.layers != "last" and (reads := sorted(needs & {"layers", "decoder"})):
+            what = "layers of its own" if reads == ["layers"] else "the decoder"
+            yield f"the pooler reads {what}, and `layers` would have no effect; take it out"
+
+    @property
+    def untrainable(self) -> str | None:
+        """Why a stage cannot train this backbone, or None."""
+        adapted = self.lora is not None or self.adapter is not None
+        if adapted or self.dtype == "fp32" or self.quantization is not None:
+            return None
+        return (
+            f"the weights are held in {self.dtype}, in which small updates are lost; train with "
+            '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
+        )
 
     @property
     def layer_numbers(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -29,6 +30,8 @@ class Adafactor:
 
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
         """Return `transformers.optimization.Adafactor` with the given learning rate, no relative step."""
+        # transformers imports bitsandbytes here where it is installed, which advertises a package of kernels.
+        logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
         from transformers.optimization import Adafactor as TransformersAdafactor
 
         return TransformersAdafactor(

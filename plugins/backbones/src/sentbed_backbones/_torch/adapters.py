@@ -211,7 +211,7 @@ def freeze(model: Any, what: Freeze) -> None:
     """
     base: Any = model.get_base_model() if isinstance(model, peft.PeftModel) else model
     if what.embeddings:
-        embeddings = list(_embeddings(base))
+        embeddings = [base.embeddings] if hasattr(base, "embeddings") else list(_embeddings(base))
         if not embeddings:
             raise ModelError(
                 f"a `{base.config.model_type}` has no embeddings that can be found; leave out `embeddings`"
@@ -336,7 +336,7 @@ def _layers(model: Any) -> torch.nn.ModuleList:
     )
 
 
-def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Embedding]:
+def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Yield the embeddings outside of any layer."""
     for child in module.children():
         if isinstance(child, torch.nn.Embedding):

@@ -109,6 +109,9 @@ class BuiltTransformer:
         held = (parameters.quantization, parameters.dtype)
         self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
         """In which encoding runs whatever the runtime says, or None where that decides."""
+        self.protocol: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
+        if parameters.layer_numbers != (-1,):
+            self.protocol["layers"] = list(parameters.layer_numbers)
         self.mask_id: int | None = None
         if "mask-token" in family.needs:
             if tokenizer.mask_token is None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 import transformers
 from safetensors import SafetensorError
 from sentbed import ModelError, SentbedError, locate
@@ -191,6 +192,13 @@ def _load(
             f"the weights in `{directory}` do not fit its `config.json`: {found}, the first is `{first}`; "
             f"{family.advice(missing)}"
         )
+    for name, parameter in model.named_parameters():
+        # Activations such as ReLU would turn some of these into numbers, and those into scores.
+        if parameter.is_floating_point() and not torch.isfinite(parameter).all():
+            raise ModelError(
+                f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
+                "diverged; take another checkpoint"
+            )
     return model
 
 

@@ -173,6 +173,12 @@ class TorchTrainer:
                     f"`{name}` is held in {parameter.dtype}, in which small updates are lost; train with "
                     '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
                 )
+        held = {p.dtype for p in encoder.module.backbone.parameters() if p.is_floating_point()}
+        if torch.float16 in held and engine.dtype == torch.bfloat16:
+            raise RunError(
+                "weights that are held in fp16 cannot be trained in bf16; "
+                'set `dtype = "bf16"` for the backbone, or `precision = "fp32"` for the runtime'
+            )
         self.peak_rate = optimizer.lr
         self.optimizer = optimizer.build(self.parameters)
         backbone = encoder.module.backbone
