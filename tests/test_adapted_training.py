@@ -16,7 +16,7 @@ from sentbed_backbones import Opt
 from sentbed_backbones.adaptation import LoRA
 from sentbed_hardware import AdamW, Constant, Cpu
 from sentbed_losses import InfoNCE
-from sentbed_poolers import PromptEOL
+from sentbed_poolers import MeanFirstLast, PromptEOL
 
 SENTENCES = [
     f"The {animal} {verb} near the {place}."
@@ -97,3 +97,37 @@ def test_weights_below_fp32_are_not_trained(model: str) -> None:
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
     with pytest.raises(sentbed.RunError, match=r"held in torch.bfloat16.*`dtype = \"fp32\"`"):
         engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)
+
+
+def test_fp16_weights_are_not_trained_under_bf16(model: str) -> None:
+    engine = Cpu(precision="auto").build()
+    if engine.describe()["precision"] != "bf16":
+        pytest.skip("needs a processor with bf16 instructions")
+    backbone = Opt(model=sentbed.ModelId(model), dtype="fp16", lora=LoRA(r=4))
+    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
+    with pytest.raises(
+        sentbed.RunError, match=r"held in fp16 cannot be trained in bf16; set `dtype = \"bf16\"`"
+    ):
+        engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)
+
+
+def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) -> None:
+    backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4))
+    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), Cpu().build())
+    encoder.save(tmp_path / "saved")
+    before = sorted(path.name for path in (tmp_path / "saved").rglob("*"))
+    with pytest.raises(sentbed.RunError, match="is not empty; export into a new directory"):
+        Encoder.load(tmp_path / "saved").export(tmp_path / "saved")
+    assert sorted(path.name for path in (tmp_path / "saved").rglob("*")) == before
+
+
+def test_every_score_says_what_is_read_and_how(model: str) -> None:
+    engine = Cpu().build()
+    backbone = Opt(model=sentbed.ModelId(model), dtype="bf16", layers="last-two")
+    protocol = Encoder.build(EncoderRecipe(backbone, MeanFirstLast(), max_length=16), engine).protocol()
+    assert protocol == {
+        "precision": "bf16",
+        "layers": [-2, -1],
+        "pooler": {"train": "mean-first-last", "test": "mean-first-last", "first": "layer-1"},
+        "max_length": 16,
+    }

@@ -33,11 +33,13 @@ pooler = {{ use = "{pooler}" }}
 """
 
 
-def problems(tmp_path: Path, backbone: str, pooler: str, more: str = "") -> list[sentbed.Problem]:
+def problems(
+    tmp_path: Path, backbone: str, pooler: str, more: str = "", *settings: str
+) -> list[sentbed.Problem]:
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone=backbone, pooler=pooler, more=more))
     try:
-        sentbed.load_recipe(file)
+        sentbed.load_recipe(file, settings)
     except sentbed.RecipeError as error:
         return list(error.problems)
     return []
@@ -84,3 +86,37 @@ def test_a_prompt_needs_no_words_where_the_pooler_has_its_own(tmp_path: Path) ->
     resolved = encoder.resolved_prompt
     assert resolved is not None
     assert resolved.apply("Why?") == 'This sentence : "Why." means in one word:"'
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooler", "reads"),
+    [("bert", "mean-first-last", "layers of its own"), ("t5", "decoder", "the decoder")],
+)
+def test_layers_that_the_pooler_does_not_read_are_refused(
+    tmp_path: Path, backbone: str, pooler: str, reads: str
+) -> None:
+    (problem,) = problems(tmp_path, backbone, pooler, "", "encoder.backbone.layers=[-2, -1]")
+    assert problem.path == "encoder.backbone"
+    assert problem.message == f"the pooler reads {reads}, and `layers` would have no effect; take it out"
+    assert problems(tmp_path, backbone, "mean", "", "encoder.backbone.layers=[-2, -1]") == []
+
+
+STAGE = """
+[[stage]]
+name = "s"
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 8
+steps = 2
+"""
+
+
+def test_a_stage_on_weights_below_fp32_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    half = "encoder.backbone.dtype=bf16"
+    (problem,) = problems(tmp_path, "bert", "mean", STAGE, half)
+    assert problem.path == "stage.0"
+    assert "held in bf16, in which small updates are lost" in problem.message
+    assert problems(tmp_path, "bert", "mean", STAGE, half, "encoder.backbone.lora={}") == []
+    assert problems(tmp_path, "bert", "mean", "", half) == []

@@ -520,6 +520,8 @@ def recipe(put: Put) -> Path:
 
 COUNT = """
 import os, signal, sys, toy_plugin
+# A shell starts its background jobs with SIGINT ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from sentbed.cli import main
 original, seen = toy_plugin.Gap.evaluate, 0
 def evaluate(self, encoder):

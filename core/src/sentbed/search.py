@@ -81,19 +81,20 @@ def search(
     taken_over = sum(template in journal.lines for template in prompts)
     if taken_over:
         say(f"taken over from {journal.path}: {taken_over} of {len(prompts)}")
-    for index, (template, prompt) in enumerate(prompts.items()):
-        if template in journal.lines:
-            continue
-        place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
-        try:
+    place = "the start"
+    try:
+        for index, (template, prompt) in enumerate(prompts.items()):
+            if template in journal.lines:
+                continue
+            place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt))
             evaluation = tried.evaluate(wanted.with_, name)
             journal.add(index, template, evaluation, monotonic() - before)
-        except (Exception, KeyboardInterrupt) as error:
-            error.add_note(f"stopped at {place}\nthe same command goes on from there, with {journal.path}")
-            raise
-        say(f"{place}  {evaluation.primary:.2f}")
+            say(f"{place}  {evaluation.primary:.2f}")
+    except (Exception, KeyboardInterrupt) as error:
+        error.add_note(f"stopped at {place}\nthe same command goes on from there, with {journal.path}")
+        raise
 
     baseline, *ranked = (
         Candidate(*_shown(prompt, index), journal.lines[template].score, template)

@@ -590,7 +590,10 @@ def test_four_bits_without_adapter_are_dequantised(tmp_path: Path) -> None:
 
 
 EMBEDDINGS = {
-    "bert": {f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")},
+    "bert": {
+        *(f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")),
+        *("embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias"),
+    },
     "t5-encoder": {"shared.weight", "encoder.embed_tokens.weight"},
     "t5": {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
     "opt": {"decoder.embed_tokens.weight", "decoder.embed_positions.weight"},

@@ -530,6 +530,33 @@ def test_a_backbone_says_the_precision_that_it_encodes_in(
     assert Opt(model=str(directory), **parameters).build(no_texts).precision == precision
 
 
+def test_weights_that_are_no_numbers_are_refused(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    directory = save_model("opt")
+    backbone = Opt(model=str(directory), lora=LORA)
+    saved = tmp_path / "saved"
+    backbone.build(no_texts).save(saved)
+    for file, context in (
+        (saved / "adapter" / "adapter_model.safetensors", attrs.evolve(no_texts, saved=saved)),
+        (directory / "model.safetensors", no_texts),
+    ):
+        weights = load_file(file)
+        key = next(key for key in weights if "fc1" in key)
+        weights[key].view(-1)[3] = float("nan")
+        save_file(weights, file, {"format": "pt"})
+        assert "has NaN or infinite values" in refusal(backbone, context)
+
+
+def test_the_backbone_of_an_adapter_alone_is_no_model(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved"
+    Opt(model=str(save_model("opt")), lora=LORA).build(no_texts).save(saved)
+    (problem,) = Opt(model=str(saved)).check()
+    assert "holds no weights but an adapter's; name its base as `model`" in problem
+
+
 def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
     save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path
 ) -> None:

@@ -115,6 +115,11 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
             "take the model that it was trained on"
         ) from error
     _require_fit(adapted, weights, directory)
+    if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
+        raise ModelError(
+            f"`{broken[0]}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
+            "take an earlier checkpoint"
+        )
     for name, layer in adapted.named_modules():
         if isinstance(layer, LoraLayer):
             base: Any = layer.get_base_layer()
