@@ -27,6 +27,7 @@ test-alone: $(VENV)/.dev
 # Needs SENTBED_DATA.
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encode.py
+	$(BIN)/python benchmarks/prefix.py
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	$(PYTHON) -m venv $(VENV)
