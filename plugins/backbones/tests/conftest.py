@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from sentbed.protocols import BuildContext, TokenIds
+from sentbed.protocols import BuildContext, TokenIds, TokenStates
 
 SENTENCES = (
     "The cat sat on the mat.",
@@ -211,3 +211,23 @@ def padded() -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
         return torch.tensor(ids), torch.tensor(mask)
 
     return pad
+
+
+@pytest.fixture
+def assert_one_by_one() -> Callable[..., TokenStates]:
+    """Compare a padded batch, and each of its texts alone, with a reference that sees one text at a time."""
+
+    def check(
+        built: Any, module: Any, reference: Any, texts: Sequence[str], ids: torch.Tensor, mask: torch.Tensor
+    ) -> TokenStates:
+        states: TokenStates = module(ids, mask)
+        for row, text in enumerate(texts):
+            one = torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
+            expected = reference(input_ids=one).last_hidden_state[0]
+            found = states.last_hidden_state[row][mask[row].bool()]
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            alone = module(one, None).last_hidden_state[0]
+            torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
+        return states
+
+    return check

@@ -16,6 +16,7 @@ from sentbed_backbones._torch.states import SharedPrefixStates
 
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+AssertOneByOne = Callable[..., Any]
 
 KINDS = ("llama", "llama-grouped", "gpt2", "mistral", "opt")
 PLAIN = ("gpt2", "mistral")
@@ -37,7 +38,13 @@ def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_are_those_of_transformers_one_text_at_a_time(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str, side: str, reuse_prefix: bool
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    assert_one_by_one: AssertOneByOne,
+    kind: str,
+    side: str,
+    reuse_prefix: bool,
 ) -> None:
     directory = save_model(kind)
     built = Causal(model=str(directory), reuse_prefix=reuse_prefix).build(no_texts)
@@ -45,13 +52,7 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
     assert not mask.all()
     for module in forms(built):
-        states = module(ids, mask)
-        for row, text in enumerate(one_by_one(built, TEXTS)):
-            expected = reference(input_ids=text).last_hidden_state[0]
-            found = states.last_hidden_state[row][mask[row].bool()]
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-            alone = module(text, None).last_hidden_state[0]
-            torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
+        assert_one_by_one(built, module, reference, TEXTS, ids, mask)
     assert (built.width, built.max_length) == (32, 40)
     assert built.shares_prefix == reuse_prefix
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,11 @@ from sentbed_backbones._torch.packed_causal import PackedCausal
 
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+AssertOneByOne = Callable[..., Any]
 
 KINDS = {"opt": 32, "opt-350m": 16}
 """Architectures and the width of their last state."""
 TEXTS = ("The cat sat on the mat.", "Rain falls.", "", "我们 😀", "two small birds sing in the tree")
-
-
-def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
-    return [torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None] for text in texts]
 
 
 @pytest.mark.parametrize("reuse_prefix", [True, False])
@@ -31,20 +28,20 @@ def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_are_those_of_transformers_one_text_at_a_time(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str, side: str, reuse_prefix: bool
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    assert_one_by_one: AssertOneByOne,
+    kind: str,
+    side: str,
+    reuse_prefix: bool,
 ) -> None:
     directory = save_model(kind)
     built = Opt(model=str(directory), reuse_prefix=reuse_prefix).build(no_texts)
     reference = transformers.OPTModel.from_pretrained(directory).eval()
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
     for module in (built.module.eval(), built.inference(built.module, torch.float32)):
-        states = module(ids, mask)
-        for row, text in enumerate(one_by_one(built, TEXTS)):
-            expected = reference(input_ids=text).last_hidden_state[0]
-            found = states.last_hidden_state[row][mask[row].bool()]
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-            alone = module(text, None).last_hidden_state[0]
-            torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
+        assert_one_by_one(built, module, reference, TEXTS, ids, mask)
     assert built.width == KINDS[kind]
     assert built.shares_prefix == reuse_prefix
 

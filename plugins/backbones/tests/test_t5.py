@@ -16,6 +16,7 @@ from sentbed_backbones._torch.t5 import T5Family
 
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+AssertOneByOne = Callable[..., Any]
 
 KINDS = ("t5", "t5-1.1")
 TEXTS = (
@@ -48,22 +49,21 @@ def count(model: torch.nn.Module) -> int:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_encoder_states_are_those_of_transformers(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str, side: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    assert_one_by_one: AssertOneByOne,
+    kind: str,
+    side: str,
 ) -> None:
     directory = save_model(kind)
     built = T5(model=str(directory)).build(no_texts)
     reference = transformers.T5EncoderModel.from_pretrained(directory).eval()
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
     for module in forms(built):
-        states = module(ids, mask)
+        states = assert_one_by_one(built, module, reference, TEXTS, ids, mask)
         assert states.decoder_state is None
         assert states.attention_mask is mask
-        for row, text in enumerate(one_by_one(built, TEXTS)):
-            expected = reference(input_ids=text).last_hidden_state[0]
-            found = states.last_hidden_state[row][mask[row].bool()]
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-            alone = module(text, None).last_hidden_state[0]
-            torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
     assert built.width == 32
 
 

@@ -9,6 +9,11 @@ from pathlib import Path
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files of which one makes a tokenizer; without any, transformers makes up one that knows no word."""
 
+ADAPTER_DIRECTORY = "adapter"
+"""In a saved backbone: what peft reads."""
+BASE_FILE = "base.json"
+"""Beside an adapter: hashes of the weights that it belongs to, which lie where the recipe says."""
+
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -20,10 +25,10 @@ def is_local(model: str) -> bool:
 def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -> Iterator[str]:
     """Yield why the model in `directory` cannot be loaded, each a sentence that ends in what to do."""
     config = directory / "config.json"
-    if (directory / "base.json").is_file():
+    if (directory / BASE_FILE).is_file():
         yield (
             f"`{directory}` holds no weights but an adapter's; name its base as `model` and "
-            f'`adapter = "{directory}/adapter"`, or merge them with `sentbed export`'
+            f'`adapter = "{directory / ADAPTER_DIRECTORY}"`, or merge them with `sentbed export`'
         )
         return
     if not config.is_file():

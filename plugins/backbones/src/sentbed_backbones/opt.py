@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import attrs
-from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
 
-from sentbed_backbones.transformer import Transformer
+from sentbed_backbones.transformer import CausalTransformer
 
 
 @attrs.frozen(kw_only=True)
-class Opt(Transformer):
+class Opt(CausalTransformer):
     """OPT (Zhang et al., 2022), the causal model of PromptEOL's main table.
 
     A token state is that of the last layer after the final norm (and, at 350m, after the projection to width
@@ -20,15 +19,9 @@ class Opt(Transformer):
     """
 
     name: ClassVar[str] = "opt"
-    offers: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
 
     size: Literal["tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"] = "tiny"
     """Size of a random OPT: 125m to 66b as published, tiny is 2 layers of width 128, mini 4 of 256."""
-    vocab_size: int = attrs.field(default=8192, validator=ge(300))
-    """Largest vocabulary of the tokenizer that is trained (byte-level BPE)."""
-    reuse_prefix: bool = True
-    """Compute what all texts begin with (a template, a demonstration) once when encoding, and share its keys
-    and values: the same vectors, sooner."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise.

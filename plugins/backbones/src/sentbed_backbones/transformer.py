@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, le, optional
@@ -102,3 +102,20 @@ class Transformer:
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `Encoder.export` writes it."""
         return attrs.evolve(self, lora=None, adapter=None, adapter_revision=None, quantization=None)
+
+
+@attrs.frozen(kw_only=True)
+class CausalTransformer(Transformer):
+    """What the causal backbones have in common.
+
+    A token state is that of the last layer after the final norm. Padding goes to the right, where no token of
+    a text can see it.
+    """
+
+    offers: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
+
+    vocab_size: int = attrs.field(default=8192, validator=ge(300))
+    """Largest vocabulary of the tokenizer that is trained (byte-level BPE)."""
+    reuse_prefix: bool = True
+    """Compute what all texts begin with (a template, a demonstration) once when encoding, and share its keys
+    and values: the same vectors, sooner."""

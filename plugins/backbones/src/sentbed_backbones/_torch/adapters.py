@@ -20,6 +20,7 @@ from sentbed import ModelError
 from sentbed.errors import suggest
 from transformers.pytorch_utils import Conv1D
 
+from sentbed_backbones._torch.built import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -168,11 +169,8 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
                 plain.set_submodule(name, _with_weight(layer, _in_fp32(layer).to(dtype)))
         plain.hf_quantizer.remove_quantization_config(plain)
         del plain.is_loaded_in_4bit
-    # Buffers keep their precision: LLaMA's rotary frequencies need it.
-    for parameter in plain.parameters():
-        parameter.data = parameter.data.to(dtype)
     plain.config.dtype = dtype
-    return plain.requires_grad_(False).eval()
+    return cast(plain, dtype).requires_grad_(False).eval()
 
 
 def nf4_config(compute_dtype: torch.dtype) -> transformers.BitsAndBytesConfig:

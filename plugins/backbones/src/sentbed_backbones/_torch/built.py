@@ -17,16 +17,12 @@ from sentbed.protocols import Backbone, BuildContext, Module
 
 from sentbed_backbones._torch.states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
-from sentbed_backbones.files import is_local
+from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-
-ADAPTER_DIRECTORY = "adapter"
-BASE_FILE = "base.json"
-"""Beside an adapter: hashes of the weights that it belongs to, which lie where the recipe says."""
 
 
 class Family:
@@ -209,6 +205,7 @@ def cast(model: Any, dtype: torch.dtype) -> Any:
 
 
 def has_adapter(model: Any) -> bool:
+    """Whether there is an adapter on a model."""
     return hasattr(model, "peft_config")
 
 

@@ -16,14 +16,12 @@ from sentbed.paths import sha256
 from sentbed.protocols import BuildContext
 
 from sentbed_backbones._torch.built import (
-    ADAPTER_DIRECTORY,
-    BASE_FILE,
     DTYPES,
     BuiltTransformer,
     Family,
     quiet,
 )
-from sentbed_backbones.files import is_local, problems_of
+from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer

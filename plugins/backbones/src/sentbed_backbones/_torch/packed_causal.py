@@ -16,7 +16,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_linear import Linear, linear, linear_of
+from sentbed_backbones._torch.packed_linear import Linear, is_plain, linear, linear_of
 
 Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -71,10 +71,7 @@ class PackedCausal(torch.nn.Module):
         if type(model) not in ACTIVATIONS or not getattr(model.config, "is_causal", True):
             return False
         name, known = ACTIVATIONS[type(model)]
-        # Adapters and quantised layers are of other packages.
-        packages = ("torch.nn.modules.", "transformers.")
-        plain = all(type(part).__module__.startswith(packages) for part in model.modules())
-        return plain and getattr(model.config, name) in known
+        return is_plain(model) and getattr(model.config, name) in known
 
     def __init__(self, model: Any, dtype: torch.dtype, layers: bool = False) -> None:
         super().__init__()

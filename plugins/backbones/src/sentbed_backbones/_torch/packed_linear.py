@@ -25,6 +25,12 @@ ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] 
 """Each with oneDNN's name and variant of it."""
 
 
+def is_plain(model: Any) -> bool:
+    """Whether all layers of a model are torch's and transformers' own: adapters and 4-bit layers are not."""
+    packages = ("torch.nn.modules.", "transformers.")
+    return all(type(part).__module__.startswith(packages) for part in model.modules())
+
+
 def linear_of(
     layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], activation: str = "none", join: str = "add"
 ) -> Linear:

@@ -15,7 +15,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_linear import Linear, linear
+from sentbed_backbones._torch.packed_linear import Linear, is_plain, linear
 from sentbed_backbones._torch.states import EncoderDecoderStates
 
 KINDS = (
@@ -77,10 +77,7 @@ class PackedT5(torch.nn.Module):
         if type(model) not in KINDS or model.encoder.config.is_decoder:
             return False
         config = model.config
-        # Adapters and quantised layers are of other packages.
-        packages = ("torch.nn.modules.", "transformers.")
-        plain = all(type(part).__module__.startswith(packages) for part in model.modules())
-        return plain and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
+        return is_plain(model) and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
 
     def __init__(self, model: Any, dtype: torch.dtype, layers: bool = False, decodes: bool = False) -> None:
         super().__init__()
