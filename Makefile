@@ -28,6 +28,7 @@ test-alone: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/prefix.py
+	$(BIN)/python benchmarks/gradcache.py
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -10,7 +10,7 @@ import pytest
 import sentbed
 import torch
 from sentbed import Encoder
-from sentbed.protocols import BuildContext
+from sentbed.protocols import BuildContext, Training
 from sentbed.recipe import EncoderRecipe
 from sentbed_backbones import Opt
 from sentbed_backbones.adaptation import LoRA
@@ -32,6 +32,12 @@ OTHERS = [
 ]
 
 
+def trainer_of(encoder: Encoder, loss: Any, optimizer: Any, steps: int) -> Any:
+    towers = {"anchor": "encoder", "positive": "encoder"}
+    training = Training(loss, optimizer, Constant(), steps, towers)
+    return encoder.engine.trainer({"encoder": encoder.placed}, training)
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     torch.manual_seed(0)
@@ -51,9 +57,7 @@ def test_only_the_adapter_is_trained_saved_and_exported(
     placed: Any = encoder.placed
     before = {name: value.clone() for name, value in placed.module.state_dict().items()}
     vectors_before = encoder.encode(SENTENCES)
-    trainer: Any = engine.trainer(
-        encoder.placed, InfoNCE(temperature=0.05), AdamW(lr=5e-3), Constant(), 12, 1.0
-    )
+    trainer = trainer_of(encoder, InfoNCE(temperature=0.05), AdamW(lr=5e-3), 12)
     tokenizer = encoder.tokenizer(normalize=False)
     columns = {"anchor": tokenizer.encode(SENTENCES, 16), "positive": tokenizer.encode(OTHERS, 16)}
     losses = [trainer.step(columns).loss for _ in range(12)]
@@ -88,7 +92,7 @@ def test_a_quantised_model_without_adapter_has_nothing_to_train(model: str) -> N
     backbone = Opt(model=sentbed.ModelId(model), quantization="nf4")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
     with pytest.raises(sentbed.RunError, match=r"nothing in this encoder can be trained.*add `lora = \{\}`"):
-        engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)
+        trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
 def test_weights_below_fp32_are_not_trained(model: str) -> None:
@@ -96,7 +100,7 @@ def test_weights_below_fp32_are_not_trained(model: str) -> None:
     backbone = Opt(model=sentbed.ModelId(model), dtype="bf16")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
     with pytest.raises(sentbed.RunError, match=r"held in torch.bfloat16.*`dtype = \"fp32\"`"):
-        engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)
+        trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
 def test_fp16_weights_are_not_trained_under_bf16(model: str) -> None:
@@ -108,7 +112,7 @@ def test_fp16_weights_are_not_trained_under_bf16(model: str) -> None:
     with pytest.raises(
         sentbed.RunError, match=r"held in fp16 cannot be trained in bf16; set `dtype = \"bf16\"`"
     ):
-        engine.trainer(encoder.placed, InfoNCE(), AdamW(lr=1e-3), Constant(), 1, 1.0)
+        trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
 def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
 
 
-def test_there_are_six_plugins() -> None:
-    assert PLUGINS == ["backbones", "data", "evaluators", "hardware", "losses", "poolers"]
+def test_there_are_seven_plugins() -> None:
+    assert PLUGINS == ["backbones", "data", "evaluators", "hardware", "losses", "poolers", "trackers"]
 
 
 @pytest.mark.alone

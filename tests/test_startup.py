@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("torch", "jax", "transformers", "tokenizers", "scipy", "sklearn", "matplotlib", "datasets", "numpy")
+HEAVY = (
+    "torch",
+    "jax",
+    "transformers",
+    "tokenizers",
+    "scipy",
+    "sklearn",
+    "matplotlib",
+    "datasets",
+    "numpy",
+    "tensorboard",
+    "mlflow",
+)
 COMMANDS = {
     "help": ["--help"],
     "plugins": ["plugins"],

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
 import pytest
 from sentbed.history import History
-from sentbed.protocols import Evaluation, Score
+from sentbed.protocols import Evaluation, Scatter, Score, StepResult
 from sentbed.recipe import Expected, Recipe
+from sentbed.report import ReportData
+from sentbed.runner import RunInfo
 
 
 def found(keys: list[str], *scores: Score) -> list[float | None]:
@@ -34,3 +44,113 @@ def test_scores_before_training_are_not_expected() -> None:
 )
 def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(other: Score, key: str) -> None:
     assert found(["STS12", key], score(1.0), other) == [None, 2.0]
+
+
+# --- stages, and the way through a checkpoint --------------------------------------------------------------
+
+
+@pytest.fixture
+def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunInfo:
+    return RunInfo("my-run", tmp_path, recipe_of())
+
+
+def look(value: float, **protocol: Any) -> Evaluation:
+    made = Score("dev", "spearman", value, {"id": "p", **protocol}, "en", "sts")
+    return Evaluation((made,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),))
+
+
+def first_half(history: History, info: RunInfo) -> None:
+    points = Scatter("STS12", "gold", "cosine", np.array([0.1, 5.0]), (math.nan, 0.5))
+    history.warned("the recipe has changed")
+    history.scores_ready("en@start", Evaluation((score(1.0, encoder="en@start"),), 1.0, (points,)))
+    history.stage_started(info, "pull")
+    history.observed(0, "en", look(math.nan, note="constant similarity"))
+    history.step_finished(1, StepResult(math.nan, 1e-4, 2.0, {"accuracy": 0.25}))
+    history.step_finished(2, StepResult(0.1 + 0.2, 1e-5, math.inf, {"accuracy": 0.5, "temperature": 0.05}))
+    history.validated(2, 80.125, True)
+
+
+def second_half(history: History, info: RunInfo) -> None:
+    # A stage that is resumed is started again.
+    history.stage_started(info, "pull")
+    history.step_finished(3, StepResult(0.5, 0.0, 1.0, {"temperature": 0.04}))
+    history.observed(3, "en", look(60.0))
+    history.validated(3, 79.0, False)
+    history.scores_ready("en", Evaluation((score(2.0, encoder="en"),), 2.0))
+
+
+def shown(history: History, info: RunInfo) -> dict[str, Any]:
+    data = attrs.evolve(history.report_data(info, "finished", None, ""), seconds=0.0)
+    # NaN is not equal to itself, its name is.
+    table: dict[str, Any] = json.loads(json.dumps(attrs.asdict(data), default=list), parse_constant=str)
+    return table
+
+
+def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunInfo) -> None:
+    history = History()
+    first_half(history, info)
+    history.observed(2, "zh", look(10.0))
+    history.observed(2, "en", look(55.0, data="other"))
+    second_half(history, info)
+    (stage,) = history.report_data(info, "finished", None, "").stages
+    assert stage.steps == [1, 2, 3]
+    assert stage.losses[1:] == [0.1 + 0.2, 0.5]
+    np.testing.assert_array_equal(stage.metrics["accuracy"], [0.25, 0.5, math.nan])
+    np.testing.assert_array_equal(stage.metrics["temperature"], [math.nan, 0.05, 0.04])
+    assert (stage.validations, stage.best_step) == (((2, 80.125), (3, 79.0)), 2)
+    # What an evaluator remarks on one look starts no new series; other data does.
+    assert [(w.encoder, w.evaluator, w.steps) for w in stage.watched] == [
+        ("en", "sts", [0, 3]),
+        ("zh", "sts", [2]),
+        ("en", "sts", [2]),
+    ]
+    np.testing.assert_array_equal(stage.watched[0].values, [[math.nan], [60.0]])
+    np.testing.assert_array_equal(stage.watched[0].primary, [math.nan, 60.0])
+
+
+def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_one_shows(
+    info: RunInfo,
+) -> None:
+    whole = History()
+    first_half(whole, info)
+    name, state = whole.tracker_state()
+    saved = json.dumps({name: state})  # without `default`: everything is JSON
+    expected_half = shown(whole, info)
+
+    resumed = History()
+    resumed.run_resumed(json.loads(saved))
+    assert shown(resumed, info) == expected_half | {"started": shown(resumed, info)["started"]}
+    again = History()
+    again.run_resumed(json.loads(json.dumps(dict([resumed.tracker_state()]))))
+    assert again.tracker_state()[1]["started"] == state["started"]
+
+    second_half(whole, info)
+    second_half(resumed, info)
+    assert shown(resumed, info) == shown(whole, info)
+    assert "NaN" in json.dumps(shown(whole, info))
+
+
+def test_time_that_a_run_was_stopped_does_not_count(info: RunInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 1000.0
+    monkeypatch.setattr("sentbed.history.time.monotonic", lambda: clock)
+    history = History()
+    clock += 60
+    states = dict([history.tracker_state()])
+    clock += 3600
+    resumed = History()
+    clock += 1
+    resumed.run_resumed(states)
+    clock += 5
+
+    def report(of: History) -> ReportData:
+        return of.report_data(info, "finished", None, "")
+
+    assert report(resumed).seconds == 65
+    assert report(resumed).started == report(history).started
+
+
+def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info: RunInfo) -> None:
+    history = History()
+    history.run_resumed({})
+    data = history.report_data(info, "finished", None, "")
+    assert (data.scores, data.stages, data.warnings) == ((), (), ())

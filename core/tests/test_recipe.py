@@ -13,7 +13,7 @@ from sentbed.runner import resolved_toml
 from toy_plugin import RECIPE, Average, Characters, Falling, Gap, Pull, Sgd, Toy, Words
 
 Load = Callable[..., Recipe]
-VALIDATE = '\n[stage.validate]\nevery = 2\nwith = { use = "gap", target = 0.5 }\n'
+VALIDATE = '\n[stage.validate]\nevery = 2\nwith = { use = "gap", target = 0.5, development = true }\n'
 TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]") + (
     '\n[encoders.large]\nbackbone = { use = "characters", width = 8 }\npooler = { use = "average" }\n'
 )
@@ -52,7 +52,7 @@ def test_a_recipe_becomes_its_components(recipe_of: Load):
         Sgd(0.5),
         Falling(),
     )
-    assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (4, 2, None, None)
+    assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (4, 2, None, ())
     assert (recipe.evaluate[0].with_, recipe.evaluate[0].at) == (Gap(), ("start", "end"))
     assert recipe.main_encoder == "encoder"
 
@@ -77,7 +77,7 @@ def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of: Load):
 def test_an_evaluator_is_read_from_validate_with(recipe_of: Load):
     validate = recipe_of(RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]")).stage[0].validate
     assert validate is not None
-    assert (validate.every, validate.with_, validate.keep) == (2, Gap(target=0.5), "best")
+    assert (validate.every, validate.with_, validate.keep) == (2, Gap(target=0.5, development=True), "best")
 
 
 def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
@@ -267,7 +267,7 @@ def test_with_several_encoders_each_use_names_its_own(recipe_of: Load):
         "at =", 'encoder = "small"\nat ='
     )
     recipe = recipe_of(text)
-    assert (recipe.stage[0].train, recipe.evaluate[0].encoder) == ("large", "small")
+    assert (recipe.stage[0].train, recipe.evaluate[0].encoder) == (("large",), "small")
 
 
 @pytest.mark.parametrize(

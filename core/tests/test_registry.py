@@ -45,12 +45,18 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("backbone", "characters"),
         ("pooler", "average"),
         ("loss", "pull"),
+        ("loss", "sort"),
+        ("loss", "chase"),
         ("data", "words"),
         ("data", "lines"),
+        ("data", "table"),
         ("evaluator", "gap"),
+        ("evaluator", "across"),
+        ("evaluator", "lottery"),
         ("runtime", "toy"),
         ("optimizer", "sgd"),
         ("schedule", "falling"),
+        ("tracker", "notes"),
     }
     assert {kind for kind, _ in plugins.components} == set(KINDS)
     info = plugins.find("loss", "pull")
@@ -60,7 +66,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
 
 
 def test_names_of_a_kind_are_sorted(plugins: Plugins):
-    assert plugins.names("data") == ["lines", "words"]
+    assert plugins.names("data") == ["lines", "table", "words"]
 
 
 def test_plugins_are_listed_with_name_distribution_and_version(plugins: Plugins):
@@ -145,12 +151,16 @@ def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute: Distri
         for hook in (
             *KINDS.values(),
             "run_started",
+            "run_resumed",
             "evaluation_started",
             "scores_ready",
             "stage_started",
             "step_finished",
             "validated",
+            "observed",
             "checkpoint_saved",
+            "tracker_state",
+            "warned",
             "stage_finished",
             "run_finished",
             "run_failed",
@@ -251,7 +261,7 @@ def test_two_distributions_may_use_one_entry_point_name(distribute: Distribute):
     ("kind", "name", "message"),
     [
         ("data", "word", "there is no data `word`. Did you mean `words`?"),
-        ("data", "zzz", "there is no data `zzz`. Choose one of `lines`, `words`."),
+        ("data", "zzz", "there is no data `zzz`. Choose one of `lines`, `table`, `words`."),
         (
             "pooler",
             "mean",

@@ -7,19 +7,21 @@ import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Scatter, Score
-from sentbed.report import Candidate, ExpectedRow, Ranking, ReportData, StageCurve, write_report
+from sentbed.report import Candidate, ExpectedRow, Ranking, ReportData, StageCurve, Watched, write_report
 from sentbed.report.figures import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed.report.html import to_html
 from sentbed.report.markdown import escape, to_markdown
 from sentbed.report.record import plain, to_json
 from sentbed.report.tables import GeometryPoint, encoder_order, geometry_panels, score_tables
 from sentbed.report.text import duration, number, short, signed, verdict
+from sentbed.report.watched import metrics_plot, score_plots, trajectory_panels, trajectory_plot
 
 EMPTY = ReportData(
     name="empty",
@@ -55,6 +57,19 @@ def stage(steps: int = 40, name: str = "nli") -> StageCurve:
         best_step=20,
         metric="STS-B dev",
     )
+
+
+def geometry(
+    encoder: str, task: str, protocol: str, *places: tuple[float, float], every: int = 100
+) -> Watched:
+    """Looks at (uniformity, alignment), one every so many steps."""
+    scores = tuple(
+        Score(task, metric, math.nan, {"id": protocol}, encoder, "geometry")
+        for metric in ("alignment", "uniformity")
+    )
+    steps = [every * i for i in range(len(places))]
+    values = [[alignment, uniformity] for uniformity, alignment in places]
+    return Watched(encoder, "geometry", scores, steps, [-sum(look) for look in values], values)
 
 
 def full() -> ReportData:
@@ -110,11 +125,23 @@ def hostile() -> ReportData:
             Score(ATTACK, "uniformity", 1.0, {"id": ATTACK}, ATTACK, ATTACK),
         ),
         expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
-        stages=(StageCurve(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK),),
+        stages=(
+            StageCurve(
+                *(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK),
+                metrics={ATTACK: [1.0, 2.0]},
+                watched=(
+                    geometry(ATTACK, ATTACK, ATTACK, (1.0, 2.0), (3.0, 4.0)),
+                    Watched(
+                        ATTACK, ATTACK, (Score(ATTACK, ATTACK, 1.0, {}),), [0, 1], [1.0, 2.0], [[1.0], [2.0]]
+                    ),
+                ),
+            ),
+        ),
         scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
         ranking=Ranking(
             ATTACK, Candidate(ATTACK, "", 1.0, ATTACK), (Candidate(ATTACK, ATTACK, 2.0, ATTACK),)
         ),
+        warnings=(ATTACK,),
     )
 
 
@@ -152,7 +179,7 @@ def test_json_has_the_keys_of_schema_1() -> None:
     document = json.loads(to_json(full()))
     assert document["schema"] == 1
     assert list(document) == [
-        *("schema", "name", "status", "error", "started", "seconds"),
+        *("schema", "name", "status", "error", "warnings", "started", "seconds"),
         *("scores", "expected", "stages", "manifest"),
     ]
     assert document["scores"][0] == {
@@ -326,7 +353,7 @@ def test_markdown_escapes_names() -> None:
     text = to_markdown(attrs.evolve(hostile(), error=None))
     assert "<script" not in text.replace(r"\<", "")
     tables = [len(row) for row in rows_of(text)]
-    assert set(tables) == {5, 7}, "an unescaped pipe would make a column"
+    assert set(tables) == {5, 7, 9}, "an unescaped pipe would make a column"
 
 
 def test_markdown_fences_an_error_with_backticks() -> None:
@@ -613,3 +640,149 @@ def test_a_report_of_another_name_lies_under_it(tmp_path: Path) -> None:
     ]
     assert "| 2 | Sentence 1. | Word1 | 60.00 | −10.00 |" in (tmp_path / "search.md").read_text()
     assert "2 candidates; started" in path.read_text()
+
+
+# --- what a stage watched ----------------------------------------------------------------------------------
+
+
+def watched_stage() -> StageCurve:
+    return attrs.evolve(
+        stage(),
+        metrics={"temperature": [1 / step for step in range(1, 41)], "accuracy": [math.nan] * 40},
+        watched=(
+            geometry("zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)),
+            geometry("en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)),
+            geometry("en", "val", "wang-isola", (-0.5, 1.5), (-0.75, 1.25)),
+            Watched("en", "sts", (score("dev", 50.0),), [0, 100], [50.0, 62.5], [[50.0], [62.5]]),
+        ),
+    )
+
+
+def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_protocol_and_task() -> None:
+    dev, val = trajectory_panels(watched_stage().watched)
+    assert (dev.title, val.title) == ("wang-isola, STSB-dev, geometry", "wang-isola, val, geometry")
+    assert [line.encoder for line in dev.lines] == ["zh", "en"]
+    assert [(p.step, p.uniformity, p.alignment) for p in dev.lines[1].places] == [
+        (0, -1.5, 0.4),
+        (100, -2.25, 0.35),
+    ]
+    assert [(step, [p and p.alignment for p in places]) for step, places in dev.rows] == [
+        (0, [0.3, 0.4]),
+        (100, [0.25, 0.35]),
+        (200, [0.2, None]),
+    ]
+
+
+def test_two_conventions_of_one_look_are_two_trajectories() -> None:
+    one, other = geometry("e", "t", "wang-isola", (-2.0, 0.2)), geometry("e", "t", "st5", (-3.0, 0.5))
+    both = Watched("e", "geometry", one.scores + other.scores, [0], [1.8], [one.values[0] + other.values[0]])
+    places = [panel.lines[0].places[0] for panel in trajectory_panels([both])]
+    assert [(p.uniformity, p.alignment) for p in places] == [(-2.0, 0.2), (-3.0, 0.5)]
+
+
+def test_an_encoder_that_is_watched_twice_has_two_panels() -> None:
+    twice = [geometry("e", "t", "p", (-1.0, 0.5)), geometry("e", "t", "p", (-2.0, 0.4))]
+    panels = trajectory_panels([*twice, geometry("f", "t", "p", (-3.0, 0.3))])
+    assert [[line.encoder for line in panel.lines] for panel in panels] == [["e", "f"], ["e"]]
+
+
+def test_a_look_without_finite_numbers_is_left_out() -> None:
+    (panel,) = trajectory_panels([geometry("e", "t", "p", (math.nan, 0.5), (-1.0, 0.4), (-2.0, math.inf))])
+    assert [place.step for place in panel.lines[0].places] == [100]
+    assert trajectory_panels([geometry("e", "t", "p", (math.nan, 0.5))]) == ()
+
+
+def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point() -> None:
+    (panel,) = trajectory_panels([geometry("en", "t", "p", (-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25))])
+    plot = trajectory_plot(panel, "t")
+    assert "from 0.500, −1.000 at step 0 to 0.250, −2.000 at step 200" in plot.svg
+    assert plot.svg.count("fill: var(--page)") == 1
+    assert "From step 0 (hollow) to step 200" in plot.caption
+    assert ">en<" not in plot.svg, "one line needs no legend"
+
+
+def test_the_arrows_of_a_trajectory_are_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    drawn = []
+    annotate = Axes.annotate
+
+    def spy(axes: Axes, text: str, xy: tuple[float, float], **options: Any) -> Any:
+        drawn.append((options["xytext"], xy))
+        return annotate(axes, text, xy, **options)
+
+    monkeypatch.setattr(Axes, "annotate", spy)
+    # The third look found what the second one had: a move that leads nowhere has no direction.
+    places = [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25), (-1.5, 0.125)]
+    (panel,) = trajectory_panels([geometry("en", "t", "p", *places)])
+    trajectory_plot(panel, "t")
+    assert sorted(drawn) == [((-2.0, 0.25), (-1.5, 0.125)), ((-1.0, 0.5), (-2.0, 0.25))]
+
+
+def test_a_long_trajectory_has_few_arrows_and_a_small_drawing() -> None:
+    places = [(-3 * i / 1000, 1 - i / 2000) for i in range(1000)]
+    (panel,) = trajectory_panels([geometry("en", "t", "p", *places)])
+    assert len(trajectory_plot(panel, "t").svg) < 40_000
+
+
+def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
+    watched = watched_stage().watched
+    (plot,) = score_plots(watched, "w")
+    assert plot.title == "sts: dev"
+    assert "en: from 50.00 to 62.50" in plot.svg
+    again = attrs.evolve(watched[3], encoder="zh")
+    (both,) = score_plots([*watched, again], "w")
+    assert ">en<" in both.svg
+    assert ">zh<" in both.svg
+    assert score_plots([attrs.evolve(again, primary=[math.nan, math.nan])], "w") == ()
+
+
+def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers() -> None:
+    plot = metrics_plot(watched_stage(), "m")
+    assert plot is not None
+    assert "temperature: from 1 to 0.025" in plot.svg
+    assert "accuracy" not in plot.svg
+    assert metrics_plot(stage(), "m") is None
+
+
+def test_the_page_has_the_plots_and_the_numbers_of_a_trajectory() -> None:
+    data = attrs.evolve(EMPTY, stages=(watched_stage(),))
+    text = to_html(data)
+    # Loss, validation, two trajectories, one score, the metrics.
+    assert text.count('role="img"') == text.count("<figure>") == 6
+    assert "<summary>Alignment and uniformity by step: wang-isola, STSB-dev, geometry</summary>" in text
+    assert '<td class="n">0.350</td><td class="n">−2.250</td></tr>' in text
+    ids = Page(text).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_json_has_every_look() -> None:
+    document = json.loads(to_json(attrs.evolve(EMPTY, stages=(watched_stage(),))))
+    (table,) = document["stages"]
+    assert table["metrics"]["temperature"][:2] == [1.0, 0.5]
+    assert table["metrics"]["accuracy"][0] is None
+    first = table["watched"][0]
+    assert {key: first[key] for key in ("encoder", "evaluator", "steps")} == {
+        "encoder": "zh",
+        "evaluator": "geometry",
+        "steps": [0, 100, 200],
+    }
+    assert [(s["task"], s["metric"], s["protocol"], s["values"]) for s in first["series"]] == [
+        ("STSB-dev", "alignment", {"id": "wang-isola"}, [0.3, 0.25, 0.2]),
+        ("STSB-dev", "uniformity", {"id": "wang-isola"}, [-1.0, -2.0, -2.5]),
+    ]
+
+
+def test_markdown_has_the_first_and_the_last_look() -> None:
+    text = to_markdown(attrs.evolve(EMPTY, stages=(watched_stage(),)))
+    assert "## Watched" in text
+    assert "| nli | zh | geometry | STSB-dev | alignment | wang-isola | 0 to 200 | 0.300 | 0.200 |" in text
+    assert "| nli | en | sts | dev | spearman | senteval-sts | 0 to 100 | 50.00 | 62.50 |" in text
+    assert "## Watched" not in to_markdown(full())
+
+
+def test_warnings_stand_in_every_form_of_the_report() -> None:
+    data = attrs.evolve(EMPTY, warnings=("the recipe has changed",))
+    assert "Warning: the recipe has changed" in to_markdown(data)
+    assert '<p class="note">the recipe has changed</p>' in to_html(data)
+    assert json.loads(to_json(data))["warnings"] == ["the recipe has changed"]

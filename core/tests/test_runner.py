@@ -19,7 +19,8 @@ from toy_plugin import RECIPE, Gap, Recorder
 Load = Callable[..., Recipe]
 FILES = {"encoder", "log.jsonl", "manifest.json", "report.html", "report.json", "report.md", "resolved.toml"}
 VALIDATED = RECIPE.replace(
-    "[[evaluate]]", '\n[stage.validate]\nevery = 2\nwith = { use = "gap" }\n\n[[evaluate]]'
+    "[[evaluate]]",
+    '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
 )
 TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]").replace(
     "epochs", 'train = "large"\nepochs'
@@ -259,7 +260,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_what_it_had(
     assert [s["encoder"] for s in report["scores"]] == ["encoder@start"]
     assert report["stages"][0]["steps"] == [1, 2]
     assert read(tmp_path / "out", "manifest.json")["status"] == "failed"
-    assert names(tmp_path / "out") == FILES
+    assert names(tmp_path / "out") == FILES | {"states"}
     assert recorder.names[-1] == "run_failed"
     assert "run_finished" not in recorder.names
     last = log(tmp_path / "out")[-1]

@@ -16,8 +16,9 @@ import pytest
 import toy_plugin
 from click.testing import CliRunner
 from sentbed import ModelError, RecipeError, RunError, cli, load_recipe, locate, run
+from sentbed.checks import check
 from sentbed.prompts import TEMPLATES, Demonstration, read_candidates
-from sentbed.recipe import Recipe, check
+from sentbed.recipe import Recipe
 from sentbed.registry import Plugins
 from sentbed.search import JOURNAL, SearchResult, search
 from toy_plugin import RECIPE, Gap

@@ -348,8 +348,12 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
 @pytest.mark.parametrize(
     ("text", "path", "message"),
     [
-        ("loss = { temperature = 1.0 }", "loss", "the loss has no `use`; name one of `pull`"),
-        ("loss = { use = 3 }", "loss", "the loss has no `use`; name one of `pull`"),
+        (
+            "loss = { temperature = 1.0 }",
+            "loss",
+            "the loss has no `use`; name one of `chase`, `pull`, `sort`",
+        ),
+        ("loss = { use = 3 }", "loss", "the loss has no `use`; name one of `chase`, `pull`, `sort`"),
         (
             "loss = 'pull'",
             "loss",
@@ -359,7 +363,7 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
         (
             "loss = { use = 'qqq' }",
             "loss.use",
-            "there is no loss `qqq`. Choose one of `pull`.",
+            "there is no loss `qqq`. Choose one of `chase`, `pull`, `sort`.",
         ),
         (
             "loss = { use = 'info-nce' }",

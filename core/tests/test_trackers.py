@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from sentbed.protocols import Evaluation, Score, StepResult
 from sentbed.recipe import Recipe
@@ -104,6 +105,64 @@ def test_one_tracker_can_follow_one_run_after_another(info: RunInfo, tracker: Js
     assert [line["event"] for line in lines(second)] == ["run_started", "run_finished"]
 
 
+def test_a_resumed_log_has_no_event_twice(info: RunInfo, tracker: JsonlTracker) -> None:
+    tracker.run_started(info)
+    tracker.stage_started("nli", 3)
+    tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0))
+    state = tracker.tracker_state()
+    assert state is not None
+    states = json.loads(json.dumps(dict([state])))
+    assert states == {"jsonl": {"bytes": (info.directory / "log.jsonl").stat().st_size}}
+    # Told after the checkpoint, and cut off in the middle by the end of the process.
+    tracker.step_finished("nli", 2, StepResult(0.4, 1e-4, 2.0))
+    with (info.directory / "log.jsonl").open("a") as log:
+        log.write('{"time": 1')
+
+    resumed = JsonlTracker()
+    resumed.run_resumed(info, states)
+    resumed.step_finished("nli", 2, StepResult(0.4, 1e-4, 2.0))
+    resumed.run_finished(Path("r"))
+    assert [(line["event"], line.get("step")) for line in lines(info)] == [
+        ("run_started", None),
+        ("stage_started", None),
+        ("step_finished", 1),
+        ("run_resumed", None),
+        ("step_finished", 2),
+        ("run_finished", None),
+    ]
+
+
+def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(
+    info: RunInfo, tracker: JsonlTracker
+) -> None:
+    tracker.run_started(info)
+    tracker.run_resumed(info, {"jsonl": {"bytes": 10_000}})
+    assert [line["event"] for line in lines(info)] == ["run_started", "run_resumed"]
+    tracker.run_resumed(info, {})
+    assert [line["event"] for line in lines(info)] == ["run_resumed"]
+
+
+def test_a_log_that_is_not_open_has_no_state() -> None:
+    assert JsonlTracker().tracker_state() is None
+
+
+def test_what_was_watched_and_warned_of_is_logged(info: RunInfo, tracker: JsonlTracker) -> None:
+    tracker.run_started(info)
+    tracker.warned("digits may differ")
+    tracker.observed("nli", 0, "en", attrs.evolve(SCORES, primary=math.nan))
+    _, warned, observed = lines(info)
+    assert (warned["event"], warned["message"]) == ("warned", "digits may differ")
+    observed.pop("time")
+    assert observed == {
+        "event": "observed",
+        "stage": "nli",
+        "step": 0,
+        "encoder": "en",
+        "primary": None,
+        "scores": [attrs.asdict(SCORES.scores[0])],
+    }
+
+
 # --- console -----------------------------------------------------------------------------------------------
 
 
@@ -198,6 +257,56 @@ def test_a_failed_run_closes_the_bar_and_says_what_is_left(
     assert "\x1b[?25l" in printed
     assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), "the cursor stays hidden"
     assert f"the run ended early; what it had computed is in {info.directory}" in printed
+
+
+@pytest.mark.usefixtures("no_terminal")
+@pytest.mark.parametrize(
+    ("stage", "step", "where"),
+    [(0, 0, "at stage pull step 0"), (0, 3, "at stage pull step 3"), (1, 0, "after its last stage")],
+)
+def test_a_resumed_run_says_where_it_goes_on(
+    stage: int, step: int, where: str, info: RunInfo, capsys: pytest.CaptureFixture[str]
+):
+    info.facts["resumed"] = [{"stage": 9, "step": 9}, {"stage": stage, "step": step}]
+    ConsoleTracker().run_resumed(info)
+    assert capsys.readouterr().err == f"my-run resumed {where}, writes to {info.directory}\n"
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
+    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TTY_INTERACTIVE", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+    info.facts["resumed"] = [{"stage": 0, "step": 3}]
+    tracker = ConsoleTracker()
+    tracker.run_resumed(info)
+    tracker.stage_started("pull", 4)
+    tracker.run_failed(info)
+    assert "3/4" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_warnings_and_watched_scores_are_a_line_each(info: RunInfo, capsys: pytest.CaptureFixture[str]):
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    capsys.readouterr()
+    tracker.warned("the recipe has [changed]")
+    geometry = [
+        Score("dev", metric, value, {"id": id_})
+        for id_ in ("wang-isola", "st5")
+        for metric, value in (("alignment", 0.25), ("uniformity", -2.5))
+    ]
+    tracker.observed(100, "en", Evaluation(tuple(geometry), 2.25))
+    many = tuple(Score(f"t{i}", "m", 10.0 * i, {"id": "p"}) for i in range(6))
+    tracker.observed(100, "zh", Evaluation(many, 1.0))
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: the recipe has [changed]",
+        "step 100: en: dev alignment 0.250, dev uniformity -2.500",
+        "step 100: zh: t0 m 0.000, t1 m 10.00, t2 m 20.00, t3 m 30.00, and 2 more",
+    ]
 
 
 # Fails: what is shown goes to rich as markup, where `[...]` is a style and a lone `[/...]` an error.

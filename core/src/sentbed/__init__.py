@@ -21,6 +21,7 @@ from sentbed.paths import FilePath, ModelId, locate
 if TYPE_CHECKING:
     from sentbed.encoder import Encoder
     from sentbed.recipe import load_recipe
+    from sentbed.resuming import resume
     from sentbed.runner import build_encoder, run
 
 __version__ = "0.1.0"
@@ -41,10 +42,17 @@ __all__ = [
     "hookimpl",
     "load_recipe",
     "locate",
+    "resume",
     "run",
 ]
 
-_LAZY = {"Encoder": "encoder", "build_encoder": "runner", "load_recipe": "recipe", "run": "runner"}
+_LAZY = {
+    "Encoder": "encoder",
+    "build_encoder": "runner",
+    "load_recipe": "recipe",
+    "resume": "resuming",
+    "run": "runner",
+}
 
 
 def __dir__() -> list[str]:

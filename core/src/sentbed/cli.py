@@ -53,19 +53,43 @@ _set = click.option(
 
 
 @main.command()
-@click.argument("recipe", type=click.Path(dir_okay=False))
+@click.argument("recipe", type=click.Path(dir_okay=False), required=False)
 @_set
 @click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
-def run(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
-    """Run RECIPE; the last line printed is the path of its report."""
+@click.option(
+    "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
+)
+@click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
+def run(
+    recipe: str | None, overrides: tuple[str, ...], out: str | None, resumed: str | None, allow_changes: bool
+) -> None:
+    """Run RECIPE; the last line printed is the path of its report.
+
+    With `--resume DIR`, go on with the run in DIR where it was stopped; RECIPE may then be left out.
+    """
     import signal
 
     from sentbed.recipe import load_recipe
-    from sentbed.runner import run as run_recipe
 
     # Batch systems end a job with SIGTERM: it is to leave a usable run directory as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
-    result = run_recipe(load_recipe(recipe, overrides), out)
+    if resumed is None:
+        from sentbed.runner import run as run_recipe
+
+        if recipe is None:
+            raise click.UsageError("name a RECIPE, or a run to go on with (`--resume DIR`)")
+        if allow_changes:
+            raise click.UsageError("`--allow-changes` is for `--resume`")
+        result = run_recipe(load_recipe(recipe, overrides), out)
+    else:
+        from sentbed.resuming import resume
+
+        if out is not None:
+            raise click.UsageError("a resumed run stays in its directory: take `--out` out")
+        if recipe is None and overrides:
+            recipe = str(Path(resumed) / "resolved.toml")
+        given = None if recipe is None else load_recipe(recipe, overrides)
+        result = resume(resumed, given, allow_changes=allow_changes)
     if result.unmet:
         click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     click.echo(result.report)

@@ -146,22 +146,36 @@ class Encoder:
         facts |= getattr(self.backbone, "protocol", {})
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+    def encode(
+        self,
+        texts: Sequence[str],
+        progress: Progress | None = None,
+        *,
+        max_length: int | None = None,
+        normalize: bool = True,
+    ) -> NDArray[np.float32]:
         """Encode texts; returns float32 `(len(texts), width)` in their order.
 
-        `progress` is called with the number of texts finished since its last call.
+        `progress` is called with the number of texts finished since its last call; `max_length` and
+        `normalize` (the prompt's text rules) hold in the place of the recipe's.
         """
         import numpy as np
 
         _require_list(texts)
         output = np.empty((len(texts), self.width), np.float32)
-        self.encode_into(output, texts, progress)
+        self.encode_into(output, texts, progress, max_length=max_length, normalize=normalize)
         return output
 
     def encode_into(
-        self, output: NDArray[np.float32], texts: Sequence[str], progress: Progress | None = None
+        self,
+        output: NDArray[np.float32],
+        texts: Sequence[str],
+        progress: Progress | None = None,
+        *,
+        max_length: int | None = None,
+        normalize: bool = True,
     ) -> None:
-        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map."""
+        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`."""
         _require_list(texts)
         for row, text in enumerate(texts):
             if not isinstance(text, str):
@@ -174,17 +188,20 @@ class Encoder:
         encode_into(
             output,
             texts,
-            self.tokenizer(),
+            self.tokenizer(normalize),
             self.placed,
-            self.recipe.max_length,
+            max_length or self.recipe.max_length,
             self.engine.token_budget,
             progress,
         )
 
-    def evaluate(self, evaluator: Evaluator, name: str) -> Evaluation:
-        """Evaluate, under the name `name`; scores say who, with what, and how text became a vector."""
-        evaluation = evaluator.evaluate(self)
-        how = self.protocol()
+    def evaluate(self, evaluator: Evaluator, name: str, second: Encoder | None = None) -> Evaluation:
+        """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
+
+        `second` encodes the second sentence of each pair, for an evaluator that is `two_sided`.
+        """
+        evaluation = evaluator.evaluate(self if second is None else _TwoSided(self, second))
+        how = self.protocol() | ({} if second is None else {"second": second.protocol()})
         scores = (
             attrs.evolve(score, encoder=name, evaluator=evaluator.name, protocol={**score.protocol, **how})
             for score in evaluation.scores
@@ -243,6 +260,17 @@ class Encoder:
         """Go back to the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
+
+
+@attrs.frozen(eq=False)
+class _TwoSided:
+    """An encoder, and another one for the second sentence of each pair."""
+
+    first: Encoder
+    second: Encoder
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.first.encode(texts)
 
 
 def _require_list(texts: object) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import Evaluation, Scatter, Score, StepResult
 from sentbed.recipe import Recipe
-from sentbed.report.model import START, ExpectedRow, ReportData, StageCurve, Status
+from sentbed.report.model import START, ExpectedRow, ReportData, StageCurve, Status, Watched
+from sentbed.report.record import plain
 
 if TYPE_CHECKING:
     from sentbed.runner import RunInfo
+
+STATE = "history"
+"""The name under which a checkpoint keeps the history."""
 
 
 @attrs.define(eq=False)
@@ -25,8 +29,10 @@ class _Stage:
     steps: list[int] = attrs.field(factory=list)
     losses: list[float] = attrs.field(factory=list)
     rates: list[float] = attrs.field(factory=list)
+    metrics: dict[str, list[float]] = attrs.field(factory=dict)
     validations: list[tuple[int, float]] = attrs.field(factory=list)
     best_step: int | None = None
+    watched: list[Watched] = attrs.field(factory=list)
 
 
 def _keys(score: Score) -> set[str]:
@@ -45,6 +51,48 @@ class History:
         self._scores: list[Score] = []
         self._scatters: list[tuple[str, Scatter]] = []
         self._stages: list[_Stage] = []
+        self._warnings: list[str] = []
+
+    @hookimpl
+    def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go back to what had been shown when the checkpoint was written."""
+        if (state := states.get(STATE)) is None:
+            return
+        self._started = datetime.fromisoformat(state["started"])
+        self._clock = time.monotonic() - state["seconds"]
+        self._scores = _scores(state["scores"])
+        self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
+        self._stages = [_stage(table) for table in state["stages"]]
+        self._warnings = list(state["warnings"])
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
+        """Return everything that has been shown."""
+        return STATE, {
+            "started": self._started.isoformat(),
+            "seconds": self._seconds,
+            "scores": _tables(self._scores),
+            "scatters": [
+                (encoder, {**attrs.asdict(scatter), "x": _floats(scatter.x), "y": _floats(scatter.y)})
+                for encoder, scatter in self._scatters
+            ],
+            "stages": [
+                {
+                    **attrs.asdict(stage, recurse=False),
+                    "watched": [
+                        {**attrs.asdict(watched, recurse=False), "scores": _tables(watched.scores)}
+                        for watched in stage.watched
+                    ],
+                }
+                for stage in self._stages
+            ],
+            "warnings": self._warnings,
+        }
+
+    @hookimpl
+    def warned(self, message: str) -> None:
+        """Keep the warning."""
+        self._warnings.append(message)
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
@@ -54,7 +102,9 @@ class History:
 
     @hookimpl
     def stage_started(self, run: RunInfo, stage: str) -> None:
-        """Open the curves of a stage."""
+        """Open the curves of a stage, or go on with those of one that was resumed."""
+        if self._stages and self._stages[-1].name == stage:
+            return
         validate = next(s.validate for s in run.recipe.stage if s.name == stage)
         self._stages.append(_Stage(stage, validate.with_.name if validate else "validation"))
 
@@ -62,22 +112,46 @@ class History:
     def step_finished(self, step: int, result: StepResult) -> None:
         """Extend the curves."""
         stage = self._stages[-1]
+        for name in {**stage.metrics, **result.metrics}:
+            values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
+            values.append(float(result.metrics.get(name, "nan")))
         stage.steps.append(step)
-        stage.losses.append(result.loss)
-        stage.rates.append(result.learning_rate)
+        stage.losses.append(float(result.loss))
+        stage.rates.append(float(result.learning_rate))
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
         """Keep the validation score."""
         stage = self._stages[-1]
-        stage.validations.append((step, score))
+        stage.validations.append((step, float(score)))
         if best:
             stage.best_step = step
+
+    @hookimpl
+    def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
+        """Keep the scores; points are too many to keep at every look."""
+        if not evaluation.scores:
+            return
+        kept = self._stages[-1].watched
+        same = (
+            w for w in kept if w.encoder == encoder and _measures(w.scores) == _measures(evaluation.scores)
+        )
+        watched = next(same, None)
+        if watched is None:
+            watched = Watched(encoder, evaluation.scores[0].evaluator, evaluation.scores)
+            kept.append(watched)
+        watched.steps.append(step)
+        watched.primary.append(float(evaluation.primary))
+        watched.values.append([float(score.value) for score in evaluation.scores])
 
     @property
     def scores(self) -> tuple[Score, ...]:
         """Every score, in the order in which they were obtained."""
         return tuple(self._scores)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._clock
 
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield every expected number beside the one found after training."""
@@ -100,14 +174,58 @@ class History:
             status=status,
             error=None if error is None else str(error) or type(error).__name__,
             started=self._started.isoformat(timespec="seconds"),
-            seconds=time.monotonic() - self._clock,
+            seconds=self._seconds,
             recipe_toml=recipe_toml,
             manifest=run.facts,
             scores=self.scores,
             expected=tuple(self.expected(run.recipe)),
             stages=tuple(
-                StageCurve(s.name, s.steps, s.losses, s.rates, tuple(s.validations), s.best_step, s.metric)
+                StageCurve(
+                    name=s.name,
+                    steps=s.steps,
+                    losses=s.losses,
+                    learning_rates=s.rates,
+                    validations=tuple(s.validations),
+                    best_step=s.best_step,
+                    metric=s.metric,
+                    metrics=s.metrics,
+                    watched=tuple(s.watched),
+                )
                 for s in self._stages
             ),
             scatters=tuple(self._scatters),
+            warnings=tuple(self._warnings),
         )
+
+
+def _measures(scores: Sequence[Score]) -> list[Any]:
+    """Return what scores are of, without what an evaluator remarks on one look."""
+    return [
+        (score.evaluator, score.task, score.metric, plain({**score.protocol, "note": None}))
+        for score in scores
+    ]
+
+
+def _floats(values: Sequence[float]) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
+    return [
+        {
+            **attrs.asdict(score, recurse=False),
+            "value": float(score.value),
+            "protocol": plain(score.protocol),
+        }
+        for score in scores
+    ]
+
+
+def _scores(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
+    return [Score(**table) for table in tables]
+
+
+def _stage(table: Mapping[str, Any]) -> _Stage:
+    validations = [(step, score) for step, score in table["validations"]]
+    watched = [Watched(**{**one, "scores": tuple(_scores(one["scores"]))}) for one in table["watched"]]
+    return _Stage(**{**table, "validations": validations, "watched": watched})

@@ -9,9 +9,9 @@ in one ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -26,6 +26,7 @@ from sentbed.protocols import (
     Runtime,
     Schedule,
     StepResult,
+    Tracker,
 )
 
 if TYPE_CHECKING:
@@ -80,12 +81,25 @@ def schedules() -> Sequence[type[Schedule]]:
     """Return schedule classes: step -> multiplier of the learning rate."""
 
 
+@hookspec
+def trackers() -> Sequence[type[Tracker]]:
+    """Return tracker classes: where a recipe's `[[tracker]]` sends what the run shows."""
+
+
 # --- lifecycle: what a tracker follows ---------------------------------------------------------------------
 
 
 @hookspec
 def run_started(run: RunInfo) -> None:
     """Called once, when the run directory exists and before anything is built."""
+
+
+@hookspec
+def run_resumed(run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+    """Called instead of `run_started` when a run goes on from a checkpoint.
+
+    `states` has what each plugin gave to `tracker_state` when the checkpoint was written, by its name.
+    """
 
 
 @hookspec
@@ -100,7 +114,7 @@ def scores_ready(run: RunInfo, evaluator: str, encoder: str, evaluation: Evaluat
 
 @hookspec
 def stage_started(run: RunInfo, stage: str, total_steps: int) -> None:
-    """Called when a stage's data is open and its first step is next."""
+    """Called when a stage's data is open and its first step is next, and when a run is resumed within it."""
 
 
 @hookspec
@@ -114,8 +128,26 @@ def validated(run: RunInfo, stage: str, step: int, score: float, best: bool) -> 
 
 
 @hookspec
+def observed(run: RunInfo, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+    """Called after an evaluation that a stage's `watch` asks for; it chooses nothing."""
+
+
+@hookspec
 def checkpoint_saved(run: RunInfo, stage: str, step: int, path: Path) -> None:
-    """Called when an encoder has been written to `path`."""
+    """Called when the encoders that a validation found best have been written to `path`."""
+
+
+@hookspec
+def tracker_state(run: RunInfo) -> tuple[str, Mapping[str, Any]] | None:
+    """Called when a checkpoint is written; returns the plugin's name and what it needs to go on, for JSON.
+
+    The results of all plugins are kept together.
+    """
+
+
+@hookspec
+def warned(run: RunInfo, message: str) -> None:
+    """Called when the run goes on in spite of something that its user should know."""
 
 
 @hookspec

@@ -7,20 +7,19 @@ component is reported at once.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import attrs
 from attrs.validators import and_, ge, le, matches_re, min_len, optional
 
-from sentbed.errors import Problem, RecipeError, SentbedError
-from sentbed.fit import misfits
+from sentbed.errors import Problem, RecipeError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import FilePath
-from sentbed.prompts import Prompt, ResolvedPrompt, read_candidates
+from sentbed.prompts import Prompt, ResolvedPrompt
 from sentbed.protocols import (
+    LABEL,
     Backbone,
     DataSource,
     Evaluator,
@@ -30,6 +29,7 @@ from sentbed.protocols import (
     Pooler,
     Runtime,
     Schedule,
+    Tracker,
 )
 from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure
@@ -40,6 +40,10 @@ SCHEMA = 1
 
 MAIN_ENCODER = "encoder"
 """The name of the encoder that the table `[encoder]` describes."""
+
+
+PRETRAINED = "pretrained"
+"""In `weights` of a stage: the weights that an encoder had before the first stage."""
 
 
 @attrs.frozen
@@ -71,6 +75,10 @@ class EncoderRecipe:
         return (self.prompt or Prompt()).resolve(self.pooler)
 
 
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 @attrs.frozen
 class Validate:
     """`validate`: when to look at a development set, and what to keep."""
@@ -78,8 +86,27 @@ class Validate:
     every: int = attrs.field(validator=ge(1))
     """Optimiser steps between two validations; the last step is always validated."""
     with_: Evaluator = attrs.field(metadata={"key": "with"})
-    """The evaluator whose primary score ranks the checkpoints."""
+    """The evaluator whose primary score ranks the checkpoints; on development data where it chooses."""
     keep: Literal["best", "last"] = "best"
+    """The weights that the stage ends with: the best validated ones, or the last ones."""
+    encoder: str | None = None
+    """The encoder to validate; may be left out where the stage trains one."""
+    patience: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """End the stage after so many validations in a row without a better score; never where left out."""
+
+
+@attrs.frozen
+class Watch:
+    """`watch`: an evaluator to follow during a stage; it chooses nothing."""
+
+    every: int = attrs.field(validator=ge(1))
+    """Optimiser steps between two looks; there is one before the first step and one after the last."""
+    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    """The evaluator, such as `geometry`."""
+    encoder: str | None = None
+    """The encoder to evaluate; may be left out where the stage trains one."""
+    second: str | None = None
+    """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
 
 
 @attrs.frozen
@@ -97,16 +124,53 @@ class Stage:
     """Passes over the data; exactly one of `epochs` and `steps` is given."""
     steps: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Optimiser steps, over as many passes as that takes."""
-    train: str | None = None
-    """The encoder to train; may be left out where the recipe has one."""
+    train: str | tuple[str, ...] = attrs.field(default=(), converter=_names)
+    """The encoder to train, or several; may be left out where the recipe has one."""
+    freeze: str | tuple[str, ...] = attrs.field(default=(), converter=_names)
+    """Encoders that `columns` uses and that stay as they are: without gradient, in eval mode."""
+    columns: Mapping[str, str] = attrs.field(factory=dict)
+    """Column of the data -> the encoder of its texts (`{ anchor = "en", positive = "zh" }`); may be left out
+    where the stage has one encoder."""
+    weights: Mapping[str, str] = attrs.field(factory=dict)
+    """Encoder -> where its weights come from: the name of an earlier stage, or `"pretrained"`, those that it
+    had before the first stage. Without an entry an encoder goes on with the weights that it has."""
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
     """Gradients are clipped to this L2 norm; 0 leaves them as they are. SimCSE's trainer uses 1."""
+    micro_batch: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Rows whose activations are held at a time: gradient caching (Gao et al., 2021) gives the whole batch's
+    gradient in their memory, for one more forward pass. The whole batch where left out."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Tokens a sentence in training; the encoder's `max_length` where left out."""
     normalize_text: bool = False
     """Apply the prompt's text rules (`prompt.normalizer`) to the training texts; PromptEOL's released code
     does not."""
+    distinct: bool = False
+    """Never put two rows that share a text into one batch: they would be each other's false negatives."""
+    shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
+    """Rows that are shuffled at a time, for data that is read from disk; all rows where left out."""
+    cache_frozen: bool = False
+    """Keep the vectors of frozen encoders on disk: each text is then encoded in the first epoch only."""
     validate: Validate | None = None
+    watch: tuple[Watch, ...] = ()
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """The data's columns that the loss uses, in the data's order."""
+        takes = getattr(self.loss, "takes", None)
+        wanted = self.data.columns if takes is None else self.loss.needs | frozenset(takes)
+        return tuple(column for column in self.data.columns if column in wanted)
+
+
+@attrs.frozen
+class Checkpoint:
+    """`[checkpoint]`: when a training state is saved, from which `sentbed run --resume` goes on."""
+
+    every: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Optimiser steps between two states; only by `minutes` where left out."""
+    minutes: float = attrs.field(default=10.0, validator=ge(0))
+    """A state is also saved when so many minutes have passed since the last one."""
+    keep: int = attrs.field(default=2, validator=ge(1))
+    """How many of the newest states are kept; all are removed when the run has finished."""
 
 
 @attrs.frozen
@@ -116,6 +180,8 @@ class Evaluate:
     with_: Evaluator = attrs.field(metadata={"inline": True})
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the recipe has one."""
+    second: str | None = None
+    """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
     at: tuple[Literal["start", "end"], ...] = attrs.field(default=("end",), validator=min_len(1))
     """Before the first stage, after the last, or both."""
 
@@ -164,6 +230,9 @@ class Recipe:
     stage: tuple[Stage, ...] = ()
     evaluate: tuple[Evaluate, ...] = ()
     search: Search | None = None
+    checkpoint: Checkpoint = attrs.field(factory=Checkpoint)
+    tracker: tuple[Tracker, ...] = ()
+    """`[[tracker]]`: where else the run is shown."""
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
     document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)
     """What the file said, with overrides applied: `resolved.toml` and the positions of problems."""
@@ -172,6 +241,15 @@ class Recipe:
     def main_encoder(self) -> str:
         """The name of the only encoder, or `encoder` where there are several."""
         return next(iter(self.encoders)) if len(self.encoders) == 1 else MAIN_ENCODER
+
+    def trained(self, stage: Stage) -> tuple[str, ...]:
+        """The names of the encoders that a stage trains."""
+        return _names(stage.train) or (self.main_encoder,)
+
+    def towers(self, stage: Stage) -> dict[str, str]:
+        """The encoder of each column of texts that a stage uses."""
+        trained = self.trained(stage)
+        return {c: stage.columns.get(c, trained[0]) for c in stage.columns_used if c != LABEL}
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None) -> Recipe:
@@ -189,6 +267,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugin
     except OSError as error:
         message = f"cannot read the recipe: {error.strerror or error}; check the path"
         raise RecipeError([Problem(message, file=str(path))]) from error
+    from sentbed.checks import check
+
     plugins = plugins or load_plugins()
     document = apply_overrides(parse(content, str(path)), overrides)
     recipe = structure_recipe(document, plugins, file.resolve().parent)
@@ -227,109 +307,3 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path) -> Recipe
 def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ...]]:
     """`[encoder]` is read as `[encoders.encoder]`; problems are reported where the file has them."""
     return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}
-
-
-def check(recipe: Recipe, plugins: Plugins) -> None:
-    """Find what is wrong with a structured recipe before anything heavy is imported.
-
-    `plugins` are where alternatives are looked for.
-
-    Raises:
-        RecipeError: with every problem.
-    """
-    problems: list[Problem] = []
-
-    def add(message: str, *path: str | int) -> None:
-        if path[:2] == ("encoders", MAIN_ENCODER) and "encoder" in recipe.document.data:
-            path = (MAIN_ENCODER, *path[2:])
-        problems.append(recipe.document.problem(message, path))
-
-    def encoder_name(name: str | None, *path: str | int) -> None:
-        names = ", ".join(f"`{known}`" for known in recipe.encoders)
-        if name is not None and name not in recipe.encoders:
-            add(f"there is no encoder `{name}`, the recipe has {names}; name one of them", *path)
-        elif name is None and len(recipe.encoders) > 1:
-            add(f"the recipe has several encoders ({names}); say which one with `{path[-1]}`", *path)
-
-    for name, encoder in recipe.encoders.items():
-        for key, message in misfits(encoder, plugins):
-            add(message, "encoders", name, key)
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-            add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
-    encoders_fit = not problems
-    seen: set[str] = set()
-    for i, stage in enumerate(recipe.stage):
-        if stage.name in seen:
-            add(f"two stages are named `{stage.name}`; give each its own name", "stage", i, "name")
-        seen.add(stage.name)
-        encoder_name(stage.train, "stage", i, "train")
-        if (stage.epochs is None) == (stage.steps is None):
-            has = "both" if stage.steps is not None else "neither"
-            add(f"the stage has {has} of `epochs` and `steps`; give exactly one", "stage", i)
-        trained = recipe.encoders.get(stage.train or recipe.main_encoder)
-        if trained is not None and (reason := getattr(trained.backbone, "untrainable", None)):
-            add(reason, "stage", i)
-        if stage.normalize_text and trained is not None and not _has_text_rules(trained):
-            add(
-                "`normalize_text` is on, but the encoder's prompt has no text rules; "
-                'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
-                "stage",
-                i,
-                "normalize_text",
-            )
-        if missing := sorted(stage.loss.needs - set(stage.data.columns)):
-            add(
-                f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
-                f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
-                "stage",
-                i,
-                "loss",
-            )
-    for i, evaluate in enumerate(recipe.evaluate):
-        encoder_name(evaluate.encoder, "evaluate", i, "encoder")
-        if "start" in evaluate.at and not recipe.stage:
-            add(
-                '`at` has "start", but the recipe has no stage before which to evaluate; remove it',
-                "evaluate",
-                i,
-            )
-    if recipe.search is not None:
-        encoder_name(recipe.search.encoder, "search", "encoder")
-        if not getattr(recipe.search.with_, "development", False):
-            add(
-                f"a search chooses what scores best, so it must not see test data, and "
-                f"`{recipe.search.with_.name}` does not say that it scores development data only; "
-                'give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or tell `sts` with '
-                '`split = "dev"` that its file is one',
-                "search",
-                "with",
-            )
-        searched = recipe.encoders.get(recipe.search.encoder or recipe.main_encoder)
-        if searched is not None and encoders_fit:
-            for message in _no_candidates(searched, recipe.search, plugins):
-                add(message, "search", "candidates")
-    if recipe.expected and not recipe.evaluate:
-        add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
-    if problems:
-        raise RecipeError(problems)
-
-
-def _has_text_rules(encoder: EncoderRecipe) -> bool:
-    try:
-        prompt = encoder.resolved_prompt
-    except SentbedError:
-        return True  # reported with the prompt
-    return prompt is not None and prompt.normalizer != "none"
-
-
-def _no_candidates(encoder: EncoderRecipe, search: Search, plugins: Plugins) -> Iterator[str]:
-    """Yield why the encoder cannot take the candidates."""
-    try:
-        candidates = read_candidates(search.candidates, encoder.prompt or Prompt(), encoder.pooler)
-    except SentbedError as error:
-        yield str(error)
-        return
-    for candidate in candidates:
-        for _, message in misfits(attrs.evolve(encoder, prompt=candidate), plugins):
-            yield f"the candidate {candidate.template or candidate.demonstration!r} does not fit: {message}"
-            return

@@ -30,6 +30,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "runtime": "runtimes",
         "optimizer": "optimizers",
         "schedule": "schedules",
+        "tracker": "trackers",
     }
 )
 """Kind of component -> the hook that offers it."""
@@ -53,8 +54,26 @@ OURS: Mapping[str, frozenset[str]] = MappingProxyType(
                 "pooler/prompt-eol",
             }
         ),
-        "sentbed-losses": frozenset({"loss/info-nce"}),
-        "sentbed-data": frozenset({"data/pairs", "data/triplets", "data/dropout", "data/sample"}),
+        "sentbed-losses": frozenset(
+            {"loss/info-nce", "loss/queue", "loss/momentum", "loss/classification", "loss/nli-softmax"}
+        ),
+        "sentbed-data": frozenset(
+            {
+                "data/pairs",
+                "data/triplets",
+                "data/dropout",
+                "data/sample",
+                "data/nsp",
+                "data/synonyms",
+                "data/crop",
+                "data/delete",
+                "data/parallel",
+                "data/nli",
+                "data/qa",
+                "data/mix",
+            }
+        ),
+        "sentbed-trackers": frozenset({"tracker/tensorboard", "tracker/mlflow"}),
         "sentbed-evaluators": frozenset({"evaluator/senteval-sts", "evaluator/sts", "evaluator/geometry"}),
         "sentbed-hardware": frozenset(
             {

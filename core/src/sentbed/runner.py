@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
@@ -14,17 +16,21 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
+from sentbed import states
 from sentbed.encoder import Encoder
 from sentbed.errors import RecipeError, RunError
 from sentbed.history import History
 from sentbed.manifest import describe, peak_memory_gib
 from sentbed.paths import write_atomic
 from sentbed.protocols import Engine, Score
-from sentbed.recipe import MAIN_ENCODER, Recipe
+from sentbed.recipe import MAIN_ENCODER, PRETRAINED, Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import write_report
 from sentbed.report.model import START, Status
-from sentbed.stages import train_stage
+from sentbed.report.record import plain
+from sentbed.seeds import derive
+from sentbed.stages import CHECKPOINTS, VECTORS, Kept, prune, require_fit, train_stage, write_state
+from sentbed.states import State
 from sentbed.structure import unstructure
 
 MANIFEST = "manifest.json"
@@ -41,6 +47,18 @@ class RunInfo:
     recipe: Recipe
     facts: dict[str, Any] = attrs.field(factory=dict)
     """What the manifest will say; filled as the run goes on."""
+    kept: dict[str, Kept] = attrs.field(factory=dict)
+    """The weights that each finished stage has kept."""
+    sources: dict[str, str] = attrs.field(factory=dict)
+    """Encoder -> the stage whose weights it holds; those of before the first stage where it is not named."""
+    changes_allowed: bool = False
+    """Whether a resumed run may go on with another recipe or other data."""
+
+    def source(self, encoder: str) -> Any:
+        """Return, for JSON, what decides the weights that an encoder holds."""
+        stage = self.sources.get(encoder, PRETRAINED)
+        held = self.kept[stage].table(self.directory)["paths"][encoder] if stage in self.kept else None
+        return [encoder, self.facts.get("weights", {}).get(encoder), held]
 
 
 @attrs.frozen(eq=False)
@@ -74,17 +92,32 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
         raise RecipeError([recipe.document.problem(message, ("search",))])
     plugins = plugins or load_plugins()
     directory = new_directory(Path(out) if out is not None else _free_name(recipe.run.name))
+    return execute(RunInfo(recipe.run.name, directory, recipe), plugins)
+
+
+def execute(
+    info: RunInfo, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
+) -> RunResult:
+    """Run what `info` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
+    recipe, directory = info.recipe, info.directory
     history = History()
-    info = RunInfo(recipe.run.name, directory, recipe)
-    with _follow(plugins.manager, history) as hooks:
+    with _follow(plugins.manager, history, recipe) as hooks:
         try:
-            write_atomic(directory / RESOLVED, resolved_toml(recipe))
             source = recipe.document.file
             info.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
             info.facts["seed"] = recipe.run.seed
+            if resumed is not None:
+                at = {"stage": resumed.stage, "step": resumed.step, "warnings": warnings}
+                info.facts.setdefault("resumed", []).append(at)
+            write_atomic(directory / RESOLVED, resolved_toml(recipe))
             _write_manifest(info, "running")
-            hooks.run_started(run=info)
-            _go(info, hooks)
+            if resumed is None:
+                hooks.run_started(run=info)
+            else:
+                hooks.run_resumed(run=info, states=resumed.content.get("trackers", {}))
+            for warning in warnings:
+                hooks.warned(run=info, message=warning)
+            _go(info, hooks, resumed if resumed and resumed.content else None)
             report = _close(info, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             # The report of what there is comes first; then the error goes on its way.
@@ -99,6 +132,7 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
                     error.add_note(f"nor could the run be closed in order: {second}")
             raise
         hooks.run_finished(run=info, report=report)
+    _tidy(info)
     unmet = tuple(row.key for row in history.expected(recipe) if not row.met)
     return RunResult(directory, report, history.scores, unmet)
 
@@ -113,18 +147,25 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     if name not in recipe.encoders:
         names = ", ".join(f"`{known}`" for known in recipe.encoders)
         raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
-    return build_encoders(recipe, recipe.runtime.build())[name]
+    return _build(recipe, name, recipe.runtime.build())
 
 
 def build_encoders(recipe: Recipe, engine: Engine) -> dict[str, Encoder]:
     """Build every encoder of a recipe on one engine."""
-    engine.seed(recipe.run.seed)
+    return {name: _build(recipe, name, engine) for name in recipe.encoders}
+
+
+def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
+    """Build one encoder; its weights depend on the recipe alone, not on what was built before it."""
 
     def texts() -> Iterator[str]:
         for stage in recipe.stage:
-            yield from stage.data.open().texts()
+            columns = [column for column, tower in recipe.towers(stage).items() if tower == name]
+            if columns:
+                yield from stage.data.open().texts(columns)
 
-    return {name: Encoder.build(part, engine, texts) for name, part in recipe.encoders.items()}
+    engine.seed(derive(recipe.run.seed, "encoder", name))
+    return Encoder.build(recipe.encoders[name], engine, texts)
 
 
 def resolved_toml(recipe: Recipe) -> str:
@@ -137,20 +178,52 @@ def resolved_toml(recipe: Recipe) -> str:
     return tomli_w.dumps(table)
 
 
-def _go(info: RunInfo, hooks: pluggy.HookRelay) -> None:
+def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = info.recipe
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
     encoders = build_encoders(recipe, engine)
-    info.facts["weights"] = {name: dict(encoder.backbone.origin) for name, encoder in encoders.items()}
-    _evaluate(info, encoders, "start", hooks)
+    require_fit(recipe, encoders)
+    weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
+    if plain(info.facts.get("weights", weights)) != weights:
+        message = "the models' files are not those that the run was started with"
+        if not info.changes_allowed:
+            raise RunError(f"{message}; put them back, or allow changes to go on with them")
+        hooks.warned(run=info, message=message)
+    info.facts["weights"] = weights
+    if resumed is None:
+        _evaluate(info, encoders, "start", hooks)
+        if recipe.stage:
+            write_state(info, 0, 0, hooks)
     try:
-        for index, stage in enumerate(recipe.stage):
-            train_stage(info, index, encoders[stage.train or recipe.main_encoder], hooks)
+        for index in range(resumed.stage if resumed else 0, len(recipe.stage)):
+            _place(info, index, encoders)
+            inside = resumed is not None and resumed.stage == index and resumed.step > 0
+            train_stage(info, index, encoders, hooks, resumed if inside else None)
+            write_state(info, index + 1, 0, hooks)
+        _place(info, len(recipe.stage), encoders)
     finally:
         # Also after an interruption: the weights that training has reached are the run's most costly result.
         _save(info, encoders)
     _evaluate(info, encoders, "end", hooks)
+
+
+def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:
+    """Give every encoder the weights with which stage `index` begins, or, after the last, the result."""
+    wanted: dict[str, str] = {}
+    for stage in info.recipe.stage[:index]:
+        wanted |= dict(stage.weights) | dict.fromkeys(info.recipe.trained(stage), stage.name)
+    if index < len(info.recipe.stage):
+        wanted |= info.recipe.stage[index].weights
+    for name, source in wanted.items():
+        if source == info.sources.get(name, PRETRAINED):
+            continue
+        if source == PRETRAINED:
+            fresh = _build(info.recipe, name, encoders[name].engine)
+            encoders[name].backbone, encoders[name].placed = fresh.backbone, fresh.placed
+        else:
+            encoders[name].restore(info.kept[source].paths[name])
+        info.sources[name] = source
 
 
 def _save(info: RunInfo, encoders: dict[str, Encoder]) -> None:
@@ -173,7 +246,8 @@ def _evaluate(
         label = name + START if at == "start" else name
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
-        evaluation = encoders[name].evaluate(evaluator, label)
+        second = None if entry.second is None else encoders[entry.second]
+        evaluation = encoders[name].evaluate(evaluator, label, second)
         hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
 
 
@@ -199,12 +273,31 @@ def _free_name(name: str) -> Path:
 
 
 @contextmanager
-def _follow(manager: pluggy.PluginManager, history: History) -> Iterator[pluggy.HookRelay]:
-    manager.register(history)
-    try:
+def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> Iterator[pluggy.HookRelay]:
+    """Let the history and the recipe's trackers follow the run."""
+    with ExitStack() as stack:
+        for follower in (history, *(tracker.build() for tracker in recipe.tracker)):
+            manager.register(follower)
+            stack.callback(manager.unregister, follower)
         yield manager.hook
-    finally:
-        manager.unregister(history)
+
+
+def _tidy(info: RunInfo) -> None:
+    """Remove what only a run that goes on needs, and what processes that were killed while writing left."""
+    for name in (states.STATES, VECTORS):
+        shutil.rmtree(info.directory / name, ignore_errors=True)
+    for stage, kept in info.kept.items():
+        prune(info, stage, kept)
+    ours = [path for name in (CHECKPOINTS, ENCODER) for path in (info.directory / name).rglob(".*")]
+    for path in info.directory.glob(".*"):
+        written = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
+        if written and (info.directory / written[1]).exists():
+            ours.append(path)
+    for path in ours:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _write_manifest(info: RunInfo, status: str) -> None:

@@ -20,6 +20,7 @@ _PLACES = {
     "schedule": "[[stage]]\nschedule = {}",
     "runtime": "[runtime]\n{}",
     "evaluator": "[[evaluate]]\n{}",
+    "tracker": "[[tracker]]\n{}",
 }
 
 
@@ -120,7 +121,7 @@ epochs = 5
 
 [stage.validate]            # look every 10 steps, keep the best
 every = 10
-with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv" }
+with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" }
 keep = "best"
 
 [[evaluate]]

@@ -33,6 +33,7 @@ _KIND_OF: Mapping[Any, str] = {
     protocols.Runtime: "runtime",
     protocols.Optimizer: "optimizer",
     protocols.Schedule: "schedule",
+    protocols.Tracker: "tracker",
 }
 
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
@@ -117,7 +118,7 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
     def union(value: Any, kind: Any) -> Any:
         members = [m for m in get_args(kind) if m is not type(None)]
         for member in members:
-            if type(value) is member:
+            if type(value) is member and (member is not float or math.isfinite(value)):
                 return value
         if len(members) == 1:
             return converter.structure(value, members[0])
@@ -127,6 +128,8 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
             return converter.structure(value, arrays[0])
         if any(member not in _NOUN for member in members):
             first = next(m for m in members if m not in _NOUN)
+            if attrs.has(first) and not isinstance(value, dict):
+                raise _fault(value, " or ".join([*(_NOUN[m] for m in members if m in _NOUN), "a table"]))
             try:
                 return converter.structure(value, first)
             except _InvalidError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -33,11 +33,12 @@ class TextTable:
     def __len__(self) -> int:
         return len(next(iter(self.data.values()), ()))
 
-    def rows(self, indices: Sequence[int]) -> dict[str, list[str]]:
-        """Return the texts of these rows, by column."""
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+        """Return the texts of these rows, by column; the same in every epoch."""
         return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
 
-    def texts(self) -> Iterator[str]:
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Every text, column by column; a list that stands under two names counts once."""
-        for texts in {id(texts): texts for texts in self.data.values()}.values():
+        wanted = (texts for name, texts in self.data.items() if columns is None or name in columns)
+        for texts in {id(texts): texts for texts in wanted}.values():
             yield from texts

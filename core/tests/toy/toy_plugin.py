@@ -5,16 +5,17 @@ It is a whole implementation of the protocols, so that core is tested without a 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 import numpy as np
-from attrs.validators import ge, gt
+from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
-from sentbed import DataError, FilePath, ModelId, hookimpl
+from sentbed import DataError, FilePath, ModelError, ModelId, hookimpl
 from sentbed.encode import pad
 from sentbed.protocols import (
     BuildContext,
@@ -27,6 +28,7 @@ from sentbed.protocols import (
     TokenBatch,
     TokenIds,
     TokenStates,
+    Training,
 )
 from sentbed.table import TextTable
 
@@ -146,9 +148,9 @@ class Average:
 class AskedTable(TextTable):
     asked: list[list[int]] = attrs.field(factory=list)
 
-    def rows(self, indices: Sequence[int]) -> dict[str, list[str]]:
-        self.asked.append(list(indices))
-        return super().rows(indices)
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+        self.asked.append([int(index) for index in indices])
+        return super().rows(indices, epoch)
 
 
 @attrs.frozen
@@ -194,6 +196,34 @@ class Lines:
         return TextTable({"anchor": Path(self.path).read_text(encoding="utf-8").splitlines()})
 
 
+@attrs.frozen(eq=False)
+class VaryingTable(TextTable):
+    varies: bool = True
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+        found = super().rows(indices, epoch)
+        return {name: [text + str(epoch) for text in texts] for name, texts in found.items()}
+
+
+@attrs.frozen
+class Table:
+    """A tab-separated file; its first line names the columns."""
+
+    name: ClassVar[str] = "table"
+
+    path: FilePath
+    """The file."""
+    columns: tuple[str, ...] = ("anchor", "positive")
+    """What the first line says."""
+    varies: bool = False
+    """Whether each epoch gives other texts."""
+
+    def open(self) -> TextTable:
+        lines = [line.split("\t") for line in Path(self.path).read_text(encoding="utf-8").splitlines()]
+        data = {name: list(column) for name, *column in zip(*lines, strict=True)}
+        return VaryingTable(data) if self.varies else TextTable(data)
+
+
 @attrs.frozen
 class Pull:
     """Half the mean squared distance of a pair."""
@@ -207,22 +237,90 @@ class Pull:
     """The step whose loss is not a number."""
     interrupt_at: int | None = None
     """The step at which Ctrl-C arrives."""
+    noise: float = 0.0
+    """Standard deviation of what the trainer adds to every vector."""
+    memory: float = 0.0
+    """How much of the mean distance of earlier steps counts as well."""
 
     def build(self, width: int) -> Any:
-        calls = 0
+        return Pulling(self, width)
 
-        def loss(vectors: Mapping[str, NDArray[np.float64]]) -> tuple[LossOutput, NDArray[np.float64]]:
-            nonlocal calls
-            calls += 1
-            if calls == self.interrupt_at:
-                raise KeyboardInterrupt
-            apart = vectors["anchor"] - vectors["positive"]
-            value = 0.5 * (apart**2).sum(1).mean() / self.temperature
-            if calls == self.nan_at:
-                value = math.nan
-            return LossOutput(value, {"pairs": len(apart)}), apart / (len(apart) * self.temperature)
+
+Found: TypeAlias = tuple[LossOutput, dict[str, NDArray[np.float64]]]
+"""What a loss module returns here: its output, and the gradient of each column's vectors."""
+
+
+@attrs.define(eq=False)
+class Pulling:
+    loss: Pull
+    width: int
+    calls: int = 0
+
+    def initial_state(self) -> dict[str, NDArray[np.float64]]:
+        return {"mean": np.zeros(self.width)}
+
+    def __call__(self, vectors: Mapping[str, Any], state: Mapping[str, Any]) -> Found:
+        self.calls += 1
+        if self.calls == self.loss.interrupt_at:
+            raise KeyboardInterrupt
+        apart = vectors["anchor"] - vectors["positive"] + self.loss.memory * state["mean"]
+        value = 0.5 * (apart**2).sum(1).mean() / self.loss.temperature
+        if self.calls == self.loss.nan_at:
+            value = math.nan
+        gradient = apart / (len(apart) * self.loss.temperature)
+        output = LossOutput(value, {"pairs": len(apart)}, {"mean": (apart.mean(0) + state["mean"]) / 2})
+        return output, {"anchor": gradient, "positive": -gradient}
+
+
+@attrs.frozen
+class Sort:
+    """Pulls pairs of the first class together and pushes all others apart."""
+
+    name: ClassVar[str] = "sort"
+    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive", "label"})
+    takes: ClassVar[frozenset[str]] = frozenset()
+
+    classes: tuple[str, ...] = ("same", "other")
+    """What the column `label` may hold."""
+
+    def build(self, width: int) -> Any:
+        def loss(inputs: Mapping[str, Any]) -> Found:
+            sign = np.where(inputs["label"] == 0, 1, -1)[:, None]
+            apart = inputs["anchor"] - inputs["positive"]
+            gradient = sign * apart / len(apart)
+            output = LossOutput(0.5 * (sign * apart**2).sum(1).mean(), {"same": int((sign > 0).sum())})
+            return output, {"anchor": gradient, "positive": -gradient}
 
         return loss
+
+
+@attrs.frozen
+class Chase:
+    """Pulls each anchor to where a moving average of its tower puts the positive."""
+
+    name: ClassVar[str] = "chase"
+    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
+    takes: ClassVar[frozenset[str]] = frozenset()
+
+    momentum: float = attrs.field(default=0.5, validator=and_(ge(0), lt(1)))
+    """How much of the average a step keeps."""
+    keys: tuple[str, ...] = ("positive",)
+    """The columns that the average encodes."""
+    most: int = 100
+    """The largest batch."""
+
+    def build(self, width: int) -> Any:
+        def loss(vectors: Mapping[str, Any]) -> Found:
+            apart = vectors["anchor"] - vectors["positive"]
+            return LossOutput(0.5 * (apart**2).sum(1).mean()), {"anchor": apart / len(apart)}
+
+        return loss
+
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        if batch_size > self.most:
+            yield f"a batch of {batch_size} is more than {self.most}; make it smaller"
+        if "anchor" in fixed:
+            yield "the anchor is fixed; train its encoder"
 
 
 @attrs.frozen
@@ -232,13 +330,24 @@ class Sgd:
     name: ClassVar[str] = "sgd"
 
     lr: float
+    momentum: float = 0.0
+    """How much of the last step is taken again."""
 
     def build(self, parameters: Sequence[tuple[str, Any]]) -> Any:
-        def update(gradients: Mapping[str, NDArray[np.float64]], rate: float) -> None:
-            for name, value in parameters:
-                np.subtract(value, rate * gradients[name], out=value, casting="same_kind")
+        return Descent(self.momentum, parameters, {name: np.zeros_like(value) for name, value in parameters})
 
-        return update
+
+@attrs.define(eq=False)
+class Descent:
+    momentum: float
+    parameters: Sequence[tuple[str, Any]]
+    velocity: dict[str, NDArray[np.float32]]
+
+    def __call__(self, gradients: Mapping[str, NDArray[np.float64]], rate: float) -> None:
+        for name, value in self.parameters:
+            step = self.momentum * self.velocity[name] + gradients[name]
+            self.velocity[name][:] = step
+            np.subtract(value, rate * step, out=value, casting="same_kind")
 
 
 @attrs.frozen
@@ -271,6 +380,35 @@ class Gap:
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
         return Evaluation((score,), value, (Scatter("gap", "target", "distance", [self.target], [distance]),))
+
+
+@attrs.frozen
+class Across:
+    """As `gap`; the second text is encoded by the second encoder."""
+
+    name: ClassVar[str] = "across"
+    two_sided: ClassVar[bool] = True
+
+    left: str = "abc"
+    right: str = "nop"
+    development: bool = True
+
+    def evaluate(self, encoder: Any) -> Evaluation:
+        one, other = encoder.encode([self.left]), getattr(encoder, "second", encoder).encode([self.right])
+        value = -float(np.linalg.norm(one - other))
+        return Evaluation((Score("across", "distance", value, {"id": "across"}),), value)
+
+
+@attrs.frozen
+class Lottery:
+    """A number that the engine's generator draws."""
+
+    name: ClassVar[str] = "lottery"
+    development: ClassVar[bool] = True
+
+    def evaluate(self, encoder: Any) -> Evaluation:
+        value = float(encoder.engine.rng.random())
+        return Evaluation((Score("lottery", "luck", value, {"id": "lottery"}),), value)
 
 
 # --- runtime -----------------------------------------------------------------------------------------------
@@ -316,33 +454,91 @@ class Placed:
 
 @attrs.define(eq=False)
 class SgdTrainer:
-    encoder: Placed
+    encoders: Mapping[str, Placed]
+    training: Training
     loss: Any
-    update: Any
+    update: Descent
     rate: Any
-    max_grad_norm: float
+    rng: np.random.Generator
+    state: Mapping[str, Any]
+    """The loss's own."""
+    averages: dict[str, Any]
+    """Weights of the moving average, where the loss has one."""
     step_number: int = 0
 
-    def step(self, columns: Mapping[str, TokenIds]) -> StepResult:
-        rows = np.arange(len(columns["anchor"]))
-        counts = {name: self.encoder.counts(pad(ids, rows, 0)) for name, ids in columns.items()}
-        output, apart = self.loss({name: self.encoder.forward(of) for name, of in counts.items()})
-        difference = counts["anchor"] - counts["positive"]
-        embedding, projection = self.encoder.backbone.embedding, self.encoder.projection
-        if projection is None:
-            gradients = {"embedding": difference.T @ apart}
-        else:
-            gradients = {
-                "embedding": difference.T @ apart @ projection.T,
-                "projection": (difference @ embedding).T @ apart,
-            }
+    def step(self, columns: Mapping[str, Any]) -> StepResult:
+        vectors, counts = {}, {}
+        for name, column in columns.items():
+            vectors[name] = column
+            if isinstance(column, TokenIds):
+                placed = self.placed(name)
+                counts[name] = placed.counts(pad(column, np.arange(len(column)), 0))
+                vectors[name] = placed.forward(counts[name])
+                noise = getattr(self.training.loss, "noise", 0)
+                vectors[name] += noise * self.rng.standard_normal(vectors[name].shape)
+        output, slopes = self.loss(vectors, self.state) if self.state else self.loss(vectors)
+        self.state = output.state or {}
+        gradients: dict[str, Any] = {name: np.zeros_like(value) for name, value in self.update.parameters}
+        for column, slope in slopes.items():
+            if column not in counts:
+                continue
+            tower, of = self.training.towers[column], counts[column]
+            embedding, projection = self.encoders[tower].backbone.embedding, self.encoders[tower].projection
+            found = {"embedding": of.T @ slope}
+            if projection is not None:
+                found = {"embedding": of.T @ slope @ projection.T, "projection": (of @ embedding).T @ slope}
+            for name, gradient in found.items():
+                gradients[f"{tower}.{name}"] = gradients[f"{tower}.{name}"] + gradient
         norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients.values()))
-        if 0 < self.max_grad_norm < norm:
-            gradients = {name: g * (self.max_grad_norm / norm) for name, g in gradients.items()}
+        if 0 < self.training.max_grad_norm < norm:
+            gradients = {name: g * (self.training.max_grad_norm / norm) for name, g in gradients.items()}
         rate = self.rate(self.step_number)
         self.update(gradients, rate)
+        for name, value in self.update.parameters if self.averages else ():
+            momentum = self.training.loss.momentum
+            self.averages[name][:] = momentum * self.averages[name] + (1 - momentum) * value
         self.step_number += 1
         return StepResult(float(output.loss), rate, norm, dict(output.metrics))
+
+    def placed(self, column: str) -> Placed:
+        """What encodes a column: its tower, or the average of it."""
+        tower = self.training.towers[column]
+        placed = self.encoders[tower]
+        if column not in getattr(self.training.loss, "keys", ()):
+            return placed
+        backbone = attrs.evolve(placed.backbone, embedding=self.averages[f"{tower}.embedding"])
+        return attrs.evolve(
+            placed, backbone=backbone, projection=self.averages.get(f"{tower}.projection"), batches=[]
+        )
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything that changes from step to step, by name."""
+        kinds = {
+            "weights": dict(self.update.parameters),
+            "velocity": self.update.velocity,
+            "average": self.averages,
+        }
+        return {f"{kind} {name}": value for kind, of in kinds.items() for name, value in of.items()}
+
+    def save(self, directory: Path) -> None:
+        with (directory / "arrays.npz").open("wb") as stream:
+            np.savez(stream, **self.arrays())
+        state = {
+            "step": self.step_number,
+            "rng": self.rng.bit_generator.state,
+            "loss": {name: value.tolist() for name, value in self.state.items()},
+        }
+        (directory / "trainer.json").write_text(json.dumps(state))
+
+    def load(self, directory: Path) -> None:
+        with np.load(directory / "arrays.npz") as found:
+            if set(found) != set(self.arrays()):
+                raise ModelError("the state is that of another trainer; start again")
+            for name, value in self.arrays().items():
+                value[:] = found[name]
+        state = json.loads((directory / "trainer.json").read_text())
+        self.step_number, self.rng.bit_generator.state = state["step"], state["rng"]
+        self.state = {name: np.array(value) for name, value in state["loss"].items()}
 
 
 @attrs.define(eq=False)
@@ -366,24 +562,24 @@ class Engine:
                 projection = np.load(saved / "projection.npy")
         return Placed(backbone, pooler.build(backbone.width), projection, head.normalize)
 
-    def trainer(
-        self,
-        encoder: Placed,
-        loss: Pull,
-        optimizer: Sgd,
-        schedule: Falling,
-        total_steps: int,
-        max_grad_norm: float,
-    ) -> SgdTrainer:
-        parameters = [("embedding", encoder.backbone.embedding)]
-        if encoder.projection is not None:
-            parameters.append(("projection", encoder.projection))
+    def trainer(self, encoders: Mapping[str, Placed], training: Training) -> SgdTrainer:
+        parameters = []
+        for tower, encoder in encoders.items():
+            parameters.append((f"{tower}.embedding", encoder.backbone.embedding))
+            if encoder.projection is not None:
+                parameters.append((f"{tower}.projection", encoder.projection))
+        optimizer, schedule = training.optimizer, training.schedule
+        loss = training.loss.build(next(iter(encoders.values())).width)
+        averaged = parameters if hasattr(training.loss, "momentum") else ()
         return SgdTrainer(
-            encoder,
-            loss.build(encoder.width),
+            encoders,
+            training,
+            loss,
             optimizer.build(parameters),
-            lambda step: optimizer.lr * schedule.factor(step, total_steps),
-            max_grad_norm,
+            lambda step: optimizer.lr * schedule.factor(step, training.total_steps),
+            self.rng,
+            loss.initial_state() if hasattr(loss, "initial_state") else {},
+            {name: value.copy() for name, value in averaged},
         )
 
 
@@ -398,6 +594,41 @@ class Toy:
 
     def build(self) -> Engine:
         return Engine(self.token_budget)
+
+
+# --- tracker -----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Notes:
+    """Writes how many steps it has seen to a file in the run directory."""
+
+    name: ClassVar[str] = "notes"
+
+    file: str = "notes.txt"
+    """The name of the file."""
+
+    def build(self) -> NoteTaker:
+        return NoteTaker(self.file)
+
+
+@attrs.define(eq=False)
+class NoteTaker:
+    file: str
+    steps: int = 0
+
+    @hookimpl
+    def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        self.steps = states.get(self.file, {"steps": 0})["steps"]
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
+        return self.file, {"steps": self.steps}
+
+    @hookimpl
+    def step_finished(self, run: Any) -> None:
+        self.steps += 1
+        (run.directory / self.file).write_text(str(self.steps))
 
 
 # --- hooks -------------------------------------------------------------------------------------------------
@@ -415,17 +646,17 @@ def poolers() -> list[type[Any]]:
 
 @hookimpl
 def losses() -> list[type[Any]]:
-    return [Pull]
+    return [Pull, Sort, Chase]
 
 
 @hookimpl
 def data_sources() -> list[type[Any]]:
-    return [Words, Lines]
+    return [Words, Lines, Table]
 
 
 @hookimpl
 def evaluators() -> list[type[Any]]:
-    return [Gap]
+    return [Gap, Across, Lottery]
 
 
 @hookimpl
@@ -441,6 +672,11 @@ def optimizers() -> list[type[Any]]:
 @hookimpl
 def schedules() -> list[type[Any]]:
     return [Falling]
+
+
+@hookimpl
+def trackers() -> list[type[Any]]:
+    return [Notes]
 
 
 class Recorder:
@@ -465,6 +701,10 @@ class Recorder:
         self.keep("run_started", name=run.name)
 
     @hookimpl
+    def run_resumed(self, run: Any, states: Mapping[str, Mapping[str, Any]]) -> None:
+        self.keep("run_resumed", name=run.name, state=states.get("recorder"))
+
+    @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:
         self.keep("evaluation_started", evaluator=evaluator, encoder=encoder)
 
@@ -485,8 +725,20 @@ class Recorder:
         self.keep("validated", step=step, score=score, best=best)
 
     @hookimpl
+    def observed(self, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+        self.keep("observed", stage=stage, step=step, encoder=encoder, primary=evaluation.primary)
+
+    @hookimpl
     def checkpoint_saved(self, step: int, path: Path) -> None:
-        self.keep("checkpoint_saved", step=step, exists=(path / "encoder.toml").is_file())
+        self.keep("checkpoint_saved", step=step, exists=(path / "encoder" / "encoder.toml").is_file())
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
+        return "recorder", {"events": len(self.events)}
+
+    @hookimpl
+    def warned(self, message: str) -> None:
+        self.keep("warned", message=message)
 
     @hookimpl
     def stage_finished(self, steps: int, best_score: float | None, best_step: int) -> None:

@@ -38,6 +38,22 @@ def test_parquet_without_a_value_names_the_row(tmp_path: Path) -> None:
         read_columns(file, ["x"])
 
 
+@pytest.mark.parametrize("kind", ["new_file", "new_stream"])
+def test_both_formats_of_arrow_are_read(tmp_path: Path, kind: str) -> None:
+    import pyarrow
+
+    table = pyarrow.table({"n": [1, 2, 3], "x": ["a", "b", "c"], "y": ["d", "e", None]})
+    table = table.set_column(1, "x", table["x"].dictionary_encode())
+    file = str(tmp_path / "a.arrow")
+    with getattr(pyarrow.ipc, kind)(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    assert read_columns(file, ["y", "x"], limit=2) == [["d", "e"], ["a", "b"]]
+    with pytest.raises(DataError, match="row 3, column `y`: found None"):
+        read_columns(file, ["y"])
+    with pytest.raises(DataError, match="no column `z`; found `n`, `x`, `y`"):
+        read_columns(file, ["z"])
+
+
 @pytest.fixture
 def hub_directory(put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import datasets
@@ -69,16 +85,22 @@ def test_hub_names_what_to_check_where_the_split_is_unknown(hub_directory: Path)
 def test_a_file_that_is_not_parquet_is_refused(put: Put) -> None:
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_columns(put("a.parquet", "x,y\n"), ["x"])
+    with pytest.raises(DataError, match="cannot be read as Arrow"):
+        read_columns(put("a.arrow", "x,y\n"), ["x"])
 
 
 @pytest.mark.parametrize(
     ("package", "location", "extra"),
-    [("datasets", "hub:some/set", "hub"), ("pyarrow", "a.parquet", "parquet")],
+    [
+        ("datasets", "hub:some/set", "hub"),
+        ("pyarrow", "a.parquet", "parquet"),
+        ("pyarrow", "a.arrow", "arrow"),
+    ],
 )
 def test_a_missing_library_names_the_extra(
     put: Put, monkeypatch: pytest.MonkeyPatch, package: str, location: str, extra: str
 ) -> None:
-    require(package)
+    require(package, extra)
     monkeypatch.setitem(sys.modules, package, None)
     if not location.startswith("hub:"):
         location = put(location, b"")

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 import attrs
 import pytest
 import sentbed_data
+from sentbed.registry import OURS
 
 
 def test_the_entry_point_names_the_package() -> None:
@@ -15,9 +16,9 @@ def test_the_entry_point_names_the_package() -> None:
     assert found == ["sentbed_data"]
 
 
-def test_the_hook_offers_the_four_sources() -> None:
-    names = [source.name for source in sentbed_data.data_sources()]
-    assert names == ["pairs", "triplets", "dropout", "sample"]
+def test_the_hook_offers_the_sources_that_core_knows_of() -> None:
+    names = [f"data/{source.name}" for source in sentbed_data.data_sources()]
+    assert sorted(names) == sorted(OURS["sentbed-data"])
 
 
 @pytest.mark.parametrize("source", sentbed_data.data_sources())
@@ -31,7 +32,10 @@ def test_importing_and_checking_loads_no_heavy_library() -> None:
         "import sys, sentbed_data\n"
         "assert not list(sentbed_data.Sample().check())\n"
         "list(sentbed_data.Dropout(path='hub:a/b').check())\n"
-        "heavy = {'numpy', 'pyarrow', 'datasets', 'torch', 'transformers'} & set(sys.modules)\n"
+        "list(sentbed_data.Synonyms(path='a.txt').check())\n"
+        "list(sentbed_data.Nsp(path='a.txt', format='text').check())\n"
+        "heavy = {'numpy', 'pyarrow', 'datasets', 'torch', 'transformers', 'nltk', 'syntok'}\n"
+        "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -34,6 +34,7 @@ def test_a_sound_source_has_no_problems(file: str) -> None:
         ({"revision": "a"}, "remove `revision`"),
         ({"path": "hub:some/set", "header": False}, "remove `header`"),
         ({"path": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
+        ({"path": "hub:some/set", "stream": True}, "save it as Parquet and name that file"),
     ],
 )
 def test_a_problem_shows_before_the_data_is_read(file: str, settings: dict[str, Any], message: str) -> None:
@@ -51,6 +52,13 @@ def test_a_missing_library_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "datasets", None)
     (problem,) = Dropout(path="hub:some/set").check()
     assert "sentbed-data[hub]" in problem
+
+
+def test_a_stream_without_its_library_is_a_problem(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(Triplets(path=file, stream=True).check()) == []
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (problem,) = Triplets(path=file, stream=True).check()
+    assert "sentbed-data[arrow]" in problem
 
 
 def test_limit_is_at_least_one(file: str) -> None:

@@ -43,7 +43,7 @@ def test_lines_end_only_at_newlines(put: Put, name: str) -> None:
         "a.txt": f"{text}\r\n",
     }[name]
     file = put(name, content)
-    assert (read_lines(file) if name == "a.txt" else read_columns(file, ["x"])[0]) == [text]
+    assert (list(read_lines(file)) if name == "a.txt" else read_columns(file, ["x"])[0]) == [text]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
@@ -53,8 +53,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(put: Put, name: str) -
 
 
 def test_another_encoding_is_read_where_it_is_named(put: Put) -> None:
-    assert read_lines(put("a.txt", "café\n".encode("latin-1")), encoding="latin-1") == ["café"]
-    assert read_lines(put("b.txt", "你好\n".encode("gb18030")), encoding="gb18030") == ["你好"]
+    assert list(read_lines(put("a.txt", "café\n".encode("latin-1")), encoding="latin-1")) == ["café"]
+    assert list(read_lines(put("b.txt", "你好\n".encode("gb18030")), encoding="gb18030")) == ["你好"]
 
 
 @quick
@@ -128,7 +128,7 @@ def test_a_wrong_byte_names_file_line_and_byte(put: Put, name: str, line: int) -
     start = {"a.jsonl": b'{"x": "a"}\n{"x": "b"}\n'}.get(name, b"x\na\n")
     file = put(name, start + b"caf\xe9\n")
     with pytest.raises(DataError) as fault:
-        read_lines(file) if name == "a.txt" else read_columns(file, ["x"])
+        list(read_lines(file)) if name == "a.txt" else read_columns(file, ["x"])
     assert "byte 0xe9 (number 4 of the line) is not utf-8" in str(fault.value)
     assert 'encoding = "latin-1"' in str(fault.value)
     assert str(fault.value).endswith(f"@ {file}:{line}")
@@ -137,10 +137,10 @@ def test_a_wrong_byte_names_file_line_and_byte(put: Put, name: str, line: int) -
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "punycode"])
 def test_an_encoding_with_wide_newlines_is_refused(put: Put, encoding: str) -> None:
     with pytest.raises(DataError, match="convert the file to UTF-8"):
-        read_lines(put("a.txt", "a\n"), encoding=encoding)
+        list(read_lines(put("a.txt", "a\n"), encoding=encoding))
 
 
 @pytest.mark.parametrize("encoding", ["utf8x", "hex"])
 def test_an_unknown_encoding_is_refused(put: Put, encoding: str) -> None:
     with pytest.raises(DataError, match="not a text encoding"):
-        read_lines(put("a.txt", "a\n"), encoding=encoding)
+        list(read_lines(put("a.txt", "a\n"), encoding=encoding))

@@ -104,6 +104,8 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
     for geometry, expected in cases:
         (problem,) = geometry.check()
         assert expected in problem
+    split, _missing = Geometry(data_dir=str(tmp_path), split="dev").check()
+    assert "`split` says what a file is" in split
     problems = list(
         Geometry(protocols=("st-5", "st-5"), threshold=math.nan, path="x.tsv", data_dir="y").check()
     )
@@ -120,9 +122,120 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
         ({}, False),
         ({"task": "STSB"}, False),
         ({"task": "STSB-dev", "path": "mine.tsv"}, False),
+        ({"split": "dev", "path": "mine.tsv"}, True),
+        ({"split": "test", "path": "mine.tsv"}, False),
+        ({"parallel": ("val.en", "val.zh")}, False),
+        ({"parallel": ("val.en", "val.zh"), "split": "train"}, True),
     ],
 )
-def test_it_is_development_on_such_a_task_and_never_on_a_file(
-    fields: dict[str, str], development: bool
+def test_it_is_development_on_such_a_task_and_on_files_that_are_said_to_be(
+    fields: dict[str, Any], development: bool
 ) -> None:
     assert Geometry(**fields).development is development
+
+
+def parallel(write: Write, first: str, second: str, **fields: Any) -> Geometry:
+    paths = write("val.en", first), write("val.zh", second)
+    return Geometry(parallel=(str(paths[0]), str(paths[1])), **fields)
+
+
+EAST, NORTH, WEST, SOUTH = [2.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, -1.0]
+
+
+def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
+    write: Write, table_encoder: Any
+) -> None:
+    encoder = table_encoder({"a0": EAST, "a1": NORTH, "a2": WEST})
+    encoder.second = table_encoder({"b0": NORTH, "b1": NORTH, "b2": EAST, "b3": SOUTH})
+    # Beside a2 only b3 may stand: b0 and b1 are aligned, b2 is its translation.
+    geometry = parallel(write, "a0\na1\na2\na3\n", "b0\nb1\nb2\nb3\n", pairs=3, positives=2)
+    result = geometry.evaluate(encoder)
+    assert (encoder.calls, encoder.second.calls) == ([["a0", "a1", "a2"]], [["b0", "b1", "b3"]])
+
+    # Of the 15 pairs among east, north x 3, west and south, 3 are equal, 4 opposite and 8 orthogonal.
+    expected = {
+        ("wang-isola", "alignment"): (2 + 0) / 2,
+        ("wang-isola", "uniformity"): math.log((3 + 4 * math.exp(-8) + 8 * math.exp(-4)) / 15),
+        ("st5", "alignment"): (math.sqrt(2) + 0) / 2,
+        ("st5", "uniformity"): math.log((3 + 4 * math.exp(-4) + 8 * math.exp(-2 * math.sqrt(2))) / 15),
+    }
+    found = {(score.protocol["id"], score.metric): score.value for score in result.scores}
+    assert found == pytest.approx(expected, abs=1e-9)
+    protocol = result.scores[0].protocol
+    assert (protocol["positive_pairs"], protocol["pairs"], protocol["sentences"]) == (2, 3, 6)
+    assert protocol["positives"] == "aligned lines"
+    assert "seed 0" in protocol["negatives"]
+    assert len(protocol["data"]) == 2
+    assert result.scores[0].task == "val"
+
+
+def test_one_encoder_encodes_both_sides_of_parallel_files(write: Write, encoder: Any) -> None:
+    parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).evaluate(encoder)
+    assert encoder.calls == [["a", "b", "c", "d"]]
+
+
+def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write: Write, encoder: Any) -> None:
+    lines = range(40)
+    sides = "".join(f"a{i}\n" for i in lines), "".join(f"b{i}\n" for i in lines)
+    drawn = {}
+    for seed in (0, 1):
+        parallel(write, *sides, pairs=20, positives=5, seed=seed).evaluate(encoder)
+        texts = encoder.calls[-1]
+        assert texts[:20] == [f"a{i}" for i in range(20)]
+        assert texts[20:25] == [f"b{i}" for i in range(5)]
+        drawn[seed] = [int(text[1:]) for text in texts[25:]]
+        assert len(set(drawn[seed])) == 15
+        assert min(drawn[seed]) >= 5
+        assert max(drawn[seed]) >= 20
+        assert [i for i, partner in enumerate(drawn[seed], start=5) if i == partner] == []
+    assert drawn[0] != drawn[1]
+    parallel(write, *sides, pairs=20, positives=5).evaluate(encoder)
+    assert [int(text[1:]) for text in encoder.calls[-1][25:]] == drawn[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        ("a\nb\n", "c\nd\ne\n", r"has 3 lines, `.*val\.en` has 2.*@ .*val\.zh$"),
+        ("a\nb\n", "c\nd\n", r"2 lines, but 3 pairs with 1 positives need 3.*@ .*val\.en$"),
+        ("a\n \nc\n", "d\ne\nf\n", r"the line is empty.*val\.en:2$"),
+        ("a\nb\nc\n", "\ne\nf\n", r"the line is empty.*val\.zh:1$"),
+        ("", "", r"the file is empty.*val\.en$"),
+    ],
+)
+def test_parallel_files_that_cannot_be_paired_are_an_error(
+    first: str, second: str, problem: str, write: Write, encoder: Any
+) -> None:
+    with pytest.raises(DataError, match=problem):
+        parallel(write, first, second, pairs=3, positives=1).evaluate(encoder)
+
+
+def test_a_last_pair_is_not_left_with_its_own_line(write: Write, encoder: Any) -> None:
+    with pytest.raises(DataError, match="2 lines, but 2 pairs with 1 positives need 3"):
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).evaluate(encoder)
+
+
+def test_check_names_what_is_wrong_with_parallel_files(write: Write, tmp_path: Path) -> None:
+    assert list(parallel(write, "a\n", "b\n").check()) == []
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"positives": 0}, "give at least one positive pair"),
+        ({"pairs": 3, "positives": 4}, "`positives` is 4 and `pairs` is 3"),
+        ({"path": str(tmp_path / "val.en")}, "`path` and `parallel` exclude each other"),
+        ({"data_dir": str(tmp_path)}, "`parallel` and `data_dir` exclude each other"),
+        ({"encoding": "hex"}, "which Python does not know"),
+    ]
+    for fields, expected in cases:
+        (problem,) = parallel(write, "a\n", "b\n", **fields).check()
+        assert expected in problem
+    missing = Geometry(parallel=(str(tmp_path / "x"), str(tmp_path)))
+    assert [problem.rpartition("`")[2] for problem in missing.check()] == [
+        " does not exist; check the path",
+        " is a directory; name a text file, one sentence a line",
+    ]
+
+
+def test_two_sides_of_different_width_are_an_error(write: Write, table_encoder: Any) -> None:
+    encoder = table_encoder(width=4)
+    encoder.second = table_encoder(width=5)
+    with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).evaluate(encoder)

@@ -16,3 +16,8 @@ def test_a_component_is_frozen_and_its_fields_are_typed(cls: type) -> None:
     component = cls(path="x.tsv") if "path" in attrs.fields_dict(cls) else cls()
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         setattr(component, fields[0].name, "other")
+
+
+def test_those_that_take_a_second_encoder_say_so() -> None:
+    two_sided = [cls.name for cls in sentbed_evaluators.evaluators() if getattr(cls, "two_sided", False)]
+    assert two_sided == ["sts", "geometry"]

@@ -31,6 +31,15 @@ def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -
     assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(spearman.protocol)
 
 
+def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encoder: Any) -> None:
+    path = write("cross.tsv", "sentence1\tsentence2\tscore\na\tx\t5\nb\ty\t1\n")
+    encoder = table_encoder({"a": [1.0, 0.0], "b": [0.0, 1.0]})
+    encoder.second = table_encoder({"x": [3.0, 4.0], "y": [4.0, -3.0]})
+    result = STS(path=str(path)).evaluate(encoder)
+    assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["x", "y"]])
+    np.testing.assert_allclose(result.scatters[0].y, [0.6, -0.6], atol=1e-6)
+
+
 def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write: Write, encoder: Any) -> None:
     path = write("sts-dev.csv", 'g\tf\ty\t1\t2.5\ta "b\tc\ng\tf\ty\t2\t1\td\te\tx\ty\n')
     sts = STS(path=str(path), columns=("5", "6", "4"), header=False, separator="\t", task="STSB-dev")

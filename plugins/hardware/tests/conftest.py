@@ -15,10 +15,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentbed.protocols import BuildContext, LossOutput, TokenBatch, TokenIds, TokenStates
-from sentbed_hardware._torch.engine import TorchEngine
+from sentbed.protocols import BuildContext, Head, LossOutput, TokenBatch, TokenIds, TokenStates, Training
+from sentbed_hardware import Constant
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.trainer import TorchTrainer
 from torch.nn import functional
 
+ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
+HEAD = Head(projection=6, bias=True)
 WORDS = 64
 PAD = 3
 
@@ -118,21 +122,62 @@ class FirstDensePooler:
         return FirstDenseModule(width, self.out)
 
 
+class NormModule(torch.nn.Module):
+    """The mean under batch normalisation, which keeps statistics in buffers."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mean = MeanModule()
+        self.norm = torch.nn.BatchNorm1d(width)
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        return self.norm(self.mean(states))
+
+
+@attrs.frozen
+class NormPooler:
+    name: ClassVar[str] = "toy-norm"
+
+    def build(self, width: int) -> torch.nn.Module:
+        return NormModule(width)
+
+
 class ContrastModule(torch.nn.Module):
     """In-batch softmax over cosines; the temperature is a weight where it is learned."""
 
-    def __init__(self, temperature: float, learned: bool) -> None:
+    def __init__(self, parameters: Contrast) -> None:
         super().__init__()
-        self.log_temperature = torch.nn.Parameter(torch.tensor(math.log(temperature)), learned)
+        start = torch.tensor(math.log(parameters.temperature))
+        self.log_temperature = torch.nn.Parameter(start, parameters.learned)
+        self.compares_texts = parameters.compares_texts
         self.seen: list[Mapping[str, torch.Tensor]] = []
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
-        self.seen.append({name: value.detach() for name, value in vectors.items()})
-        anchor, *others = (functional.normalize(value, dim=-1) for value in vectors.values())
-        logits = anchor @ torch.cat(others).T / self.log_temperature.exp()
+    def forward(self, inputs: Mapping[str, torch.Tensor], memory: torch.Tensor | None = None) -> LossOutput:
+        self.seen.append({name: value.detach() for name, value in inputs.items()})
+        columns = [functional.normalize(value, dim=-1) for value in inputs.values() if value.ndim == 2]
+        anchor, *others = columns
+        candidates = torch.cat(others if memory is None else [*others, memory])
+        logits = anchor @ candidates.T / self.log_temperature.exp()
         target = torch.arange(len(anchor))
         right = (logits.argmax(dim=1) == target).float().mean()
         return LossOutput(functional.cross_entropy(logits, target), {"accuracy": right.detach()})
+
+
+class MemoryModule(ContrastModule):
+    """The same, with the last `size` positives as further negatives; empty places are zero vectors."""
+
+    def __init__(self, parameters: Contrast, width: int) -> None:
+        super().__init__(parameters)
+        self.shape = (parameters.memory, width)
+
+    def initial_state(self) -> dict[str, torch.Tensor]:
+        return {"memory": torch.zeros(self.shape), "steps": torch.tensor(0)}
+
+    def forward(self, inputs: Mapping[str, torch.Tensor], state: Any = None) -> LossOutput:
+        output = super().forward(inputs, state["memory"])
+        positive = functional.normalize(inputs["positive"].detach(), dim=-1)
+        memory = torch.cat([positive, state["memory"]])[: self.shape[0]]
+        return LossOutput(output.loss, output.metrics, {"memory": memory, "steps": state["steps"] + 1})
 
 
 @attrs.frozen
@@ -141,9 +186,39 @@ class Contrast:
     needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
     temperature: float = 0.2
     learned: bool = False
+    memory: int = 0
+    compares_texts: bool = False
 
     def build(self, width: int) -> torch.nn.Module:
-        return ContrastModule(self.temperature, self.learned)
+        return MemoryModule(self, width) if self.memory else ContrastModule(self)
+
+
+@attrs.frozen
+class Momentum(Contrast):
+    name: ClassVar[str] = "toy-momentum"
+    momentum: float = 0.9
+    keys: frozenset[str] = frozenset({"positive"})
+
+
+class ClassesModule(torch.nn.Module):
+    """Softmax over three classes of the difference of two vectors."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.classifier = torch.nn.Linear(width, 3)
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        logits = self.classifier(inputs["anchor"] - inputs["positive"])
+        return LossOutput(functional.cross_entropy(logits, inputs["label"]), {"classes": 3.0})
+
+
+@attrs.frozen
+class Classes:
+    name: ClassVar[str] = "toy-classes"
+    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive", "label"})
+
+    def build(self, width: int) -> torch.nn.Module:
+        return ClassesModule(width)
 
 
 @attrs.frozen
@@ -157,6 +232,28 @@ class Sgd:
         return torch.optim.SGD([parameter for _, parameter in parameters], lr=self.lr)
 
 
+class RecordedDescent(torch.optim.SGD):
+    """Plain descent that keeps the gradients of each step."""
+
+    def __init__(self, parameters: Sequence[tuple[str, torch.Tensor]], lr: float) -> None:
+        super().__init__([parameter for _, parameter in parameters], lr=lr)
+        self.named = parameters
+        self.gradients: list[dict[str, torch.Tensor | None]] = []
+
+    def step(self, closure: Any = None) -> None:
+        self.gradients.append({name: p.grad if p.grad is None else p.grad.clone() for name, p in self.named})
+        super().step()
+
+
+@attrs.frozen
+class Recorder:
+    name: ClassVar[str] = "toy-recorder"
+    lr: float = 0.1
+
+    def build(self, parameters: Sequence[tuple[str, torch.Tensor]]) -> torch.optim.Optimizer:
+        return RecordedDescent(parameters, self.lr)
+
+
 @attrs.frozen
 class Toys:
     """The parts above, for a test to put together."""
@@ -164,8 +261,12 @@ class Toys:
     backbone: ClassVar = Dense
     mean: ClassVar = MeanPooler
     first_dense: ClassVar = FirstDensePooler
+    norm: ClassVar = NormPooler
     loss: ClassVar = Contrast
+    momentum: ClassVar = Momentum
+    classes: ClassVar = Classes
     sgd: ClassVar = Sgd
+    recorder: ClassVar = Recorder
     pad_id: ClassVar = PAD
 
     @staticmethod
@@ -182,6 +283,32 @@ class Toys:
             ids[row, :length] = tokens.ids[start : start + length]
             mask[row, :length] = 1
         return TokenBatch(ids, None if mask.all() else mask)
+
+    @staticmethod
+    def train(encoders: Any, loss: Any, optimizer: Any, **options: Any) -> TorchTrainer:
+        """A trainer of one encoder on all columns, or of several on those that `towers` gives them."""
+        if isinstance(encoders, TorchEncoder):
+            encoders = {"encoder": encoders}
+        columns = ("anchor", "positive", "negative")
+        settings = {
+            "schedule": Constant(),
+            "total_steps": 100,
+            "max_grad_norm": 0.0,
+            "towers": dict.fromkeys(columns, next(iter(encoders))),
+            **options,
+        }
+        engine = next(iter(encoders.values())).engine
+        return engine.trainer(encoders, Training(loss, optimizer, **settings))
+
+    @staticmethod
+    def weights_of(encoder: TorchEncoder) -> dict[str, torch.Tensor]:
+        return {name: value.detach().clone() for name, value in encoder.module.state_dict().items()}
+
+    def forward(
+        self, module: torch.nn.Module, engine: TorchEngine, columns: Mapping[str, TokenIds]
+    ) -> dict[str, torch.Tensor]:
+        """Each column through the encoder on its own."""
+        return {name: module(*engine.tensors(self.padded(tokens))) for name, tokens in columns.items()}
 
     def batch(self, *texts: str) -> TokenBatch:
         return self.padded(self.tokens(*texts))
@@ -215,3 +342,33 @@ def engine_of() -> Callable[..., TorchEngine]:
 @pytest.fixture
 def engine(engine_of: Callable[..., TorchEngine]) -> TorchEngine:
     return engine_of()
+
+
+@pytest.fixture
+def assemble(toys: Toys, engine: TorchEngine) -> Callable[..., TorchEncoder]:
+    """An encoder whose weights are drawn from `seed`."""
+
+    def make(
+        head: Head = HEAD,
+        pooler: Any = None,
+        dropout: float = 0.0,
+        on: Any = None,
+        seed: int = 0,
+    ) -> TorchEncoder:
+        torch.manual_seed(seed)
+        backbone = toys.backbone(dropout=dropout).build(BuildContext(tuple))
+        return (on or engine).assemble(backbone, pooler or toys.mean(), head)
+
+    return make
+
+
+@pytest.fixture
+def columns(toys: Toys) -> dict[str, TokenIds]:
+    """Four rows of three columns."""
+    return {
+        "anchor": toys.tokens(*ANCHORS),
+        "positive": toys.tokens(
+            "the house near water", "it rains all day long", "birds", "a game of chess is played here now"
+        ),
+        "negative": toys.tokens("cars", "no rain fell", "fish swim", "nobody plays"),
+    }

@@ -17,26 +17,6 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def draw() -> Callable[..., dict[str, torch.Tensor]]:
-    """Float64 vectors, positives near their anchors."""
-
-    def vectors(
-        rows: int = 5, width: int = 4, negatives: bool = True, seed: int = 0
-    ) -> dict[str, torch.Tensor]:
-        generator = torch.Generator().manual_seed(seed)
-
-        def normal() -> torch.Tensor:
-            # Rounded to fp32 so that the cast inside the loss takes nothing away.
-            return torch.randn(rows, width, generator=generator).double()
-
-        anchor = normal()
-        found = {"anchor": anchor, "positive": (anchor + 0.5 * normal()).float().double()}
-        return found | ({"negative": normal()} if negatives else {})
-
-    return vectors
-
-
 def similarity_of(u: list[float], v: list[float], kind: str) -> float:
     dot = sum(a * b for a, b in zip(u, v, strict=True))
     return dot / (math.hypot(*u) * math.hypot(*v)) if kind == "cosine" else dot

@@ -15,22 +15,27 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hook_offers_the_losses_by_name() -> None:
-    assert [loss.name for loss in sentbed_losses.losses()] == ["info-nce"]
+    assert [loss.name for loss in sentbed_losses.losses()] == [
+        "info-nce",
+        "queue",
+        "momentum",
+        "classification",
+        "nli-softmax",
+    ]
 
 
 @pytest.mark.parametrize("loss", sentbed_losses.losses())
 def test_a_component_is_frozen_and_its_fields_are_typed(loss: type) -> None:
-    fields = attrs.fields(attrs.resolve_types(loss))
-    assert fields
+    assert all(field.type for field in attrs.fields(attrs.resolve_types(loss)))
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        setattr(loss(), fields[0].name, 1)
+        loss().name = "another"
 
 
 def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
     code = (
         "import sys, sentbed_losses\n"
         "built = [loss() for loss in sentbed_losses.losses()]\n"
-        "assert len(built) == 1\n"
+        "assert len(built) == 5\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "built[0].build(4)\n"

@@ -7,6 +7,7 @@ Everything numeric that crosses from an engine to an evaluator is a NumPy array.
 from __future__ import annotations
 
 from sentbed.protocols.components import (
+    LABEL,
     Backbone,
     BuildContext,
     BuiltBackbone,
@@ -17,6 +18,7 @@ from sentbed.protocols.components import (
     Evaluator,
     Loss,
     LossOutput,
+    Mixture,
     Optimizer,
     Pooler,
     Runtime,
@@ -24,13 +26,16 @@ from sentbed.protocols.components import (
     Schedule,
     Score,
     TextEncoder,
+    Tracker,
 )
 from sentbed.protocols.engine import (
+    Columns,
     Engine,
     Head,
     PlacedEncoder,
     StepResult,
     Trainer,
+    Training,
 )
 from sentbed.protocols.tokens import (
     Module,
@@ -42,9 +47,11 @@ from sentbed.protocols.tokens import (
 )
 
 __all__ = [
+    "LABEL",
     "Backbone",
     "BuildContext",
     "BuiltBackbone",
+    "Columns",
     "Component",
     "DataSource",
     "Dataset",
@@ -54,6 +61,7 @@ __all__ = [
     "Head",
     "Loss",
     "LossOutput",
+    "Mixture",
     "Module",
     "Optimizer",
     "PlacedEncoder",
@@ -69,5 +77,7 @@ __all__ = [
     "TokenIds",
     "TokenStates",
     "Tokenizer",
+    "Tracker",
     "Trainer",
+    "Training",
 ]

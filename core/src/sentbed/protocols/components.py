@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -34,7 +34,7 @@ class BuildContext:
     """What a backbone may need to be built."""
 
     texts: Callable[[], Iterable[str]]
-    """The training texts of the recipe's stages, to train a tokenizer on; read only when called."""
+    """The texts that the recipe's stages give this encoder, to train a tokenizer; read only when called."""
     saved: Path | None = None
     """A directory that `BuiltBackbone.save` wrote; where given, weights and tokenizer come from here."""
     needs: frozenset[str] = frozenset()
@@ -113,37 +113,86 @@ class LossOutput:
     """Scalar, the mean over the batch."""
     metrics: Mapping[str, Tensor] = attrs.field(factory=dict)
     """Detached scalars for the log, by name."""
+    state: Mapping[str, Tensor] | None = None
+    """Of a loss with state: what the next step is to be given, detached."""
+
+
+LABEL = "label"
+"""The column of a data source that holds the name of a class, not a text; see `Loss.classes`."""
 
 
 class Loss(Component, Protocol):
-    """Sentence vectors -> a scalar to minimise."""
+    """Sentence vectors -> a scalar to minimise.
+
+    A loss may have further class attributes, fields or methods:
+
+    - `takes: frozenset[str]`, the columns that it uses where the data has them, beside those that it
+      `needs`; no other column is encoded. A loss that does not say is given every column.
+    - `classes: tuple[str, ...]`, the names that the column `label` may hold, for a loss that needs it.
+    - `momentum: float`, in [0, 1), and `keys: frozenset[str]`: these columns are encoded without gradient by
+      a copy of the encoder whose weights are an exponential moving average of its own, updated after each
+      step as `momentum * average + (1 - momentum) * weights`.
+    - `misfits(batch_size: int, fixed: frozenset[str]) -> Iterator[str]`: what of its fields cannot work with
+      batches of so many rows, where the columns `fixed` come from a tower that this stage does not train.
+    """
 
     needs: ClassVar[frozenset[str]]
     """The columns that the data must have."""
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors: Mapping[column, (batch, width)]) -> LossOutput`.
+        """Return `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
-        The module is a pure function of its arguments and its parameters: nothing is kept between calls,
-        gradients are stopped with `.detach()`.
+        `inputs` has the fp32 vectors `(batch, width)` of each column by its name, and `label` `(batch,)`, the
+        numbers of the classes. The module is a pure function of its arguments and its parameters: nothing is
+        kept between calls, gradients are stopped with `.detach()`. It may have
+
+        - `initial_state() -> dict[str, Tensor]`: then it is called as `module(inputs, state)`, and what its
+          output has as `state` is given to the next step; it is saved with every checkpoint;
+        - `compares_texts = True`: then `inputs` also has `COLUMN.id`, int64 `(batch,)`, for each column of
+          texts: the same number for the same text, in every step.
         """
 
 
-class Dataset(Protocol):
-    """Rows of named text columns, addressed by number."""
+@attrs.frozen
+class Mixture:
+    """How to draw from a data set that is made of parts; its rows are those of part 0, then of part 1, ..."""
 
-    columns: tuple[str, ...]
-    """Of `anchor`, `positive`, `negative`, ..."""
-    fingerprint: str
-    """A hash of the content, for the manifest."""
+    sizes: tuple[int, ...]
+    """Rows of each part."""
+    takes: tuple[int, ...]
+    """Rows that an epoch takes of each part; of a part with fewer, it begins again in another order."""
+    in_turn: bool = False
+    """Whether parts follow each other in strict turn; else their order is shuffled."""
+    whole_batches: bool = False
+    """Whether all rows of a batch come from one part."""
+
+
+class Dataset(Protocol):
+    """Rows of named text columns, addressed by number.
+
+    It may have `mixture: Mixture`, where it is made of parts; `varies: bool`, whether its texts change from
+    pass to pass; and `left_out: Mapping[str, int]`, for the manifest: what it does not give, and how often.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of `anchor`, `positive`, `negative`, `label`, ..."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content, for the manifest, and of everything that decides what `rows` returns."""
 
     def __len__(self) -> int: ...
 
-    def rows(self, indices: Sequence[int]) -> Mapping[str, Sequence[str]]:
-        """The texts of these rows, by column."""
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
+        """The texts of these rows, by column.
 
-    def texts(self) -> Iterator[str]:
-        """Every text once through, for a tokenizer to be trained on."""
+        `epoch` counts the passes over the data from 0, for a source that changes its texts from pass to pass;
+        the same arguments always give the same texts.
+        """
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        """Every text of these columns once through, for a tokenizer to be trained on; None: of all."""
 
 
 class DataSource(Component, Protocol):
@@ -158,7 +207,11 @@ class DataSource(Component, Protocol):
 
 
 class TextEncoder(Protocol):
-    """What an evaluator sees of an encoder."""
+    """What an evaluator sees of an encoder.
+
+    An evaluator whose class says `two_sided = True` may find another `TextEncoder` in the attribute
+    `second`, for the second sentence of each pair: the tower of another language.
+    """
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, `(n, width)`, in the order given."""
@@ -210,8 +263,9 @@ class Evaluator(Component, Protocol):
     """Encoder -> named scores, each with its protocol.
 
     An evaluator may say `development: bool` (an attribute or property): whether everything that it scores is
-    development or training data. Only such an evaluator may choose a prompt (`[search]`); of one that does
-    not say, test data is assumed.
+    development or training data. Only such an evaluator may choose a prompt (`[search]`) or a checkpoint
+    (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether it uses
+    `TextEncoder.second`.
     """
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
@@ -232,6 +286,13 @@ class Schedule(Component, Protocol):
 
     def factor(self, step: int, total_steps: int) -> float:
         """The multiplier, in [0, 1], for step `step` (from 0) of `total_steps`."""
+
+
+class Tracker(Component, Protocol):
+    """Follows a run: sends what it shows somewhere else."""
+
+    def build(self) -> object:
+        """Return an object that implements lifecycle hooks with `@sentbed.hookimpl`."""
 
 
 class Runtime(Component, Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
@@ -58,11 +58,45 @@ class StepResult:
     metrics: Mapping[str, float] = attrs.field(factory=dict)
 
 
-class Trainer(Protocol):
-    """One stage's optimiser over one encoder."""
+@attrs.frozen(eq=False)
+class Training:
+    """What a trainer is to do."""
 
-    def step(self, columns: Mapping[str, TokenIds]) -> StepResult:
+    loss: Loss
+    optimizer: Optimizer
+    schedule: Schedule
+    total_steps: int
+    towers: Mapping[str, str]
+    """Column of texts -> name of the encoder that is trained on it."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this L2 norm; 0 leaves them as they are."""
+    batch_size: int = 2
+    """Rows of a full batch."""
+    micro_batch: int | None = None
+    """Rows whose activations are held at a time (gradient caching, Gao et al., 2021); the whole batch where
+    None. The gradient is that of the whole batch in either case."""
+
+
+Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
+"""A batch by column: tokens to be encoded with gradient; float32 `(batch, width)`, vectors of a tower that is
+not trained; or int64 `(batch,)`, the numbers of classes, and as `COLUMN.id` of the texts behind vectors."""
+
+
+class Trainer(Protocol):
+    """One stage's optimiser over the encoders that it trains."""
+
+    def step(self, columns: Columns) -> StepResult:
         """Forward, loss, gradient, update."""
+
+    def save(self, directory: Path) -> None:
+        """Write everything that decides the steps to come into the empty `directory`.
+
+        Weights that are trained, the optimiser, the loss with its state, moving averages, the number of steps
+        and the state of every random generator.
+        """
+
+    def load(self, directory: Path) -> None:
+        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
 
 
 class Engine(Protocol):
@@ -82,16 +116,8 @@ class Engine(Protocol):
     ) -> PlacedEncoder:
         """Build pooler and head, and put everything on the device."""
 
-    def trainer(
-        self,
-        encoder: Any,
-        loss: Loss,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        total_steps: int,
-        max_grad_norm: float,
-    ) -> Trainer:
-        """Prepare training of `encoder`, which this engine assembled.
+    def trainer(self, encoders: Mapping[str, PlacedEncoder], training: Training) -> Trainer:
+        """Prepare training of `encoders`, which this engine assembled, by their names in `training.towers`.
 
-        Gradients are clipped to the L2 norm `max_grad_norm`; 0 leaves them as they are.
+        They have one width. Raises `RunError` where nothing in them can be trained.
         """

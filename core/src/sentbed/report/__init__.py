@@ -7,10 +7,27 @@ from pathlib import Path
 from sentbed.paths import write_atomic
 from sentbed.report.html import to_html
 from sentbed.report.markdown import to_markdown
-from sentbed.report.model import Candidate, ExpectedRow, Ranking, ReportData, StageCurve, Status
+from sentbed.report.model import (
+    Candidate,
+    ExpectedRow,
+    Ranking,
+    ReportData,
+    StageCurve,
+    Status,
+    Watched,
+)
 from sentbed.report.record import to_json
 
-__all__ = ["Candidate", "ExpectedRow", "Ranking", "ReportData", "StageCurve", "Status", "write_report"]
+__all__ = [
+    "Candidate",
+    "ExpectedRow",
+    "Ranking",
+    "ReportData",
+    "StageCurve",
+    "Status",
+    "Watched",
+    "write_report",
+]
 
 
 def write_report(directory: Path, data: ReportData, name: str = "report") -> Path:

@@ -25,13 +25,14 @@ POINTS_PER_SCATTER = 1500
 _POINTS_PER_PAGE = 30_000
 """Keeps a page with dozens of tasks under about a megabyte."""
 
-_MARKED = 60
+MARKED = 60
 """A curve of no more points than this shows each."""
 
 _LAYERS = 10
 """A path does not darken where it overlaps itself; so many paths of a scatter's points do."""
 
-_WIDTH = 440
+WIDTH = 440
+"""Of a plot, in CSS pixels."""
 
 
 @attrs.frozen
@@ -66,7 +67,7 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
         axes, *below = figure.subplots(
             2 if rates else 1, 1, sharex=True, squeeze=False, height_ratios=[4, 1] if rates else [1]
         )[:, 0]
-        marker = "o" if len(losses) <= _MARKED else ""
+        marker = "o" if len(losses) <= MARKED else ""
         if reach:
             axes.plot(*thinned(losses), color=colour("c0"), linewidth=0.7, alpha=0.4)
         axes.plot(*thinned(smooth), color=colour("c0"), linewidth=1.8, marker=marker, markersize=3.5)
@@ -78,7 +79,7 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
             top = max(value for _, value in rates)
             rate.set_ylim(0, top * 1.15 or 1)
             rate.set_yticks([0, top] if top else [0], ["0", short(top)] if top else ["0"])
-        _step_axis(below[0] if below else axes)
+        step_axis(below[0] if below else axes)
         figure.align_ylabels()
 
     caption = []
@@ -95,7 +96,7 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
         f"Training loss of stage {stage.name}: from {short(smooth[0][1])} at step {smooth[0][0]:,} "
         f"to {short(smooth[-1][1])} at step {smooth[-1][0]:,}"
     )
-    return Plot(draw(name, label_text(label, 300), _WIDTH, 280, paint), "Training loss", " ".join(caption))
+    return Plot(draw(name, label_text(label, 300), WIDTH, 280, paint), "Training loss", " ".join(caption))
 
 
 def validation_plot(stage: StageCurve, name: str) -> Plot | None:
@@ -107,7 +108,7 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        marker = "o" if len(points) <= _MARKED else ""
+        marker = "o" if len(points) <= MARKED else ""
         axes.plot(*thinned(points), color=colour("c2"), linewidth=1.6, marker=marker, markersize=3.5)
         axes.set_ylabel(label_text(stage.metric))
         axes.margins(y=0.16)
@@ -131,7 +132,7 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
                 ha="right" if left else "left",
                 weight="bold",
             )
-        _step_axis(axes)
+        step_axis(axes)
 
     sentence = (
         "" if best is None else f"Best: {number(best[1])} at step {best[0]:,}, whose weights were kept."
@@ -139,7 +140,7 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
     label = label_text(
         f"{stage.metric} of stage {stage.name} over {count(len(points), 'look')}. {sentence}", 300
     )
-    return Plot(draw(name, label, _WIDTH, 280, paint), "Validation", sentence)
+    return Plot(draw(name, label, WIDTH, 280, paint), "Validation", sentence)
 
 
 def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[PlotGroup, ...]:
@@ -197,7 +198,7 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
     caption = "Lower is better on both axes."
     if any(point.encoder.endswith(START) for point in panel.points):
         caption += " Hollow: before training."
-    return Plot(draw(name, label, _WIDTH, 300, paint), where, caption)
+    return Plot(draw(name, label, WIDTH, 300, paint), where, caption)
 
 
 def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
@@ -236,7 +237,7 @@ def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
     )
     missing = len(ranking.candidates) - len(scores)
     caption = f"{count(missing, 'score')} not finite, not drawn." if missing else ""
-    return Plot(draw(name, label, _WIDTH, 280, paint), "Scores of the candidates", caption)
+    return Plot(draw(name, label, WIDTH, 280, paint), "Scores of the candidates", caption)
 
 
 def _scatter(
@@ -301,7 +302,8 @@ def _arrow(axes: Axes, before: GeometryPoint, after: GeometryPoint, tone: str) -
     )
 
 
-def _step_axis(axes: Axes) -> None:
+def step_axis(axes: Axes) -> None:
+    """Make the horizontal axis one of optimiser steps."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_xlabel("step")

@@ -7,11 +7,48 @@ import hashlib
 import json
 from importlib.resources import files
 
+import attrs
+
 from sentbed.report import text
-from sentbed.report.figures import geometry_plot, loss_plot, ranking_plot, scatter_groups, validation_plot
-from sentbed.report.model import ReportData
+from sentbed.report.figures import (
+    Plot,
+    geometry_plot,
+    loss_plot,
+    ranking_plot,
+    scatter_groups,
+    validation_plot,
+)
+from sentbed.report.model import ReportData, StageCurve
 from sentbed.report.record import plain
 from sentbed.report.tables import geometry_panels, score_tables
+from sentbed.report.watched import (
+    TrajectoryPanel,
+    metrics_plot,
+    score_plots,
+    trajectory_panels,
+    trajectory_plot,
+)
+
+
+@attrs.frozen
+class _Stage:
+    """What the page shows of a stage."""
+
+    name: str
+    plots: list[Plot]
+    panels: tuple[TrajectoryPanel, ...]
+
+    @classmethod
+    def of(cls, stage: StageCurve, name: str) -> _Stage:
+        panels = trajectory_panels(stage.watched)
+        plots = [
+            loss_plot(stage, f"l{name}"),
+            validation_plot(stage, f"v{name}"),
+            *(trajectory_plot(panel, f"t{name}-{i}") for i, panel in enumerate(panels)),
+            *score_plots(stage.watched, f"w{name}"),
+            metrics_plot(stage, f"m{name}"),
+        ]
+        return cls(stage.name, [plot for plot in plots if plot], panels)
 
 
 def to_html(data: ReportData) -> str:
@@ -23,10 +60,7 @@ def to_html(data: ReportData) -> str:
     )
     environment.filters.update(number=text.number, signed=text.signed)
     script = _resource("theme.js")
-    stages = [
-        (stage.name, [plot for plot in (loss_plot(stage, f"l{i}"), validation_plot(stage, f"v{i}")) if plot])
-        for i, stage in enumerate(data.stages)
-    ]
+    stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
     return environment.from_string(_resource("template.html.j2")).render(
         data=data,
         summary=text.summary(data),
@@ -34,7 +68,7 @@ def to_html(data: ReportData) -> str:
         verdict=text.verdict(data.ranking) if data.ranking else "",
         distribution=ranking_plot(data.ranking, "r") if data.ranking else None,
         tables=score_tables(data.scores),
-        stages=[(name, plots) for name, plots in stages if plots],
+        stages=[stage for stage in stages if stage.plots],
         scatters=scatter_groups(data.scatters, "s"),
         geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(geometry_panels(data.scores))],
         manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sentbed.report.model import ReportData
+from sentbed.report.model import ReportData, StageCurve, digits
 from sentbed.report.tables import ScoreTable, score_tables
 from sentbed.report.text import number, signed, status_line, summary, verdict
 
@@ -30,6 +30,8 @@ def _blocks(data: ReportData) -> Iterator[str]:
     yield f"{status_line(data)} {escape(summary(data))}"
     if data.error:
         yield _fenced(data.error)
+    for warning in data.warnings:
+        yield f"Warning: {escape(warning)}"
     if data.ranking:
         places = data.ranking.digits
         yield "## Search"
@@ -87,6 +89,26 @@ def _blocks(data: ReportData) -> Iterator[str]:
             ),
             numbers=(1, 2),
         )
+    if any(stage.watched for stage in data.stages):
+        yield "## Watched"
+        yield _watched(data.stages)
+
+
+def _watched(stages: Sequence[StageCurve]) -> str:
+    """The first and the last look; `report.json` has all of them."""
+    rows = []
+    for stage in stages:
+        for watched in stage.watched:
+            names = (escape(stage.name), escape(watched.encoder), escape(watched.evaluator))
+            steps = f"{watched.steps[0]:,} to {watched.steps[-1]:,}"
+            for index, score in enumerate(watched.scores):
+                values = [look[index] for look in watched.values]
+                places = digits(values)
+                about = (score.task, score.metric, score.protocol_name)
+                ends = (number(value, places) for value in (values[0], values[-1]))
+                rows.append((*names, *map(escape, about), steps, *ends))
+    heading = ("stage", "encoder", "evaluator", "task", "metric", "protocol", "steps", "first", "last")
+    return _table(heading, rows, numbers=(7, 8))
 
 
 def _scores(tables: Sequence[ScoreTable]) -> str:

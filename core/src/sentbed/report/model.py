@@ -56,6 +56,22 @@ class ExpectedRow:
 
 
 @attrs.frozen(eq=False)
+class Watched:
+    """What one `watch` of a stage saw of one encoder. The lists have one entry a look."""
+
+    encoder: str
+    evaluator: str
+    scores: tuple[Score, ...]
+    """Task, metric and protocol of each value of a look; their numbers are those of the first look."""
+    steps: list[int] = attrs.field(factory=list)
+    """Optimiser steps before the look."""
+    primary: list[float] = attrs.field(factory=list)
+    """Higher is better."""
+    values: list[list[float]] = attrs.field(factory=list)
+    """In the order of `scores`."""
+
+
+@attrs.frozen(eq=False)
 class StageCurve:
     """What one stage logged. `steps`, `losses` and `learning_rates` have one entry a logged step."""
 
@@ -69,6 +85,9 @@ class StageCurve:
     """The step of the validation whose weights were kept."""
     metric: str = "validation"
     """What `validations` measures, as an axis label."""
+    metrics: Mapping[str, Sequence[float]] = attrs.field(factory=dict)
+    """The loss's own metrics by name, one entry a logged step; NaN where a step had none."""
+    watched: Sequence[Watched] = ()
 
 
 @attrs.frozen
@@ -135,3 +154,5 @@ class ReportData:
     """(encoder, points), with encoders named as in `scores`."""
     ranking: Ranking | None = None
     """Of a search."""
+    warnings: tuple[str, ...] = ()
+    """What the run went on in spite of."""

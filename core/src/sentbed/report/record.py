@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sentbed.protocols import Score
-from sentbed.report.model import ExpectedRow, Ranking, ReportData, StageCurve
+from sentbed.report.model import ExpectedRow, Ranking, ReportData, StageCurve, Watched
 
 SCHEMA = 1
 """Goes up when a key of `report.json` changes its meaning or goes away."""
@@ -21,6 +21,7 @@ def to_json(data: ReportData) -> str:
         "name": data.name,
         "status": data.status,
         "error": data.error,
+        "warnings": data.warnings,
         "started": data.started,
         "seconds": data.seconds,
         "scores": [_score(score) for score in data.scores],
@@ -107,4 +108,24 @@ def _stage(stage: StageCurve) -> dict[str, Any]:
         "metric": stage.metric,
         "validations": stage.validations,
         "best_step": stage.best_step,
+        "metrics": stage.metrics,
+        "watched": [_watched(watched) for watched in stage.watched],
+    }
+
+
+def _watched(watched: Watched) -> dict[str, Any]:
+    return {
+        "encoder": watched.encoder,
+        "evaluator": watched.evaluator,
+        "steps": watched.steps,
+        "primary": watched.primary,
+        "series": [
+            {
+                "task": score.task,
+                "metric": score.metric,
+                "protocol": score.protocol,
+                "values": [look[index] for look in watched.values],
+            }
+            for index, score in enumerate(watched.scores)
+        ],
     }

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from sentbed.runner import RunInfo
 
+SCORES_A_LINE = 4
+"""How many scores of a watched evaluation are shown."""
+
 LINE_EVERY_SECONDS = 15.0
 """How often a run that writes to a file instead of a terminal says where it is."""
 
@@ -27,14 +30,33 @@ class ConsoleTracker:
         self._task: TaskID | None = None
         self._score = ""
         self._said = 0.0
+        self._done: dict[str, int] = {}
+        """Stage -> its steps that were done when the run was resumed."""
 
     @hookimpl
     def run_started(self, run: RunInfo) -> None:
         """Say what runs and where it writes."""
-        from rich.console import Console
-
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        self._open()
         self._say(f"{run.name} writes to {run.directory}")
+
+    @hookimpl
+    def run_resumed(self, run: RunInfo) -> None:
+        """Say what goes on, from where, and where it writes."""
+        self._open()
+        at = (run.facts.get("resumed") or [{"stage": 0, "step": 0}])[-1]
+        names = [stage.name for stage in run.recipe.stage]
+        if at["stage"] < len(names):
+            name = names[at["stage"]]
+            self._done[name] = at["step"]
+            where = f"at stage {name} step {at['step']}"
+        else:
+            where = "after its last stage"
+        self._say(f"{run.name} resumed {where}, writes to {run.directory}")
+
+    @hookimpl
+    def warned(self, message: str) -> None:
+        """Show the warning."""
+        self._say(f"warning: {message}")
 
     @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:
@@ -84,7 +106,8 @@ class ConsoleTracker:
             TextColumn("{task.fields[live]}"),
             console=self._console,
         )
-        self._task = self._progress.add_task(stage, total=total_steps, rate="", live="")
+        done = self._done.pop(stage, 0)
+        self._task = self._progress.add_task(stage, total=total_steps, completed=done, rate="", live="")
         self._progress.start()
 
     @hookimpl
@@ -105,6 +128,18 @@ class ConsoleTracker:
         self._say(f"step {step}: validation {score:.2f}{' (kept)' if best else ''}")
 
     @hookimpl
+    def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
+        """Show the scores under the first protocol in a line."""
+        from sentbed.report.model import digits
+
+        first = [
+            s for s in evaluation.scores if s.protocol.get("id") == evaluation.scores[0].protocol.get("id")
+        ]
+        shown = [f"{s.task} {s.metric} {s.value:.{digits([s.value])}f}" for s in first[:SCORES_A_LINE]]
+        more = [f"and {len(first) - SCORES_A_LINE} more"] if len(first) > SCORES_A_LINE else []
+        self._say(f"step {step}: {encoder}: {', '.join(shown + more)}")
+
+    @hookimpl
     def stage_finished(self, stage: str, best_score: float | None, best_step: int) -> None:
         """Close the bar."""
         self._stop()
@@ -121,6 +156,12 @@ class ConsoleTracker:
         """Close, and say what is left."""
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
+
+    def _open(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        self._done = {}
 
     def _say(self, text: str) -> None:
         if self._console is not None:

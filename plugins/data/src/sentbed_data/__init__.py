@@ -1,18 +1,40 @@
-"""Data sources for sentbed: pairs, triplets, plain sentences, and a small synthetic sample corpus."""
+"""Data sources for sentbed: pairs, triplets, labels, narrative text, changed sentences, a sample corpus."""
 
 from __future__ import annotations
 
 from sentbed import hookimpl
 
+from sentbed_data.crop import Crop
+from sentbed_data.delete import Delete
 from sentbed_data.dropout import Dropout
+from sentbed_data.mix import Mix
+from sentbed_data.nli import Nli
+from sentbed_data.nsp import Nsp
 from sentbed_data.pairs import Pairs
+from sentbed_data.parallel import Parallel
+from sentbed_data.qa import Qa
 from sentbed_data.sample_corpus import Sample
+from sentbed_data.synonyms import Synonyms
 from sentbed_data.triplets import Triplets
 
-__all__ = ["Dropout", "Pairs", "Sample", "Triplets", "data_sources"]
+__all__ = [
+    "Crop",
+    "Delete",
+    "Dropout",
+    "Mix",
+    "Nli",
+    "Nsp",
+    "Pairs",
+    "Parallel",
+    "Qa",
+    "Sample",
+    "Synonyms",
+    "Triplets",
+    "data_sources",
+]
 
 
 @hookimpl
 def data_sources() -> list[type]:
     """Return the data sources of this distribution."""
-    return [Pairs, Triplets, Dropout, Sample]
+    return [Pairs, Triplets, Dropout, Crop, Delete, Synonyms, Nsp, Parallel, Nli, Qa, Mix, Sample]

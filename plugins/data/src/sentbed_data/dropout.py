@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import attrs
-from sentbed.table import TextTable
+from sentbed.protocols import Dataset
 
 from sentbed_data.library_formats import HUB
 from sentbed_data.readers import LINES, TABLES, read_lines
@@ -32,13 +32,15 @@ class Dropout(FileSource):
         """`anchor` and `positive`."""
         return ("anchor", "positive")
 
-    def open(self) -> TextTable:
+    def open(self) -> Dataset:
         """Read the file. Raises `DataError` that names file and line."""
+        return self._table((self.column,), {"anchor": 0, "positive": 0})
+
+    def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
         if Path(self.path).suffix.lower() == LINES and not self.path.startswith(HUB):
-            texts = read_lines(self.path, encoding=self.encoding, limit=self.limit)
-        else:
-            texts = self._read((self.column,))[0]
-        return TextTable({"anchor": texts, "positive": texts})
+            lines = read_lines(self.path, encoding=self.encoding, limit=self.limit)
+            return ((line,) for line in lines)
+        return super()._rows(names)
 
     def _suffixes(self) -> Sequence[str]:
         return (*TABLES, LINES)

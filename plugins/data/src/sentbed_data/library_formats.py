@@ -1,11 +1,12 @@
-"""Rows out of Parquet and the Hugging Face hub, by libraries that are optional."""
+"""Rows out of Parquet, Arrow and the Hugging Face hub, by libraries that are optional."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from sentbed import DataError
 
@@ -14,15 +15,26 @@ from sentbed_data.text_formats import Rows, position
 HUB = "hub:"
 """Prefix of a data set that the `datasets` library loads: `hub:ID`."""
 
-_EXTRAS = {"datasets": ("hub", "a data set of the hub"), "pyarrow": ("parquet", "a Parquet file")}
+PARQUET = ".parquet"
+"""Suffix of a Parquet file."""
+
+ARROW = ".arrow"
+"""Suffix of a file in Arrow's IPC format: the file format or the stream format."""
+
+_USES = {
+    "hub": "reading a data set of the hub",
+    "parquet": "reading a Parquet file",
+    "arrow": "reading an Arrow file, or leaving the texts on disk (`stream`),",
+    "sentences": "splitting text into sentences",
+    "wordnet": "replacing words by synonyms",
+}
 
 
-def require(package: str) -> None:
-    """Raise `DataError` where the optional package `datasets` or `pyarrow` is not installed."""
+def require(package: str, extra: str) -> None:
+    """Raise `DataError` where the package that an extra of this distribution brings is not installed."""
     if importlib.util.find_spec(package) is None:
-        extra, what = _EXTRAS[package]
         raise DataError(
-            f"reading {what} needs the package `{package}`, which is not installed; "
+            f"{_USES[extra]} needs the package `{package}`, which is not installed; "
             f"run `pip install 'sentbed-data[{extra}]'`"
         )
 
@@ -37,13 +49,53 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
             found = file.schema_arrow.names
             for name in names:
                 position(name, found, path, None)
-            numbers = count(1)
-            for batch in file.iter_batches(columns=sorted(set(names))):
-                values = [batch.column(name).to_pylist() for name in names]
-                for row in zip(*values, strict=True):
-                    yield next(numbers), row
+            yield from _numbered(file.iter_batches(columns=sorted(set(names))), names)
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"the file cannot be read as Parquet: {error}; write it again", path) from error
+
+
+def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
+    """Number of the row, and its wanted values."""
+    import pyarrow
+
+    try:
+        with pyarrow.memory_map(str(path)) as source:
+            schema, batches = arrow_batches(source)
+            for name in names:
+                position(name, schema.names, path, None)
+            yield from _numbered(map(_validated, batches), names)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise unreadable_arrow(path, error) from error
+
+
+def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
+    """Return the schema and the record batches of a memory map or buffer in either of Arrow's IPC formats."""
+    import pyarrow
+
+    head = source[:6] if isinstance(source, pyarrow.Buffer) else source.read_at(6, 0)
+    if bytes(head) == b"ARROW1":
+        file = pyarrow.ipc.open_file(source)
+        return file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
+    stream = pyarrow.ipc.open_stream(source)
+    return stream.schema, iter(stream)
+
+
+def unreadable_arrow(path: Path, error: Exception) -> DataError:
+    """The error for a file that breaks Arrow's IPC format."""
+    return DataError(f"the file cannot be read as Arrow IPC: {error}; write it again", path)
+
+
+def _validated(batch: Any) -> Any:
+    batch.validate(full=True)
+    return batch
+
+
+def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Rows:
+    numbers = count(1)
+    for batch in batches:
+        values = [batch.column(name).to_pylist() for name in names]
+        for row in zip(*values, strict=True):
+            yield next(numbers), row
 
 
 def hub_rows(
@@ -55,7 +107,7 @@ def hub_rows(
     limit: int | None,
 ) -> Rows:
     """Number of the row in the split, and its wanted values."""
-    require("datasets")
+    require("datasets", "hub")
     import datasets
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.table import TextTable
+from sentbed.protocols import Dataset
 
 from sentbed_data.source import FileSource
 
@@ -26,7 +26,6 @@ class Pairs(FileSource):
         """`anchor` and `positive`."""
         return ("anchor", "positive")
 
-    def open(self) -> TextTable:
+    def open(self) -> Dataset:
         """Read the file. Raises `DataError` that names file and line."""
-        texts = self._read((self.anchor, self.positive))
-        return TextTable(dict(zip(self.columns, texts, strict=True)))
+        return self._table((self.anchor, self.positive), {"anchor": 0, "positive": 1})

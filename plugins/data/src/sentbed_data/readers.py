@@ -1,4 +1,4 @@
-"""Columns of text out of CSV, TSV, JSONL, Parquet, plain text and the Hugging Face hub.
+"""Columns of text out of CSV, TSV, JSONL, Parquet, Arrow, plain text and the Hugging Face hub.
 
 Every reader is strict: a text is either read as the file spells it, blanks included, or a `DataError` names
 the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 and U+2028 are part of a text.
@@ -7,13 +7,14 @@ the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from sentbed import DataError, locate
 
-from sentbed_data.library_formats import HUB, hub_rows, parquet_rows, require
+from sentbed_data.library_formats import ARROW, HUB, PARQUET, arrow_rows, hub_rows, parquet_rows, require
 from sentbed_data.text_formats import (
     Rows,
     chomp,
@@ -25,7 +26,7 @@ from sentbed_data.text_formats import (
     tsv_rows,
 )
 
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 """Suffixes of files that hold named columns."""
 
 LINES = ".txt"
@@ -34,7 +35,7 @@ LINES = ".txt"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def read_columns(
+def read_rows(
     location: str,
     names: Sequence[str],
     *,
@@ -44,8 +45,8 @@ def read_columns(
     split: str = "train",
     revision: str | None = None,
     limit: int | None = None,
-) -> list[list[str]]:
-    """Return one list of texts for each of `names`, all of one length.
+) -> Iterator[Sequence[str]]:
+    """Yield the rows, in each one text for each of `names`; there is at least one row.
 
     `location` is what `sentbed.locate` takes, with a suffix of `TABLES`, or `hub:ID`. With `header = False` a
     CSV or TSV file has no header row and its fields are `names`, in order and no others. `config`, `split`
@@ -55,13 +56,13 @@ def read_columns(
         DataError: a file, column or row that is missing, empty or malformed; names file and line.
     """
     if location.startswith(HUB):
-        return _collect(
-            hub_rows(location, names, config, split, revision, limit), names, location, limit, "row "
-        )
+        rows = hub_rows(location, names, config, split, revision, limit)
+        return _checked(rows, names, location, limit, "row ")
     path = resolve(location, TABLES)
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _collect(parquet_rows(path, names), names, path, limit, "row ")
+    if suffix in (PARQUET, ARROW):
+        rows = parquet_rows(path, names) if suffix == PARQUET else arrow_rows(path, names)
+        return _checked(rows, names, path, limit, "row ")
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         rows = jsonl_rows(path, lines, names)
@@ -69,21 +70,37 @@ def read_columns(
         rows = select(path, csv_rows(path, lines), names, header, "quote a text that contains a comma")
     else:
         rows = select(path, tsv_rows(lines), names, header, "a text must not contain a tab")
-    return _collect(rows, names, path, limit, None)
+    return _checked(rows, names, path, limit, None)
 
 
-def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = None) -> list[str]:
-    """Return the lines of a text file that are not blank; `limit` reads only the first of them.
+def read_columns(location: str, names: Sequence[str], **options: Any) -> list[list[str]]:
+    """Return one list of texts for each of `names`, all of one length; otherwise as `read_rows`."""
+    return collect(read_rows(location, names, **options), len(names))
+
+
+def collect(rows: Iterable[Sequence[str]], width: int) -> list[list[str]]:
+    """Return the columns of rows of so many texts."""
+    columns: list[list[str]] = [[] for _ in range(width)]
+    for row in rows:
+        for column, text in zip(columns, row, strict=True):
+            column.append(text)
+    return columns
+
+
+def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = None) -> Iterator[str]:
+    """Yield the lines of a text file that are not blank; `limit` reads only the first of them.
 
     Raises:
         DataError: the file does not exist, is not text in `encoding`, or has only blank lines.
     """
     path = resolve(location, (LINES,))
     lines = (chomp(line) for line in decoded_lines(path, encoding))
-    texts = list(islice((line for line in lines if line.strip()), limit))
-    if not texts:
+    empty = True
+    for text in islice((line for line in lines if line.strip()), limit):
+        empty = False
+        yield text
+    if empty:
         raise DataError("the file has no text; expected one text a line; check how it was made", path)
-    return texts
 
 
 def resolve(location: str, suffixes: Sequence[str]) -> Path:
@@ -101,29 +118,13 @@ def resolve(location: str, suffixes: Sequence[str]) -> Path:
     path = locate(location)
     if not path.is_file():
         raise DataError("this is a directory; expected a file; name the file in it", path)
-    if suffix == ".parquet":
-        require("pyarrow")
+    if suffix in (PARQUET, ARROW):
+        require("pyarrow", suffix.removeprefix("."))
     return path
 
 
-def _collect(
-    rows: Rows, names: Sequence[str], file: object, limit: int | None, counted: str | None
-) -> list[list[str]]:
-    """Turn rows into columns of text; `counted` is what a number counts where it is not lines."""
-    columns: list[list[str]] = [[] for _ in names]
-    for number, values in islice(rows, limit):
-        for column, name, value in zip(columns, names, values, strict=True):
-            fault = _fault(value)
-            if fault:
-                where, line = (f"{counted}{number}, ", None) if counted else ("", number)
-                raise DataError(f"{where}column `{name}`: {fault}", file, line)
-            column.append(value)  # type: ignore[arg-type]
-    if columns and not columns[0]:
-        raise DataError("there are no rows of data; expected at least one; check how the file was made", file)
-    return columns
-
-
-def _fault(value: object) -> str | None:
+def fault(value: object) -> str | None:
+    """Return what is wrong with a value that should be a text."""
     if not isinstance(value, str):
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
     if not value or value.isspace():
@@ -131,3 +132,19 @@ def _fault(value: object) -> str | None:
     if not value.isascii() and _LONE_SURROGATE.search(value):
         return "the text has half of a surrogate pair, which is no character; correct or remove the row"
     return None
+
+
+def _checked(
+    rows: Rows, names: Sequence[str], file: object, limit: int | None, counted: str | None
+) -> Iterator[Sequence[str]]:
+    """Yield the rows, all of texts; `counted` is what a number counts where it is not lines."""
+    empty = True
+    for number, values in islice(rows, limit):
+        empty = False
+        for name, value in zip(names, values, strict=True):
+            if message := fault(value):
+                where, line = (f"{counted}{number}, ", None) if counted else ("", number)
+                raise DataError(f"{where}column `{name}`: {message}", file, line)
+        yield values  # type: ignore[misc]  # each value was found to be a text
+    if empty:
+        raise DataError("there are no rows of data; expected at least one; check how the file was made", file)

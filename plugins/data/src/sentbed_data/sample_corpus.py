@@ -43,7 +43,8 @@ class Sample:
         if self.kind == "sentences":
             texts = list(dict.fromkeys(table.texts()))[: self.limit]
             return TextTable({"anchor": texts, "positive": texts})
-        return TextTable({column: table.data[column][: self.limit] for column in self.columns})
+        rows = table.rows(range(len(table))[: self.limit])
+        return TextTable({column: rows[column] for column in self.columns})
 
     def _triplets(self) -> Triplets:
         return Triplets(path=FilePath("pkg:sentbed_data/sample/triplets.csv"))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 from sentbed import DataError, FilePath
+from sentbed.protocols import Dataset
+from sentbed.table import TextTable
 
-from sentbed_data.library_formats import HUB, require
-from sentbed_data.readers import TABLES, read_columns, resolve
+from sentbed_data.library_formats import ARROW, HUB, PARQUET, require
+from sentbed_data.readers import TABLES, collect, read_rows, resolve
+from sentbed_data.stream import open_streamed
 from sentbed_data.text_formats import codec
 
 
@@ -21,8 +24,9 @@ class FileSource:
     """Where the texts are: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
 
     The suffix says how to read: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data), `.jsonl`
-    (one object a line), `.parquet` (needs `sentbed-data[parquet]`). `hub:ID` is an id of the Hugging Face
-    hub, or an absolute path of a local directory (needs `sentbed-data[hub]`).
+    (one object a line), `.parquet` (needs `sentbed-data[parquet]`), `.arrow` (IPC; needs
+    `sentbed-data[arrow]`). `hub:ID` is an id of the Hugging Face hub, or an absolute path of a local
+    directory (needs `sentbed-data[hub]`).
     """
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns.
@@ -39,6 +43,12 @@ class FileSource:
     """Branch, tag or commit of a `hub:` data set; the newest where not given. Only a commit is repeatable."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
     """Read only the first rows, at least 1; all where not given."""
+    stream: bool = False
+    """Leave the texts on disk, for data too large for memory (needs `sentbed-data[arrow]`).
+
+    They are read once into an Arrow file in the cache (`SENTBED_CACHE`, or `sentbed` in the user's cache
+    directory), which is mapped into memory; an `.arrow` file without compression is mapped as it is.
+    """
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
@@ -46,16 +56,23 @@ class FileSource:
         try:
             codec(self.encoding)
             if hub:
-                require("datasets")
+                require("datasets", "hub")
             else:
                 resolve(self.path, self._suffixes())
+            if self.stream and not hub:
+                require("pyarrow", "arrow")
         except DataError as error:
             yield str(error)
         suffix = "" if hub else Path(self.path).suffix.lower()
         if not self.header and suffix not in (".csv", ".tsv"):
             yield f"`header = false` is for CSV and TSV files, and `{self.path}` is neither; remove `header`"
-        if self.encoding != "utf-8" and (hub or suffix == ".parquet"):
+        if self.encoding != "utf-8" and (hub or suffix in (PARQUET, ARROW)):
             yield f"`encoding` is for text files, and `{self.path}` is none; remove `encoding`"
+        if self.stream and hub:
+            yield (
+                f"`stream` is for files, and `{self.path}` is a data set of the hub; "
+                "save it as Parquet and name that file, or remove `stream`"
+            )
         if not hub:
             given = {"config": self.config, "revision": self.revision}
             if self.split != "train":
@@ -67,8 +84,9 @@ class FileSource:
     def _suffixes(self) -> Sequence[str]:
         return TABLES
 
-    def _read(self, names: Sequence[str]) -> list[list[str]]:
-        return read_columns(
+    def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yield each row's texts of the file's columns `names`."""
+        return read_rows(
             self.path,
             names,
             header=self.header,
@@ -78,3 +96,15 @@ class FileSource:
             revision=self.revision,
             limit=self.limit,
         )
+
+    def _table(self, names: Sequence[str], columns: Mapping[str, int]) -> Dataset:
+        """Return the rows of the file's columns `names`, in memory or on disk.
+
+        `columns` tells which of `names` stands in a column of the data set.
+        """
+        if self.stream:
+            path = resolve(self.path, self._suffixes())
+            reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
+            return open_streamed(path, names, columns, lambda: self._rows(names), reading)
+        texts = collect(self._rows(names), len(names))
+        return TextTable({column: texts[place] for column, place in columns.items()})

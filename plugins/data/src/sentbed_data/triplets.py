@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.table import TextTable
+from sentbed.protocols import Dataset
 
 from sentbed_data.source import FileSource
 
@@ -31,7 +31,7 @@ class Triplets(FileSource):
         """`anchor`, `positive` and `negative`."""
         return ("anchor", "positive", "negative")
 
-    def open(self) -> TextTable:
+    def open(self) -> Dataset:
         """Read the file. Raises `DataError` that names file and line."""
-        texts = self._read((self.anchor, self.positive, self.negative))
-        return TextTable(dict(zip(self.columns, texts, strict=True)))
+        names = (self.anchor, self.positive, self.negative)
+        return self._table(names, {"anchor": 0, "positive": 1, "negative": 2})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -13,7 +13,8 @@ from sentbed.errors import suggest
 from sentbed.paths import sha256
 from sentbed.protocols import Evaluation, Score, TextEncoder
 
-from sentbed_evaluators.pairs import PairFile, ScoredPairs
+from sentbed_evaluators.pairs import PairFile
+from sentbed_evaluators.parallel import ParallelFiles
 from sentbed_evaluators.senteval_files import (
     DEVELOPMENT,
     TASKS,
@@ -22,7 +23,7 @@ from sentbed_evaluators.senteval_files import (
     missing_message,
     read_task,
 )
-from sentbed_evaluators.similarity import embed, zero_vectors
+from sentbed_evaluators.similarity import embed_sides, zero_vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,17 @@ _BLOCK = 1024
 
 
 @attrs.frozen
+class _Pairs:
+    task: str
+    first: Sequence[str]
+    second: Sequence[str]
+    positive: Sequence[int]
+    """The places of the pairs that count for alignment."""
+    protocol: Mapping[str, Any]
+    """Which pairs these are."""
+
+
+@attrs.frozen
 class Geometry:
     """Alignment of positive pairs and uniformity of all sentences, on L2-normalised embeddings.
 
@@ -46,23 +58,39 @@ class Geometry:
     does not. The numbers cannot be compared, so each carries its convention as protocol id. They are not
     multiplied by 100.
 
-    Alignment is the mean over pairs with a gold score above `threshold`; uniformity is over all unordered
-    pairs of different positions in the list of all sentences (first sides, then second sides), a sentence
-    that occurs twice counting twice. Memory grows with the number of sentences, not with its square.
+    Alignment is the mean over the positive pairs: those with a gold score above `threshold`, or the aligned
+    ones of `parallel` files. Uniformity is over all unordered pairs of different positions in the list of all
+    sentences (first sides, then second sides), a sentence that occurs twice counting twice. Memory grows with
+    the number of sentences, not with its square. With a `second` encoder the second sides are encoded by it.
 
     `primary` is -(alignment + uniformity) under the first of `protocols`.
     """
 
     name: ClassVar[str] = "geometry"
+    two_sided: ClassVar[bool] = True
 
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
+    parallel: tuple[FilePath, FilePath] | None = None
+    """Instead of `path`: two text files, one sentence a line, line n of one the translation of line n of the
+    other; the first one's sentences are the first sides."""
+    pairs: int = 1000
+    """Of `parallel`: how many pairs, from the first lines. The translation-pairs paper's appendix takes
+    1,000."""
+    positives: int = 250
+    """Of `parallel`: so many of the first pairs are the aligned ones; in the others the second side is that
+    of a random other line after these."""
+    seed: int = 0
+    """Of `parallel`: decides which lines those are."""
     task: str | None = None
-    """With `path`, the name in the scores (default: the file's name without suffix). Without it, the task of
-    `senteval-sts` to take the pairs from (default: `STSB`, the test split; curves in training use
+    """With `path` or `parallel`, the name in the scores (default: the file's name without suffix). Without,
+    the task of `senteval-sts` to take the pairs from (default: `STSB`, the test split; curves in training use
     `STSB-dev`)."""
+    split: Literal["train", "dev", "test"] | None = None
+    """With `path` or `parallel`, which split that is, for the protocol; a checkpoint is chosen on `dev` or
+    `train` only. Default: not said."""
     data_dir: FilePath | None = None
-    """SentEval's `downstream` directory or one above it, used without `path`; default: `SENTBED_DATA`."""
+    """SentEval's `downstream` directory or one above it, used without a file; default: `SENTBED_DATA`."""
     columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
     """First sentence, second sentence and score in `path`: names, or positions with `header = false`."""
     header: bool = True
@@ -70,7 +98,7 @@ class Geometry:
     separator: str | None = None
     """What stands between two columns of `path`; default: by the suffix."""
     encoding: str = "utf-8"
-    """Text encoding of `path`."""
+    """Text encoding of `path` or `parallel`."""
     threshold: float = 4.0
     """A pair is positive where its gold score is greater than this (STS-B: 0 to 5)."""
     protocols: tuple[Convention, ...] = ("wang-isola", "st5")
@@ -78,8 +106,10 @@ class Geometry:
 
     @property
     def development(self) -> bool:
-        """Whether the pairs are a development or training task of SentEval's; of a file nobody knows."""
-        return self.path is None and self.task in DEVELOPMENT
+        """Whether the pairs are a development or training task of SentEval's, or files said to be such."""
+        if self.path is None and self.parallel is None:
+            return self.task in DEVELOPMENT
+        return self.split in ("train", "dev")
 
     def check(self) -> Iterator[str]:
         """Yield missing data and parameters that cannot be used."""
@@ -91,11 +121,17 @@ class Geometry:
                 yield f"`{protocol}` is not a protocol of `{self.name}`.{hint}"
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
+        given = [name for name in ("path", "parallel", "data_dir") if getattr(self, name) is not None]
+        if len(given) > 1:
+            yield f"`{given[0]}` and `{given[1]}` exclude each other; remove one"
+        if self.parallel is not None:
+            yield from self._parallel(self.parallel).problems()
+            return
         if self.path is not None:
-            if self.data_dir is not None:
-                yield "`path` and `data_dir` exclude each other; remove one"
             yield from self._file(self.path).problems()
             return
+        if self.split is not None:
+            yield "`split` says what a file is, a task of SentEval's says so itself; remove it"
         task = self.task or _DEFAULT_TASK
         if task not in TASKS:
             yield f"`{task}` is not a task of `senteval-sts`.{suggest(task, TASKS)}"
@@ -109,22 +145,17 @@ class Geometry:
             yield missing_message(root, task)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode all sentences in one call and measure.
+        """Encode all sentences and measure.
 
         Raises:
             DataError: where the data cannot be read (names file and line) or no pair is positive.
-            RunError: where an embedding is not finite, or zero and so without direction.
+            RunError: where an embedding is not finite, or zero and so without direction, or the sides differ
+                in width.
         """
         for problem in self.check():
             raise DataError(problem)
-        task, split, pairs, data = self._read()
-        positive = [i for i, score in enumerate(pairs.scores) if score > self.threshold]
-        if not positive:
-            raise DataError(
-                f"no pair of `{task}` has a gold score above `threshold` = {self.threshold:g} (the highest "
-                f"is {max(pairs.scores):g}); lower `threshold`"
-            )
-        vectors = embed(encoder, [*pairs.first, *pairs.second])
+        pairs = self._read()
+        vectors = embed_sides(encoder, pairs.first, pairs.second)
         if zeros := zero_vectors(vectors):
             raise RunError(
                 f"{zeros} of {len(vectors)} embeddings are zero vectors, which cannot be normalised; "
@@ -134,7 +165,7 @@ class Geometry:
         for convention in self.protocols:
             squared = convention == "wang-isola"
             values = {
-                "alignment": alignment(vectors, positive, len(pairs), squared=squared),
+                "alignment": alignment(vectors, pairs.positive, len(pairs.first), squared=squared),
                 "uniformity": uniformity(vectors, squared=squared),
             }
             for metric, value in values.items():
@@ -142,38 +173,60 @@ class Geometry:
                     "id": convention,
                     "formula": _FORMULAS[convention][metric],
                     "normalised": "L2",
-                    "positives": f"gold > {self.threshold:g}",
-                    "positive_pairs": len(positive),
-                    "pairs": len(pairs),
+                    "positive_pairs": len(pairs.positive),
+                    "pairs": len(pairs.first),
                     "sentences": len(vectors),
                     "duplicates": "kept",
                     "aggregation": "single",
-                    "split": split,
                     "text": "as in the file",
-                    "data": data,
+                    **pairs.protocol,
                 }
-                scores.append(Score(task, metric, value, protocol))
+                scores.append(Score(pairs.task, metric, value, protocol))
         return Evaluation(tuple(scores), primary=-(scores[0].value + scores[1].value))
 
     def _file(self, path: FilePath) -> PairFile:
         return PairFile(path, self.columns, self.header, self.separator, self.encoding)
 
-    def _read(self) -> tuple[str, str, ScoredPairs, str]:
-        """Return task name, split, pairs and data hash."""
+    def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
+        return ParallelFiles(*files, self.pairs, self.positives, self.seed, self.encoding)
+
+    def _read(self) -> _Pairs:
+        if self.parallel is not None:
+            return self._read_parallel(self._parallel(self.parallel))
         if self.path is not None:
             path = locate(self.path)
-            return self.task or Path(path).stem, "whole file", self._file(self.path).read(), sha256(path)
-        task = read_task(find_root(self.data_dir), self.task or _DEFAULT_TASK)
-        pairs = ScoredPairs(
-            first=tuple(text for subset in task.subsets for text in subset.first),
-            second=tuple(text for subset in task.subsets for text in subset.second),
-            scores=tuple(score for subset in task.subsets for score in subset.scores),
-        )
-        return task.name, task.split, pairs, task.data
+            pairs = self._file(self.path).read()
+            task, data = self.task or Path(path).stem, sha256(path)
+            split: str = self.split or "whole file"
+            first, second, scores = list(pairs.first), list(pairs.second), list(pairs.scores)
+        else:
+            found = read_task(find_root(self.data_dir), self.task or _DEFAULT_TASK)
+            task, split, data = found.name, found.split, found.data
+            first = [text for subset in found.subsets for text in subset.first]
+            second = [text for subset in found.subsets for text in subset.second]
+            scores = [score for subset in found.subsets for score in subset.scores]
+        positive = [i for i, score in enumerate(scores) if score > self.threshold]
+        if not positive:
+            raise DataError(
+                f"no pair of `{task}` has a gold score above `threshold` = {self.threshold:g} (the highest "
+                f"is {max(scores):g}); lower `threshold`"
+            )
+        protocol = {"positives": f"gold > {self.threshold:g}", "split": split, "data": data}
+        return _Pairs(task, first, second, positive, protocol)
+
+    def _read_parallel(self, files: ParallelFiles) -> _Pairs:
+        first, second = files.read()
+        protocol = {
+            "positives": "aligned lines",
+            "negatives": f"a random other line after the aligned ones, seed {self.seed}",
+            "split": self.split or "first lines",
+            "data": [sha256(locate(path)) for path in (files.first, files.second)],
+        }
+        return _Pairs(self.task or files.task, first, second, range(self.positives), protocol)
 
 
 def alignment(
-    vectors: NDArray[np.floating[Any]], positive: list[int], offset: int, *, squared: bool
+    vectors: NDArray[np.floating[Any]], positive: Sequence[int], offset: int, *, squared: bool
 ) -> float:
     """Return the mean distance of rows `i` and `offset + i`, `i` in `positive`, after L2 normalisation."""
     import numpy as np

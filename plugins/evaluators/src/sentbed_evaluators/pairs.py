@@ -83,12 +83,7 @@ class PairFile:
                 )
         if not self.header and self._is_jsonl:
             yield "`header = false` means nothing for a jsonl file, whose keys name the columns; remove it"
-        try:
-            # `lookup` also knows codecs that are not for text, such as `hex`.
-            codecs.lookup(self.encoding)
-            "".encode(self.encoding)
-        except LookupError:
-            yield f"`encoding` is {self.encoding!r}, which Python does not know; use `utf-8`"
+        yield from encoding_problems(self.encoding)
 
     @property
     def _is_jsonl(self) -> bool:
@@ -145,6 +140,16 @@ class PairFile:
             yield line, (row[positions[0]], row[positions[1]], row[positions[2]])
 
 
+def encoding_problems(encoding: str) -> Iterator[str]:
+    """Yield what is wrong with the name of a text encoding."""
+    try:
+        # `lookup` also knows codecs that are not for text, such as `hex`.
+        codecs.lookup(encoding)
+        "".encode(encoding)
+    except LookupError:
+        yield f"`encoding` is {encoding!r}, which Python does not know; use `utf-8`"
+
+
 def read_text(path: Path, encoding: str = "utf-8") -> str:
     """Return the text of a file, without a byte order mark; raises `DataError` at the first wrong byte."""
     try:
@@ -163,9 +168,9 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         ) from error
 
 
-def read_lines(path: Path) -> list[str]:
-    r"""Return the lines of a UTF-8 file, cut at "\n" alone: other separators occur inside sentences."""
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
+    r"""Return the lines of a file, cut at "\n" alone: other separators occur inside sentences."""
+    lines = [line.removesuffix("\r") for line in read_text(path, encoding).split("\n")]
     if not lines[-1]:
         lines.pop()
     if not lines:

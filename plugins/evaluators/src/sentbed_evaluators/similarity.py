@@ -48,6 +48,27 @@ def embed(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
     return vectors
 
 
+def embed_sides(encoder: TextEncoder, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float32]:
+    """Encode the first sentences of pairs, then the second ones; returns both, below each other.
+
+    The second ones are encoded by `encoder.second` where there is one (see `TextEncoder`); else one call
+    encodes all.
+    """
+    import numpy as np
+
+    other: TextEncoder | None = getattr(encoder, "second", None)
+    if other is None:
+        return embed(encoder, [*first, *second])
+    sides = embed(encoder, list(first)), embed(other, list(second))
+    widths = [side.shape[1] for side in sides]
+    if widths[0] != widths[1]:
+        raise RunError(
+            f"the encoder of the first sentences gives vectors of width {widths[0]}, that of the second ones "
+            f"of width {widths[1]}, which cannot be compared; give both heads the same `projection`"
+        )
+    return np.concatenate(sides)
+
+
 def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the cosine of each row pair in float64, `(n,)`; that of a zero vector is 0, as in SentEval."""
     import numpy as np

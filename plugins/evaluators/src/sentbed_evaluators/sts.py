@@ -12,7 +12,7 @@ from sentbed.paths import sha256
 from sentbed.protocols import Evaluation, Scatter, Score, TextEncoder
 
 from sentbed_evaluators.pairs import PairFile
-from sentbed_evaluators.similarity import correlate, cosines, embed, require_varied, zero_vectors
+from sentbed_evaluators.similarity import correlate, cosines, embed_sides, require_varied, zero_vectors
 
 
 @attrs.frozen
@@ -21,9 +21,11 @@ class STS:
 
     The suffix says how the file is read: `.csv` with RFC 4180 quoting, `.tsv` cut at tabs without quoting,
     `.jsonl` with one object a line; `separator` reads any other text file, one pair a line without quoting.
+    With a `second` encoder the second sentences are encoded by it: pairs in two languages.
     """
 
     name: ClassVar[str] = "sts"
+    two_sided: ClassVar[bool] = True
 
     path: FilePath
     """The file of scored pairs."""
@@ -55,18 +57,18 @@ class STS:
         return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode both sides in one call and correlate.
+        """Encode both sides and correlate.
 
         Raises:
             DataError: where the file cannot be read; names file and line.
-            RunError: where an embedding is not finite.
+            RunError: where an embedding is not finite, or the sides differ in width.
         """
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
         pairs = self._file.read()
         require_varied(pairs.scores, path)
-        vectors = embed(encoder, [*pairs.first, *pairs.second])
+        vectors = embed_sides(encoder, pairs.first, pairs.second)
         similarities = cosines(vectors[: len(pairs)], vectors[len(pairs) :])
         result = correlate(pairs.scores, similarities)
 

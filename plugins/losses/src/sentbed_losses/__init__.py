@@ -5,12 +5,25 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Loss
 
+from sentbed_losses.classification import Classification
 from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.momentum import Momentum
+from sentbed_losses.nli_softmax import NLISoftmax
+from sentbed_losses.queue import Queue
+from sentbed_losses.temperature import LearnableTemperature
 
-__all__ = ["InfoNCE", "losses"]
+__all__ = [
+    "Classification",
+    "InfoNCE",
+    "LearnableTemperature",
+    "Momentum",
+    "NLISoftmax",
+    "Queue",
+    "losses",
+]
 
 
 @hookimpl
 def losses() -> list[type[Loss]]:
     """Return the losses of this distribution."""
-    return [InfoNCE]
+    return [InfoNCE, Queue, Momentum, Classification, NLISoftmax]

@@ -1,0 +1,121 @@
+"""Goes on with a run that was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sentbed import states
+from sentbed.errors import RunError
+from sentbed.manifest import describe
+from sentbed.recipe import Recipe, load_recipe
+from sentbed.registry import Plugins, load_plugins
+from sentbed.report.record import plain
+from sentbed.runner import MANIFEST, RESOLVED, RunInfo, RunResult, execute
+from sentbed.stages import Kept
+from sentbed.states import State
+from sentbed.structure import unstructure
+
+
+def resume(
+    directory: str | Path,
+    recipe: Recipe | None = None,
+    plugins: Plugins | None = None,
+    allow_changes: bool = False,
+) -> RunResult:
+    """Go on with a run that was stopped, from its newest state that is whole.
+
+    The result is that of a run that was never stopped, to the bit where the runtime is deterministic. With
+    `recipe`, it is to be the one that the run was started with; what differs is refused, unless
+    `allow_changes`.
+
+    Raises:
+        RunError: where there is nothing to go on with, or the recipe or the data has changed.
+        And what `run` raises.
+    """
+    directory = Path(directory)
+    plugins = plugins or load_plugins()
+    try:
+        manifest = json.loads((directory / MANIFEST).read_bytes())
+        status = manifest["status"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error
+    if status == "finished":
+        raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
+    started = load_recipe(directory / RESOLVED, plugins=plugins)
+    recipe = recipe or started
+    if changes := list(differences(unstructure(started), unstructure(recipe))):
+        listed = "\n".join(f"  {change}" for change in changes)
+        if not allow_changes:
+            raise RunError(
+                f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
+                "go on without these changes, or allow them (`--allow-changes`)"
+            )
+    info = RunInfo(recipe.run.name, directory, recipe, changes_allowed=allow_changes)
+    found, damaged = _newest(info)
+    state = found or State(directory, 0, 0)
+    if _begun(started, state) != _begun(recipe, state):
+        raise RunError(
+            f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
+            "undo that, or start a new run"
+        )
+    warnings = [f"{what}; going on from an older state" for what in damaged]
+    if changes:
+        warnings.append(f"the recipe has changed since the run was started:\n{listed}")
+    info.facts.update(state.content.get("facts", {}))
+    now = describe(plugins, None)
+    warnings += [
+        f"the {what} are not those that the run was started with; digits may differ"
+        for what in ("plugins", "libraries", "python")
+        if plain(info.facts.get(what, now[what])) != plain(now[what])
+    ]
+    # The state knows nothing of what was resumed after it was written.
+    info.facts["resumed"] = manifest.get("resumed", [])
+    for earlier in info.facts["resumed"]:
+        if (earlier["stage"], earlier["step"]) >= (state.stage, state.step):
+            warnings += earlier["warnings"]
+    return execute(info, plugins, state, list(dict.fromkeys(warnings)))
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """Yield `PATH: BEFORE -> AFTER` for every value in which two recipes, as TOML, differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            yield from differences(*pair, f"{path}.{index}")
+    elif before != after:
+        shown = ["nothing" if value is None else repr(value) for value in (before, after)]
+        yield f"{path}: {shown[0]} -> {shown[1]}"
+
+
+def _begun(recipe: Recipe, state: State) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the stages that a state is inside of or behind, and what they train."""
+    stages = recipe.stage[: state.stage + (state.step > 0)]
+    return [(stage.name, recipe.trained(stage)) for stage in stages]
+
+
+def _newest(info: RunInfo) -> tuple[State | None, list[str]]:
+    """Return the newest state that is whole, and what is wrong with newer ones; `info` has what it kept.
+
+    Raises:
+        RunError: where there are states, and none is whole.
+    """
+    damaged = []
+    for place in states.found(info.directory):
+        try:
+            state = states.read(place)
+            kept = {name: Kept.of(info.directory, table) for name, table in state.content["kept"].items()}
+            if state.step:
+                Kept.of(info.directory, state.content["keeper"])
+        except ValueError as error:
+            damaged.append(f"the checkpoint `{place.path}` is damaged: {error}")
+            continue
+        info.kept.update(kept)
+        return state, damaged
+    if damaged:
+        raise RunError("; ".join(damaged) + "; no other is left, start the run again with another `--out`")
+    return None, damaged

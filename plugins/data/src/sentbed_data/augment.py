@@ -1,0 +1,77 @@
+"""Sentences whose positive is a changed copy, made anew in every epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from hashlib import sha256
+from random import Random
+from typing import TypeAlias
+
+import attrs
+from sentbed.protocols import Dataset
+
+from sentbed_data.dropout import Dropout
+
+Change: TypeAlias = Callable[[str, Random], str]
+"""A text, and where its random choices come from -> the changed text."""
+
+
+@attrs.frozen(eq=False)
+class Augmented:
+    """A data set whose positive is its anchor, changed when it is asked for.
+
+    The random choices of a row depend on `seed`, the epoch and the row, and on nothing else.
+    """
+
+    source: Dataset
+    """Where the anchors come from."""
+    change: Change
+    seed: int
+    identity: str
+    """Everything that decides what `change` does, in a line."""
+
+    @property
+    def varies(self) -> bool:
+        """True: every epoch has other positives."""
+        return True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor` and `positive`."""
+        return ("anchor", "positive")
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the anchors' fingerprint, the seed and what decides the change."""
+        return sha256(f"{self.source.fingerprint}\n{self.seed}\n{self.identity}".encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+        """Return the texts of these rows, by column."""
+        anchors = list(self.source.rows(indices, epoch)["anchor"])
+        positives = [
+            self.change(text, Random(f"{self.seed} {epoch} {row}"))
+            for row, text in zip(indices, anchors, strict=True)
+        ]
+        return {"anchor": anchors, "positive": positives}
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        """Every anchor, then every positive of the first epoch."""
+        if columns is None or "anchor" in columns:
+            yield from self.source.texts(("anchor",))
+        if columns is None or "positive" in columns:
+            for start in range(0, len(self), 1024):
+                yield from self.rows(range(start, min(start + 1024, len(self))))["positive"]
+
+
+@attrs.frozen(kw_only=True)
+class Augmentation(Dropout):
+    """What all sources have that change a sentence: its file, and a seed."""
+
+    seed: int = 0
+    """Chooses the changes, together with the epoch and the row; the rows' order is the stage's affair."""
+
+    def _augmented(self, change: Change, identity: str) -> Augmented:
+        return Augmented(super().open(), change, self.seed, f"{type(self).name} {identity}")

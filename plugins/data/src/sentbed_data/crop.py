@@ -1,0 +1,38 @@
+"""Single sentences, each with a part of itself as its positive."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+import attrs
+
+from sentbed_data.augment import Augmentation, Augmented
+from sentbed_data.words import pieces
+
+
+@attrs.frozen(kw_only=True)
+class Crop(Augmentation):
+    """A sentence, and a run of its own words as the positive.
+
+    The run is `keep` of the words, rounded, at least one; where it begins is chosen anew in every epoch. A
+    word is what stands between blanks; in Chinese, Japanese and Korean script every character is one. SimCSE
+    compares it with dropout alone (Gao et al., 2021, table 1).
+    """
+
+    name: ClassVar[str] = "crop"
+
+    keep: float = attrs.field(
+        default=0.9, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))
+    )
+    """Share of the words that stay, in (0, 1); 0.9 is SimCSE's `crop 10%`."""
+
+    def open(self) -> Augmented:
+        """Read the file. Raises `DataError` that names file and line."""
+        return self._augmented(self._crop, f"keep={self.keep}")
+
+    def _crop(self, text: str, random: Random) -> str:
+        words = pieces(text)
+        kept = max(1, int(self.keep * len(words) + 0.5))
+        start = random.randrange(len(words) - kept + 1)
+        return "".join(words[start : start + kept]).strip()

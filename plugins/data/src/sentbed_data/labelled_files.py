@@ -1,0 +1,142 @@
+"""Tables of texts with a label, whose columns go by several names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed import DataError, FilePath
+
+from sentbed_data.plain_text import several
+from sentbed_data.readers import fault, resolve
+from sentbed_data.text_formats import (
+    codec,
+    csv_rows,
+    decoded_lines,
+    jsonl_rows,
+    listed,
+    select,
+    tsv_rows,
+)
+
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+
+
+@attrs.frozen
+class Wanted:
+    """A column to be found in a file."""
+
+    field: str
+    """The field of the recipe that may name it."""
+    name: str | None
+    """What that field says."""
+    usual: Sequence[str]
+    """What it is called where the recipe does not say, in small letters; the first that is there."""
+    required: bool = True
+    """Whether its absence is an error, where the recipe does not name it."""
+    label: bool = False
+    """Whether whole numbers are fine too; they are read as a text."""
+
+
+@attrs.frozen
+class Row:
+    """The values of one row, and where they stand."""
+
+    values: tuple[str | None, ...]
+    """One for each wanted column; None for one that the file does not have."""
+    file: Path
+    line: int
+
+
+@attrs.frozen(kw_only=True)
+class LabelledFiles:
+    """The recipe parameters that the sources of labelled rows share."""
+
+    path: FilePath | tuple[FilePath, ...]
+    """A file, or an array of files, read one after the other: `.csv` (RFC 4180 quoting) or `.tsv` (split at
+    tabs; a quote is data) with a header row, or `.jsonl` (one object a line)."""
+    encoding: str = "utf-8"
+    """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
+    seed: int = 0
+    """Chooses where several texts would do; every run with this seed chooses the same."""
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    """Give only the first rows, at least 1; all where not given. All files are read nevertheless."""
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        try:
+            codec(self.encoding)
+            self._files()
+        except DataError as error:
+            yield str(error)
+
+    def _files(self) -> list[Path]:
+        if not self.path:
+            raise DataError("`path` is empty; expected a file; name one")
+        return [resolve(location, SUFFIXES) for location in several(self.path)]
+
+    def _rows(self, wanted: Sequence[Wanted]) -> Iterator[Row]:
+        for file in self._files():
+            found = _column_names(file, self.encoding)
+            names = [_pick(column, found, file) for column in wanted]
+            there = [(column, name) for column, name in zip(wanted, names, strict=True) if name is not None]
+            lines = decoded_lines(file, self.encoding)
+            columns = [name for _, name in there]
+            suffix = file.suffix.lower()
+            if suffix == ".jsonl":
+                rows = jsonl_rows(file, lines, columns)
+            elif suffix == ".csv":
+                rows = select(
+                    file, csv_rows(file, lines), columns, True, "quote a text that contains a comma"
+                )
+            else:
+                rows = select(file, tsv_rows(lines), columns, True, "a text must not contain a tab")
+            empty = True
+            for line, values in rows:
+                empty = False
+                texts = {
+                    column.field: _text(value, column, name, file, line)
+                    for value, (column, name) in zip(values, there, strict=True)
+                }
+                yield Row(tuple(texts.get(column.field) for column in wanted), file, line)
+            if empty:
+                raise DataError("there are no rows of data; expected at least one; check the file", file)
+
+
+def _column_names(file: Path, encoding: str) -> Sequence[str]:
+    """The names in the first line; none where it cannot be read, which the reader then reports."""
+    lines = decoded_lines(file, encoding)
+    if file.suffix.lower() == ".csv":
+        return next(csv_rows(file, lines), (1, []))[1]
+    if file.suffix.lower() == ".tsv":
+        return next(tsv_rows(lines), (1, []))[1]
+    try:
+        first = json.loads(next(lines, ""))
+    except (ValueError, RecursionError):
+        return []
+    return list(first) if isinstance(first, dict) else []
+
+
+def _pick(column: Wanted, found: Sequence[str], file: Path) -> str | None:
+    if column.name is not None or not found:
+        return column.name or (column.usual[0] if column.required else None)
+    spelt = {name.lower(): name for name in reversed(found)}
+    name = next((spelt[usual] for usual in column.usual if usual in spelt), None)
+    if name is None and column.required:
+        raise DataError(
+            f"there is no column for the {column.field}: found {listed(found)}, looked for "
+            f"{listed(column.usual)}; name it in the recipe: `{column.field} = ...`",
+            file,
+            1,
+        )
+    return name
+
+
+def _text(value: object, column: Wanted, name: str, file: Path, line: int) -> str:
+    if column.label and type(value) is int:
+        value = str(value)
+    if message := fault(value):
+        raise DataError(f"column `{name}`: {message}", file, line)
+    return str(value)

@@ -1,0 +1,150 @@
+"""Several sources in one, mixed by share."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import ClassVar, Literal
+
+import attrs
+from attrs.validators import deep_iterable, ge, gt, min_len, optional
+from sentbed import DataError
+from sentbed.protocols import Dataset, DataSource, Mixture
+
+
+@attrs.frozen(kw_only=True)
+class Mix:
+    """Several sources in one stage, each with its share of the rows, in the columns that all of them have.
+
+    Each source is shuffled by itself; from epoch to epoch it goes on where it was, so that one whose share is
+    below its size is gone through wholly before a row of it comes again.
+    """
+
+    name: ClassVar[str] = "mix"
+
+    sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
+    """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
+    strategy: Literal["proportional", "round-robin", "temperature", "weights"] = "proportional"
+    """The share of each source. `proportional`: its size, so that an epoch has every row once. `round-robin`:
+    the same for all, in strict turn. `temperature`: size ** (1 / temperature). `weights`: those given."""
+    temperature: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
+    """Of `temperature`, at least 1: 1 is proportional, and the higher, the more alike are the shares."""
+    weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(gt(0.0)))
+    """Of `weights`: one number above 0 for each source; only their proportions count."""
+    repeat: bool = True
+    """Whether a source with fewer rows than its share starts again within an epoch. An epoch then has as many
+    rows as all sources have (with `round-robin`, as many of each as the largest has). Without, it ends before
+    any source would have to start again."""
+    batches: Literal["mixed", "single"] = "mixed"
+    """`mixed`: a batch has rows of several sources. `single`: all rows of a batch come from one source, so
+    that its negatives do, too."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that all sources have."""
+        first, *others = (source.columns for source in self.sources)
+        return tuple(column for column in first if all(column in columns for columns in others))
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        if not self.columns:
+            each = "; ".join(f"`{source.name}` has {', '.join(source.columns)}" for source in self.sources)
+            yield f"the sources have no column in common: {each}; mix sources of one kind"
+        if any(isinstance(source, Mix) for source in self.sources):
+            yield (
+                "a source of the mix is a mix itself, whose shares would not be kept; "
+                "put all sources into one, with `weights`"
+            )
+        for field, value in (("temperature", self.temperature), ("weights", self.weights or None)):
+            if self.strategy == field and value is None:
+                yield f'`strategy = "{field}"` needs `{field}`; add it'
+            elif self.strategy != field and value is not None:
+                yield f'`{field}` is for `strategy = "{field}"`, not for {self.strategy!r}; remove it'
+        if self.weights and len(self.weights) != len(self.sources):
+            yield (
+                f"`weights` has {len(self.weights)} number(s) for {len(self.sources)} sources; "
+                "give one for each source, in their order"
+            )
+
+    def open(self) -> Mixed:
+        """Open every source. Raises `DataError` as they do, and where one has no rows."""
+        parts = tuple(source.open() for source in self.sources)
+        for number, (source, part) in enumerate(zip(self.sources, parts, strict=True), 1):
+            if not len(part):
+                raise DataError(f"source {number} of the mix, `{source.name}`, has no rows; take it out")
+        sizes = tuple(map(len, parts))
+        mixture = Mixture(
+            sizes,
+            self._takes(sizes),
+            in_turn=self.strategy == "round-robin",
+            whole_batches=self.batches == "single",
+        )
+        return Mixed(self.columns, parts, mixture)
+
+    def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Rows that an epoch takes of each source."""
+        if self.strategy == "proportional":
+            return tuple(sizes)
+        if self.strategy == "round-robin":
+            return (max(sizes) if self.repeat else min(sizes),) * len(sizes)
+        shares: Sequence[float] = self.weights
+        if self.strategy == "temperature":
+            shares = [size ** (1 / (self.temperature or 1.0)) for size in sizes]
+        if self.repeat:
+            return tuple(max(1, round(sum(sizes) * share / sum(shares))) for share in shares)
+        scale = min(size / share for size, share in zip(sizes, shares, strict=True))
+        # What is a whole number but for rounding errors is meant as one.
+        return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)
+
+
+@attrs.frozen(eq=False)
+class Mixed:
+    """A `Dataset` made of others: the rows of the first, then of the second, ..."""
+
+    columns: tuple[str, ...]
+    """Of every part."""
+    parts: tuple[Dataset, ...]
+    mixture: Mixture
+    _starts: tuple[int, ...] = attrs.field(init=False)
+
+    @_starts.default
+    def _starts_of_parts(self) -> tuple[int, ...]:
+        return tuple(accumulate(self.mixture.sizes, initial=0))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the parts' fingerprints, the columns and the mixture."""
+        described = repr(([part.fingerprint for part in self.parts], self.columns, self.mixture))
+        return hashlib.sha256(described.encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
+        """Return the texts of these rows, by column, as their parts give them in this epoch."""
+        places: list[list[int]] = [[] for _ in self.parts]
+        for place, index in enumerate(indices):
+            places[bisect_right(self._starts, index) - 1].append(place)
+        texts = {column: [""] * len(indices) for column in self.columns}
+        for number, (part, start, here) in enumerate(zip(self.parts, self._starts, places, strict=False), 1):
+            if not here:
+                continue
+            found = part.rows([indices[place] - start for place in here], epoch)
+            for column, into in texts.items():
+                if len(found[column]) != len(here):
+                    raise DataError(
+                        f"source {number} of the mix ran dry: asked for {len(here)} rows of `{column}`, it "
+                        f"gave {len(found[column])} in epoch {epoch + 1}; check that its files are complete "
+                        "and have not changed"
+                    )
+                for place, text in zip(here, found[column], strict=True):
+                    into[place] = text
+        return texts
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        """Every text, part by part."""
+        wanted = [column for column in self.columns if columns is None or column in columns]
+        for part in self.parts:
+            yield from part.texts(wanted)

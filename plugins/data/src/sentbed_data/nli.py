@@ -1,0 +1,110 @@
+"""Natural language inference: premise, hypothesis, and whether one follows from the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import ClassVar, Literal
+
+import attrs
+from sentbed import DataError
+
+from sentbed_data.counted import CountedTable
+from sentbed_data.labelled_files import LabelledFiles, Wanted
+from sentbed_data.text_formats import listed
+
+_CLASSES = ("entailment", "neutral", "contradiction")
+_NO_LABEL = "-"
+
+
+@attrs.frozen(kw_only=True)
+class Nli(LabelledFiles):
+    """Rows out of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and the like.
+
+    Rows without gold label (`-`) are left out.
+    """
+
+    name: ClassVar[str] = "nli"
+
+    build: Literal["triplets", "pairs", "labelled"] = "triplets"
+    """What a row is. `triplets`: a premise, an entailment and a contradiction of it, one row a premise, in
+    the order of their first appearance; of several entailments or contradictions `seed` chooses one;
+    premises that lack either are left out (Gao et al., 2021, section 4). `pairs`: a premise and an
+    entailment, every one. `labelled`: premise, hypothesis and label, every row, for a classifying loss."""
+    premise: str | None = None
+    """Column of the premise; where not given, `sentence1`, `premise`, `text_a` or `sent1`, in any case."""
+    hypothesis: str | None = None
+    """Column of the hypothesis; where not given, `sentence2`, `hypothesis`, `text_b` or `sent2`."""
+    label: str | None = None
+    """Column of the label; where not given, `gold_label` or `label`."""
+    labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = attrs.field(factory=dict)
+    """What the file's labels mean where they are not these words: `{ 0 = "entailment", 1 = "neutral",
+    2 = "contradiction", -1 = "-" }`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """By `build`: `anchor`, `positive`, `negative`; or `anchor`, `positive`; or with a `label`."""
+        return {
+            "triplets": ("anchor", "positive", "negative"),
+            "pairs": ("anchor", "positive"),
+            "labelled": ("premise", "hypothesis", "label"),
+        }[self.build]
+
+    def open(self) -> CountedTable:
+        """Read the files. Raises `DataError` that names file and line."""
+        left_out: Counter[str] = Counter()
+        rows = list(self._labelled(left_out))
+        if self.build == "triplets":
+            rows = self._triplets(rows, left_out)
+        elif self.build == "pairs":
+            left_out["rows that are no entailment"] = sum(label != "entailment" for *_, label in rows)
+            rows = [row for row in rows if row[2] == "entailment"]
+        if not rows:
+            raise DataError(
+                f"nothing is left for `build = {self.build!r}`; left out: {_told(left_out) or 'nothing'}; "
+                f"expected labels {listed(_CLASSES)}",
+                ", ".join(map(str, self._files())),
+            )
+        data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
+        return CountedTable(data, {what: times for what, times in left_out.items() if times})
+
+    def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
+        wanted = (
+            Wanted("premise", self.premise, ("sentence1", "premise", "text_a", "sent1")),
+            Wanted("hypothesis", self.hypothesis, ("sentence2", "hypothesis", "text_b", "sent2")),
+            Wanted("label", self.label, ("gold_label", "label"), label=True),
+        )
+        for row in self._rows(wanted):
+            premise, hypothesis, spelt = (str(value) for value in row.values)
+            label = self.labels.get(spelt, spelt)
+            if label == _NO_LABEL:
+                left_out["rows without gold label"] += 1
+            elif label in _CLASSES:
+                yield premise, hypothesis, label
+            else:
+                raise DataError(
+                    f"found the label {spelt!r}; expected {listed((*_CLASSES, _NO_LABEL))}; "
+                    f'say what it means: `labels = {{ {spelt} = "entailment" }}`',
+                    row.file,
+                    row.line,
+                )
+
+    def _triplets(
+        self, rows: list[tuple[str, str, str]], left_out: Counter[str]
+    ) -> list[tuple[str, str, str]]:
+        premises: dict[str, dict[str, list[str]]] = {}
+        for premise, hypothesis, label in rows:
+            premises.setdefault(premise, {}).setdefault(label, []).append(hypothesis)
+        chosen = []
+        for premise, of in premises.items():
+            if "entailment" in of and "contradiction" in of:
+                # What is chosen for a premise does not depend on the others, nor on their order.
+                random = Random(f"{self.seed} {premise}")
+                chosen.append((premise, random.choice(of["entailment"]), random.choice(of["contradiction"])))
+        left_out["premises without entailment or contradiction"] = len(premises) - len(chosen)
+        return chosen
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{times} {what}" for what, times in counts.items() if times)

@@ -1,0 +1,144 @@
+"""Sentences and their translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+import attrs
+from sentbed import DataError, FilePath
+
+from sentbed_data.counted import CountedTable
+from sentbed_data.plain_text import numbered_lines, text_file
+from sentbed_data.text_formats import codec
+
+_Side: TypeAlias = tuple[Path, str]
+
+
+@attrs.frozen(kw_only=True)
+class Parallel:
+    """A sentence and its translation, from two files of as many lines, or from two fields of a TSV file.
+
+    In the translation paper the anchor is the language whose encoder is trained, the positive that of the
+    frozen one.
+    """
+
+    name: ClassVar[str] = "parallel"
+
+    anchor: FilePath | None = None
+    """Text file with one sentence a line; needs `positive`."""
+    positive: FilePath | None = None
+    """Text file whose line n is the translation of line n of `anchor`."""
+    path: FilePath | None = None
+    """Instead of two files: a file with both languages in each line, between tabs; a quote is part of the
+    text. It has no header row, and as many fields in every line."""
+    fields: tuple[int, int] = attrs.field(default=(0, 1))
+    """Which fields of `path` are anchor and positive, from 0: `[0, 1]` is English and Chinese in Tatoeba's
+    files (English, Chinese, attribution)."""
+    skip_empty: bool = False
+    """Whether a line is left out where one side is empty or blank; otherwise it is an error."""
+    encoding: str = "utf-8"
+    """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    """Give only the first rows, at least 1; all where not given."""
+
+    @fields.validator
+    def _validate_fields(self, attribute: object, value: tuple[int, int]) -> None:
+        if min(value) < 0 or value[0] == value[1]:
+            raise ValueError("expected two different numbers from 0, as `[0, 1]`")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor` and `positive`."""
+        return ("anchor", "positive")
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        try:
+            codec(self.encoding)
+            for place in self._places():
+                text_file(place)
+        except DataError as error:
+            yield str(error)
+        if self.path is None and self.fields != (0, 1):
+            yield "`fields` is for the TSV file that `path` names; remove `fields`"
+
+    def open(self) -> CountedTable:
+        """Read the files. Raises `DataError` that names file and line."""
+        places = [text_file(place) for place in self._places()]
+        rows = self._fields_of(*places) if self.path is not None else self._lines_of(*places)
+        anchors: list[str] = []
+        positives: list[str] = []
+        left_out = 0
+        for number, first, second in rows:
+            if len(anchors) == self.limit:
+                continue  # two files are read to their ends: a line too few shifts all that follow
+            empty = [(file, text) for file, text in (first, second) if not text or text.isspace()]
+            if empty and not self.skip_empty:
+                raise DataError(
+                    "a side of the pair is empty; expected a text; "
+                    "correct the line, or leave such lines out with `skip_empty = true`",
+                    empty[0][0],
+                    number,
+                )
+            if empty:
+                left_out += 1
+                continue
+            anchors.append(first[1])
+            positives.append(second[1])
+            if len(anchors) == self.limit and self.path is not None:
+                break
+        if not anchors:
+            raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
+        return CountedTable(
+            {"anchor": anchors, "positive": positives},
+            {"lines with an empty side": left_out} if left_out else {},
+        )
+
+    def _places(self) -> tuple[FilePath, ...]:
+        if self.path is not None and self.anchor is None and self.positive is None:
+            return (self.path,)
+        if self.path is None and self.anchor is not None and self.positive is not None:
+            return (self.anchor, self.positive)
+        given = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
+        raise DataError(
+            f"found {', '.join(f'`{name}`' for name in given) or 'no file'}; "
+            f"give two files, `anchor` and `positive`, or one, `path`"
+        )
+
+    def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
+        one, other = files
+        counts = [0, 0]
+        sides = (numbered_lines(one, self.encoding), numbered_lines(other, self.encoding))
+        uneven = False
+        for first, second in zip_longest(*sides):
+            counts[0] += first is not None
+            counts[1] += second is not None
+            if first is None or second is None:
+                uneven = True
+            elif not uneven:
+                yield first[0], (one, first[1]), (other, second[1])
+        if uneven:
+            shorter = one if counts[0] < counts[1] else other
+            raise DataError(
+                f"`{one}` has {counts[0]} lines and `{other}` {counts[1]}; "
+                f"expected line n of one to be the translation of line n of the other; align them",
+                shorter,
+                min(counts),
+            )
+
+    def _fields_of(self, file: Path) -> Iterator[tuple[int, _Side, _Side]]:
+        width = 0
+        for number, line in numbered_lines(file, self.encoding):
+            values = line.split("\t")
+            width = width or max(len(values), max(self.fields) + 1)
+            if len(values) != width:
+                raise DataError(
+                    f"the line has {len(values)} field(s) between tabs; expected {width}; "
+                    f"correct the line, or name other `fields`",
+                    file,
+                    number,
+                )
+            yield number, (file, values[self.fields[0]]), (file, values[self.fields[1]])

@@ -1,0 +1,87 @@
+"""Questions and their answers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+import attrs
+from sentbed import DataError
+
+from sentbed_data.counted import CountedTable
+from sentbed_data.labelled_files import LabelledFiles, Row, Wanted
+from sentbed_data.text_formats import listed
+
+
+@attrs.frozen(kw_only=True)
+class Qa(LabelledFiles):
+    """A question and an answer to it: every row, or, in a file with labels, every row of a right answer."""
+
+    name: ClassVar[str] = "qa"
+
+    question: str | None = None
+    """Column of the question; where not given, `question`, `qtext` or `query`, in any case."""
+    answer: str | None = None
+    """Column of the answer; where not given, `answer`, `atext` or `response`."""
+    label: str | None = None
+    """Column that says whether the answer is right; where not given, `label` if the file has it, and else all
+    answers are right."""
+    positive: str = "1"
+    """The label of a right answer; every other label is that of a wrong one."""
+    negatives: bool = False
+    """Whether a row also has a `negative`: a wrong answer to the same question, chosen by `seed`. Questions
+    without one are left out. Needs a label."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor` (the question) and `positive` (the answer), and `negative` with `negatives = true`."""
+        return ("anchor", "positive", "negative") if self.negatives else ("anchor", "positive")
+
+    def open(self) -> CountedTable:
+        """Read the files. Raises `DataError` that names file and line."""
+        pairs: list[tuple[str, str]] = []
+        wrong: dict[str, list[str]] = {}
+        labels: set[str] = set()
+        for row in self._rows(self._wanted()):
+            question, answer, label = self._texts(row)
+            labels.add(label)
+            if label == self.positive:
+                pairs.append((question, answer))
+            else:
+                wrong.setdefault(question, []).append(answer)
+        left_out = {"wrong answers": sum(map(len, wrong.values()))}
+        if self.negatives:
+            rows, missing = self._with_negatives(pairs, wrong)
+            left_out = {"right answers to questions without a wrong one": missing}
+        else:
+            rows = list(pairs)
+        if not rows:
+            raise DataError(
+                f"there is no row left: {len(pairs)} answers have the label {self.positive!r}, "
+                f"and the labels are {listed(sorted(labels))}; correct `positive` or `label`",
+                ", ".join(map(str, self._files())),
+            )
+        data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
+        return CountedTable(data, {what: times for what, times in left_out.items() if times})
+
+    def _wanted(self) -> tuple[Wanted, ...]:
+        return (
+            Wanted("question", self.question, ("question", "qtext", "query")),
+            Wanted("answer", self.answer, ("answer", "atext", "response")),
+            Wanted("label", self.label, ("label",), required=self.negatives, label=True),
+        )
+
+    def _texts(self, row: Row) -> tuple[str, str, str]:
+        question, answer, label = row.values
+        return str(question), str(answer), self.positive if label is None else label
+
+    def _with_negatives(
+        self, pairs: list[tuple[str, str]], wrong: dict[str, list[str]]
+    ) -> tuple[list[tuple[str, ...]], int]:
+        right = set(pairs)
+        rows: list[tuple[str, ...]] = []
+        for question, answer in pairs:
+            choice = [other for other in wrong.get(question, ()) if (question, other) not in right]
+            if choice:
+                rows.append((question, answer, Random(f"{self.seed} {question} {answer}").choice(choice)))
+        return rows, len(pairs) - len(rows)

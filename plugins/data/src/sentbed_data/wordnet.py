@@ -1,0 +1,166 @@
+"""Synonyms out of WordNet's own files, read by NLTK."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed import DataError, locate
+
+_FILES = (
+    *(f"{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv")),
+    *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")),
+    "cntlist.rev",
+)
+
+_PLACES = ("/usr/share/wordnet", "/usr/share/nltk_data/corpora/wordnet", "~/nltk_data/corpora/wordnet")
+
+_GET_IT = (
+    "install one (`apt-get install wordnet-base`, or WordNet's `dict` directory from wordnet.princeton.edu) "
+    "and name its directory by `lexicon` or the environment variable `WNSEARCHDIR`"
+)
+
+# What WordNet lists under these spellings is something else: `a` is an angstrom, `he` helium, `can` a tin.
+_FUNCTION_WORDS = frozenset(
+    """
+    a about above across after against all along also although always am amid among an and another any
+    anybody anyone anything are around as at away back be because been before behind being below beneath
+    beside besides between beyond both but by can cannot could despite did do does doing done down
+    during each either else enough even ever every everybody everyone everything except few for from
+    further get gets getting go goes going gone got had has have having he hence her here hers herself
+    him himself his how however i if in inside instead into is it its itself just least less let like
+    many may me might mine more moreover most much must my myself near neither never no nobody none nor
+    not nothing now of off often on once one only onto or other others otherwise ought our ours
+    ourselves out outside over own per perhaps quite rather same shall she should since so some somebody
+    someone something still such than that the their theirs them themselves then there therefore these
+    they this those though through throughout thus till to together too toward towards two under unless
+    until up upon us very was we well were what whatever when whenever where whereas wherever whether
+    which while who whoever whole whom whose why will with within without would yet you your yours
+    yourself yourselves
+    """.split()  # noqa: SIM905 - quotes around two hundred words would hide them
+)
+
+
+@attrs.frozen(eq=False)
+class Lexicon:
+    """WordNet, asked for what may stand in the place of a word."""
+
+    reader: Any
+    """NLTK's `WordNetCorpusReader`."""
+    place: Path
+    """The directory of the files."""
+    fingerprint: str
+    """SHA-256 over the files."""
+    senses: int
+    """How many of a word's most frequent senses give synonyms."""
+    _known: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+
+    def synonyms(self, word: str) -> tuple[str, ...]:
+        """Return what may replace a word in lower case, the most frequent sense's first; see `Synonyms`."""
+        found = self._known.get(word)
+        if found is None:
+            with _readable(self.place):
+                found = self._known[word] = () if word in _FUNCTION_WORDS else self._look_up(word)
+        return found
+
+    def _look_up(self, word: str) -> tuple[str, ...]:
+        # `synsets` also gives those of the words that `word` may be an inflected form of: they lack the word.
+        readings: list[tuple[int, list[Any]]] = []
+        foreign: list[Any] = []
+        for part in "nvar":
+            found = self.reader.synsets(word, part)
+            own = [synset for synset in found if self._lemma(synset, word)]
+            foreign += [synset for synset in found if synset not in own]
+            if own:
+                readings.append((0, own))
+        if not readings:
+            return ()
+        if foreign or len(readings) > 1:
+            readings = [
+                (max(self._lemma(synset, word).count() for synset in own), own) for _, own in readings
+            ]
+        frequency, own = max(readings, key=lambda reading: reading[0])
+        if foreign and frequency <= max(lemma.count() for synset in foreign for lemma in synset.lemmas()):
+            return ()
+        names = (lemma.name().replace("_", " ") for synset in own[: self.senses] for lemma in synset.lemmas())
+        return tuple(dict.fromkeys(name for name in names if name.lower() != word))
+
+    @staticmethod
+    def _lemma(synset: Any, word: str) -> Any:
+        return next((lemma for lemma in synset.lemmas() if lemma.name().lower() == word), None)
+
+
+def find_lexicon(lexicon: str | None) -> Path:
+    """Return the directory of WordNet's files: the one named, `WNSEARCHDIR`, `WNHOME`, or a usual place.
+
+    Raises:
+        DataError: where there is none, or where it lacks a file.
+    """
+    if lexicon is not None:
+        place = locate(lexicon)
+    elif directory := os.environ.get("WNSEARCHDIR"):
+        place = locate(directory)
+    elif home := os.environ.get("WNHOME"):
+        place = locate(str(Path(home) / "dict"))
+    else:
+        places = [Path(name).expanduser() for name in _PLACES]
+        found = next((path for path in places if (path / "index.noun").is_file()), None)
+        if found is None:
+            raise DataError(f"there is no WordNet in {', '.join(f'`{path}`' for path in places)}; {_GET_IT}")
+        place = found
+    for name in _FILES:
+        if not (place / name).is_file():
+            raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)
+    return place
+
+
+def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
+    """Load WordNet's index (about a second); `lexicon` as for `find_lexicon`.
+
+    Raises:
+        DataError: where there is no WordNet, or where its files are damaged.
+    """
+    import nltk.data
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    place = find_lexicon(lexicon)
+    try:
+        files = {name: (place / name).read_bytes() for name in _FILES}
+    except OSError as error:
+        raise DataError(f"WordNet's files cannot be read: {error.strerror or error}", place) from error
+    fingerprint = sha256(b"".join(files.values())).hexdigest()
+    # Only NLTK's `lexname` shows these names, and Debian leaves them out.
+    files["lexnames"] = b"".join(b"%02d %d 0\n" % (number, number) for number in range(100))
+
+    class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
+        def open(self, file: str) -> Any:
+            # From memory: NLTK would leave the files themselves open.
+            return nltk.data.SeekableUnicodeStreamReader(BytesIO(files[file]), self._ENCODING)
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Map nothing: that needs a second WordNet, for languages that are not asked for."""
+
+    # NLTK takes only directories that are, or lie in, one of these.
+    if str(place) not in nltk.data.path:
+        nltk.data.path.append(str(place))
+    with _readable(place), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The multilingual functions")
+        return Lexicon(Reader(str(place), None), place, fingerprint, senses)
+
+
+@contextmanager
+def _readable(place: Path) -> Iterator[None]:
+    from nltk.corpus.reader.wordnet import WordNetError
+
+    try:
+        yield
+    except (WordNetError, ValueError, AssertionError, LookupError, StopIteration) as error:
+        reason = str(error) or type(error).__name__
+        raise DataError(f"WordNet's files cannot be read: {reason}; {_GET_IT}", place) from error

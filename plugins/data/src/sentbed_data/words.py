@@ -1,0 +1,16 @@
+"""Where the words of a text are."""
+
+from __future__ import annotations
+
+import re
+
+_WIDE = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+
+WORD = re.compile(f"(?!\\s)[{_WIDE}]|[^\\s{_WIDE}]+")
+"""A word: what stands between blanks, or one character of Chinese, Japanese or Korean script."""
+
+
+def pieces(text: str) -> list[str]:
+    """Return the words of a text, each with the blanks before it; joined, they are the text."""
+    ends = [match.end() for match in WORD.finditer(text)]
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sentbed_data.delete import Delete
+
+Put = Callable[[str, str], str]
+
+WORDS = [f"w{i}" for i in range(10)]
+
+
+def test_words_go_with_the_given_probability_and_the_rest_keeps_its_order(put: Put) -> None:
+    table = Delete(path=put("a.txt", " ".join(WORDS) + "\n"), rate=0.3).open()
+    gone = 0
+    for epoch in range(400):
+        kept = table.rows([0], epoch)["positive"][0].split(" ")
+        assert kept == [word for word in WORDS if word in kept]
+        gone += len(WORDS) - len(kept)
+    # Binomial with 4000 trials: a standard deviation is 29.
+    assert abs(gone - 1200) < 130
+
+
+def test_one_word_stays_where_all_would_go(put: Put) -> None:
+    table = Delete(path=put("a.txt", "one two three\n"), rate=0.999).open()
+    found = {table.rows([0], epoch)["positive"][0] for epoch in range(60)}
+    assert found == {"one", "two", "three"}
+
+
+def test_chinese_loses_characters(put: Put) -> None:
+    table = Delete(path=put("a.txt", "我看\n"), rate=0.5).open()
+    assert {table.rows([0], epoch)["positive"][0] for epoch in range(60)} == {"我", "看", "我看"}
+
+
+def test_seed_and_rate_are_in_the_fingerprint(put: Put) -> None:
+    path = put("a.txt", "one two three\n")
+    sources = [Delete(path=path), Delete(path=path, seed=1), Delete(path=path, rate=0.5)]
+    assert len({source.open().fingerprint for source in sources}) == 3
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.5, 1.5])
+def test_a_rate_of_nothing_or_all_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match="rate"):
+        Delete(path="a.txt", rate=rate)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from sentbed import DataError
+from sentbed.registry import load_plugins
+from sentbed.structure import make_converter
+from sentbed_data.counted import CountedTable
+from sentbed_data.nsp import Nsp
+
+Put = Callable[[str, str], str]
+
+
+def pairs(table: CountedTable) -> list[tuple[str, str]]:
+    rows = table.rows(range(len(table)))
+    return list(zip(rows["anchor"], rows["positive"], strict=True))
+
+
+def test_a_pair_is_two_lines_in_a_row_of_one_document(put: Put) -> None:
+    source = Nsp(path=put("a.txt", "\nOne.\nTwo.\r\nThree.\n\n \nFour.\nFive.\n\nAlone.\n"))
+    table = source.open()
+    assert pairs(table) == [("One.", "Two."), ("Two.", "Three."), ("Four.", "Five.")]
+    assert table.columns == source.columns == ("anchor", "positive")
+    assert table.left_out == {}
+    assert list(source.check()) == []
+
+
+def test_no_pair_crosses_files_and_a_directory_is_read_in_order(put: Put, tmp_path: Path) -> None:
+    put("books/b.txt", "B1\nB2")
+    put("books/a.sent.txt", "A1\nA2")
+    put("books/notes.md", "no\nbook")
+    other = put("c", "C1\nC2\n")
+    expected = [("A1", "A2"), ("B1", "B2")]
+    assert pairs(Nsp(path=str(tmp_path / "books")).open()) == expected
+    assert pairs(Nsp(path=(other, str(tmp_path / "books"))).open()) == [("C1", "C2"), *expected]
+
+
+def test_a_recipe_gives_one_path_or_an_array(tmp_path: Path) -> None:
+    converter = make_converter(load_plugins([]), tmp_path)
+    assert converter.structure({"path": "a.txt"}, Nsp).path == str(tmp_path / "a.txt")
+    assert converter.structure({"path": ["a.txt", "data:b"]}, Nsp).path == (str(tmp_path / "a.txt"), "data:b")
+
+
+def test_pairs_with_a_sentence_that_is_too_short_or_long_are_left_out(put: Put) -> None:
+    path = put("a.txt", "a b c\na b\na b c d\n一二三\na b c d e f\n")
+    table = Nsp(path=path, min_words=3, max_words=5).open()
+    assert pairs(table) == [("a b c d", "一二三")]
+    assert table.left_out == {"pairs outside of min_words and max_words": 3}
+    assert len(Nsp(path=path, min_words=2).open()) == 4
+
+
+def test_limit_gives_the_first_rows(put: Put) -> None:
+    path = put("a.txt", "1\n2\n3\n4\n")
+    assert pairs(Nsp(path=path, limit=2).open()) == [("1", "2"), ("2", "3")]
+
+
+def test_running_text_is_split_into_sentences(put: Put) -> None:
+    path = put(
+        "a.txt",
+        "Mr. Ferris came at 5 p.m. on Jan. 3, and\nfound   nobody. “Who is\nthere?” he asked. "
+        "It didn't answer!\n\n"
+        "A heading without stop\n \nHe left.\n",
+    )
+    sentences = [
+        "Mr. Ferris came at 5 p.m. on Jan. 3, and found nobody.",
+        "“Who is there?” he asked.",
+        "It didn't answer!",
+        "A heading without stop",
+        "He left.",
+    ]
+    table = Nsp(path=path, format="text").open()
+    assert pairs(table) == list(pairwise(sentences))
+
+
+def test_running_text_is_split_at_paragraphs_and_files_only(put: Put) -> None:
+    paths = (put("a.txt", "one\n\ntwo"), put("b.txt", "three\n\nfour"))
+    assert pairs(Nsp(path=paths, format="text").open()) == [("one", "two"), ("three", "four")]
+
+
+def test_the_library_that_splits_is_named_with_its_extra(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put("a.txt", "One. Two.\n")
+    monkeypatch.setattr("sentbed_data.library_formats.importlib.util.find_spec", lambda name: None)
+    source = Nsp(path=path, format="text")
+    assert ["sentbed-data[sentences]" in problem for problem in source.check()] == [True]
+    with pytest.raises(DataError, match=r"needs the package `syntok`.*'sentbed-data\[sentences\]'"):
+        source.open()
+    assert list(Nsp(path=path).check()) == []
+
+
+def test_what_cannot_be_read_is_refused(put: Put, tmp_path: Path) -> None:
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes(b"one\ntwo\ncaf\xe9\n")
+    with pytest.raises(DataError, match=r"not utf-8.*latin\.txt:3"):
+        Nsp(path=str(latin)).open()
+    assert len(Nsp(path=str(latin), encoding="latin-1").open()) == 2
+    with pytest.raises(DataError, match=r"no two sentences in a row.*short\.txt"):
+        Nsp(path=put("short.txt", "one\n\ntwo\n")).open()
+    (tmp_path / "empty").mkdir()
+    faults = {
+        "no `.txt` file": Nsp(path=str(tmp_path / "empty")),
+        "does not exist": Nsp(path=(str(latin), str(tmp_path / "none"))),
+        "`path` is empty": Nsp(path=()),
+        "not a text encoding": Nsp(path=str(latin), encoding="klingon"),
+        "exchange them": Nsp(path=str(latin), min_words=5, max_words=4),
+    }
+    for message, source in faults.items():
+        assert [message in problem for problem in source.check()] == [True], message
+
+
+def test_the_fingerprint_is_that_of_the_rows(put: Put) -> None:
+    path = put("a.txt", "One two.\nTwo.\nThree four.\nFive six.\n")
+    sources = [Nsp(path=path), Nsp(path=path, limit=2), Nsp(path=path, min_words=2)]
+    assert len({source.open().fingerprint for source in sources}) == 3
+
+
+def test_the_books_give_a_row_for_each_line_but_the_last(real: Callable[[str], str]) -> None:
+    books = {"alice_in_wonderland": 1430, "frankenstein": 3356, "great_gatsby": 3377}
+    paths = tuple(real(f"narrative/books/{book}.sent.txt") for book in books)
+    for path, lines in zip(paths, books.values(), strict=True):
+        assert len(Nsp(path=path).open()) == lines - 1
+    table = Nsp(path=paths).open()
+    assert len(table) == sum(books.values()) - 3
+    rows = table.rows(range(1428))
+    assert rows["anchor"][1:] == rows["positive"][:-1]
+
+
+def test_joined_lines_of_a_book_are_found_again(real: Callable[[str], str], put: Put) -> None:
+    from sentbed import locate
+
+    lines = locate(real("narrative/books/frankenstein.sent.txt")).read_text().splitlines()
+    table = Nsp(path=put("prose.txt", "\n".join(lines)), format="text").open()
+    found = {table.rows([0])["anchor"][0], *table.rows(range(len(table)))["positive"]}
+    # The lines were found by other rules, so a few differ.
+    assert len(found & set(lines)) > 0.9 * len(set(lines))

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sentbed import DataError
+from sentbed.registry import load_plugins
+from sentbed.structure import make_converter
+from sentbed_data.parallel import Parallel
+
+Put = Callable[[str, str | bytes], str]
+
+TATOEBA = 'Hi.\t嗨。\tCC-BY\n"So what?"\t那又怎样\u3002\tCC-BY\r\nRun.\t跑。\tCC-BY\n'
+
+
+def test_lines_of_two_files_belong_together(put: Put) -> None:
+    source = Parallel(
+        anchor=put("a.zh", "\ufeff一\n二\u2028二\n三".encode()), positive=put("b.en", "one\r\ntwo\nthree\n")
+    )
+    table = source.open()
+    assert table.rows([0, 1, 2]) == {
+        "anchor": ["一", "二\u2028二", "三"],
+        "positive": ["one", "two", "three"],
+    }
+    assert source.columns == table.columns == ("anchor", "positive")
+    assert list(source.check()) == []
+    assert len(Parallel(anchor=source.anchor, positive=source.positive, limit=2).open()) == 2
+
+
+def test_fields_of_a_line_belong_together(put: Put) -> None:
+    path = put("cmn.txt", TATOEBA)
+    table = Parallel(path=path).open()
+    assert table.data["anchor"] == ["Hi.", '"So what?"', "Run."]
+    assert table.data["positive"] == ["嗨。", "那又怎样。", "跑。"]
+    swapped = Parallel(path=path, fields=(1, 0), limit=1).open()
+    assert swapped.rows([0]) == {"anchor": ["嗨。"], "positive": ["Hi."]}
+    assert table.fingerprint != Parallel(path=path, fields=(1, 0)).open().fingerprint
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.parametrize(("one", "other"), [("1\n2\n3\n", "1\n2\n"), ("1\n2\n", "1\n2\n3\n")])
+def test_files_of_different_length_are_refused(put: Put, one: str, other: str, limit: int | None) -> None:
+    source = Parallel(anchor=put("a.x", one), positive=put("b.y", other), limit=limit)
+    counts = rf"a\.x` has {len(one) // 2} lines and `.*b\.y` {len(other) // 2};.*@ .*:2$"
+    with pytest.raises(DataError, match=counts):
+        source.open()
+
+
+def test_an_empty_side_is_refused_or_left_out_with_its_partner(put: Put) -> None:
+    files = {"anchor": put("a.x", "1\n2\n\n4\n"), "positive": put("b.y", "1\n \n3\n4\n")}
+    with pytest.raises(DataError, match=r"empty.*skip_empty = true.*b\.y:2"):
+        Parallel(**files).open()
+    table = Parallel(**files, skip_empty=True).open()
+    assert table.rows([0, 1]) == {"anchor": ["1", "4"], "positive": ["1", "4"]}
+    assert table.left_out == {"lines with an empty side": 2}
+    assert len(Parallel(**files, limit=1).open()) == 1
+    tabs = put("c.tsv", "a\tb\n\tc\n")
+    with pytest.raises(DataError, match=r"empty.*c\.tsv:2"):
+        Parallel(path=tabs).open()
+    with pytest.raises(DataError, match=r"no pair of texts.*d\.tsv"):
+        Parallel(path=put("d.tsv", "\t\n"), skip_empty=True).open()
+
+
+def test_a_line_of_another_width_is_refused(put: Put) -> None:
+    with pytest.raises(DataError, match=r"2 field\(s\) between tabs; expected 3.*a\.tsv:2"):
+        Parallel(path=put("a.tsv", "a\tb\tc\nd\te\n")).open()
+    with pytest.raises(DataError, match=r"2 field\(s\) between tabs; expected 4.*b\.tsv:1"):
+        Parallel(path=put("b.tsv", "a\tb\n"), fields=(3, 0)).open()
+    with pytest.raises(DataError, match=r"1 field\(s\) between tabs; expected 2.*c\.tsv:1"):
+        Parallel(path=put("c.tsv", "a\n")).open()
+    with pytest.raises(DataError, match=r"no pair of texts.*d\.tsv"):
+        Parallel(path=put("d.tsv", "")).open()
+
+
+def test_what_excludes_each_other_is_refused(put: Put, tmp_path: Path) -> None:
+    path = put("a.tsv", "a\tb\n")
+    faults = {
+        "found `anchor`; give two files": Parallel(anchor=path),
+        "found `anchor`, `positive`, `path`; give": Parallel(anchor=path, positive=path, path=path),
+        "found no file; give": Parallel(),
+        "does not exist": Parallel(anchor=path, positive=str(tmp_path / "none")),
+        "this is a directory": Parallel(path=str(tmp_path)),
+        "remove `fields`": Parallel(anchor=path, positive=path, fields=(1, 0)),
+    }
+    for message, source in faults.items():
+        assert [message in problem for problem in source.check()] == [True], message
+    with pytest.raises(DataError, match="give two files"):
+        Parallel(anchor=path).open()
+
+
+@pytest.mark.parametrize("fields", [[0, 0], [-1, 0]])
+def test_fields_are_two_different_numbers(fields: list[int], tmp_path: Path) -> None:
+    converter = make_converter(load_plugins([]), tmp_path)
+    with pytest.raises(Exception, match="two different numbers"):
+        converter.structure({"path": "a.tsv", "fields": fields}, Parallel)
+
+
+def test_the_captions_and_tatoeba_have_their_published_sizes(real: Callable[[str], str]) -> None:
+    train = Parallel(anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.train.en")).open()
+    assert len(train) == 23931
+    assert len(Parallel(anchor=real("enzh/3am.val.zh"), positive=real("enzh/3am.val.en")).open()) == 1000
+    tatoeba = Parallel(path=real("enzh/tatoeba_cmn.txt")).open()
+    assert len(tatoeba) == 29155
+    assert tatoeba.rows([0]) == {"anchor": ["Hi."], "positive": ["嗨。"]}
+    with pytest.raises(DataError, match=r"has 23931 lines and `.*` 1000;"):
+        Parallel(anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.val.en")).open()

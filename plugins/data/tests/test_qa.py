@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sentbed import DataError
+from sentbed_data.qa import Qa
+
+Put = Callable[[str, str], str]
+
+TREC = """qtext,label,atext
+q1,0,q1 wrong
+q1,1,"q1 right, one"
+q1,1,q1 right two
+q2,1,q2 right
+q1,0,q1 also wrong
+q1,0,q1 right two
+q3,0,q3 wrong
+"""
+
+
+def test_right_answers_of_a_labelled_file_are_the_positives(put: Put) -> None:
+    source = Qa(path=put("a.csv", TREC))
+    table = source.open()
+    assert source.columns == table.columns == ("anchor", "positive")
+    assert table.rows(range(3)) == {
+        "anchor": ["q1", "q1", "q2"],
+        "positive": ["q1 right, one", "q1 right two", "q2 right"],
+    }
+    assert table.left_out == {"wrong answers": 4}
+    assert list(source.check()) == []
+    assert len(Qa(path=source.path, limit=2).open()) == 2
+
+
+def test_a_negative_is_a_wrong_answer_to_the_same_question(put: Put) -> None:
+    path = put("a.csv", TREC)
+    tables = [Qa(path=path, negatives=True, seed=seed).open() for seed in range(30)]
+    for table in tables:
+        assert table.columns == ("anchor", "positive", "negative")
+        assert table.data["anchor"] == ["q1", "q1"]
+        assert table.left_out == {"right answers to questions without a wrong one": 1}
+    # `q1 right two` is labelled right elsewhere, so it is never the negative.
+    assert {negative for table in tables for negative in table.data["negative"]} == {
+        "q1 wrong",
+        "q1 also wrong",
+    }
+    assert len({table.fingerprint for table in tables}) == 4
+
+
+def test_without_label_every_row_is_a_pair(put: Put) -> None:
+    one = put("a.tsv", "Question\tanswer\nq\ta\n")
+    other = put("b.jsonl", '{"query": "r", "response": "b", "score": 0}\n')
+    table = Qa(path=(one, other)).open()
+    assert table.rows([0, 1]) == {"anchor": ["q", "r"], "positive": ["a", "b"]}
+    assert table.left_out == {}
+
+
+def test_columns_and_the_label_of_a_right_answer_may_be_named(put: Put) -> None:
+    path = put("a.jsonl", '{"x": "q", "y": "a", "ok": 2}\n{"x": "q", "y": "b", "ok": 0}\n')
+    source = Qa(path=path, question="x", answer="y", label="ok", positive="2", negatives=True)
+    assert source.open().rows([0]) == {"anchor": ["q"], "positive": ["a"], "negative": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "message"),
+    [
+        (
+            "question,answer\nq,a\n",
+            {"negatives": True},
+            r"no column for the label: found `question`.*a\.csv:1$",
+        ),
+        ("question,answer\nq,a\n", {"label": "ok"}, r"no column `ok`.*a\.csv:1$"),
+        ("question,answer,label\nq,a,yes\n", {}, r"0 answers have the label '1', and the labels are `yes`;"),
+        ("question,answer,label\nq,,1\n", {}, r"`answer`: the text is empty.*a\.csv:2$"),
+        ("question,reply\nq,a\n", {}, r"looked for `answer`, `atext`, `response`; .*`answer = \.\.\.`.*:1$"),
+    ],
+)
+def test_a_faulty_file_is_refused(put: Put, content: str, fields: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Qa(path=put("a.csv", content), **fields).open()
+
+
+@pytest.mark.parametrize(
+    ("split", "rows", "right"), [("train", 4718, 348), ("dev", 1148, 222), ("test", 1517, 284)]
+)
+def test_trecqa_has_the_published_sizes(
+    real: Callable[[str], str], split: str, rows: int, right: int
+) -> None:
+    path = real(f"qa/trecqa/{split}.csv")
+    table = Qa(path=path).open()
+    assert len(table) == right
+    assert table.left_out == {"wrong answers": rows - right}
+    with_negatives = Qa(path=path, negatives=True).open()
+    missing = with_negatives.left_out["right answers to questions without a wrong one"]
+    assert len(with_negatives) + missing == right
+    assert not set(zip(*with_negatives.data.values(), strict=True)) & set(
+        zip(table.data["anchor"], table.data["positive"], table.data["positive"], strict=True)
+    )

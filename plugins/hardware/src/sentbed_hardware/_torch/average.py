@@ -1,0 +1,54 @@
+"""The momentum encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from sentbed.protocols import TokenIds
+
+from sentbed_hardware._torch.tower import Chunk, Tower
+
+
+class Average:
+    """An exponential moving average of a tower's weights, which encodes keys (He et al., 2020, section 3.2).
+
+    Only what is trained is held twice, and the buffers of pooler and head; the backbone's buffers are the
+    tower's.
+    """
+
+    def __init__(self, tower: Tower, momentum: float) -> None:
+        self.tower = tower
+        self.momentum = momentum
+        own = f"{tower.name}.backbone."
+        buffers = {name: value for name, value in tower.buffers.items() if not name.startswith(own)}
+        self.followed = tower.parameters | buffers
+        self.tensors = {name: value.detach().clone() for name, value in self.followed.items()}
+
+    def encode(self, tokens: TokenIds, chunks: Sequence[Chunk]) -> torch.Tensor:
+        """Encode keys without gradient: the backbone in eval mode, pooler and head in training mode."""
+        with torch.no_grad(), self._in_place():
+            return self.tower.encode(tokens, chunks)
+
+    def update(self) -> None:
+        """Move on after a step: `momentum * average + (1 - momentum) * weights`."""
+        with torch.no_grad():
+            for name, value in self.followed.items():
+                if value.is_floating_point():
+                    self.tensors[name].mul_(self.momentum).add_(value, alpha=1 - self.momentum)
+
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        """Let the average stand in the tower's module: a second module would hold frozen weights twice."""
+        self._swap()
+        self.tower.module.backbone.eval()
+        try:
+            yield
+        finally:
+            self.tower.module.backbone.train()
+            self._swap()
+
+    def _swap(self) -> None:
+        for name, value in self.followed.items():
+            value.data, self.tensors[name].data = self.tensors[name].data, value.data

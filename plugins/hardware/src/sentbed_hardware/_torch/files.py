@@ -1,0 +1,29 @@
+"""Tensors in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from sentbed import ModelError
+
+
+def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Write a safetensors file; raises `OSError` where the system refuses."""
+    try:
+        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, path)
+    except SafetensorError as error:
+        # It wraps what the system said: a full disk is to be told from a fault of ours.
+        raise OSError(str(error)) from error
+
+
+def read_tensors(path: Path, remedy: str) -> dict[str, torch.Tensor]:
+    """Read a safetensors file onto the host; raises `ModelError`, which ends in `remedy`."""
+    try:
+        tensors: dict[str, torch.Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"`{path}` cannot be read: {error}; {remedy}") from error
+    return tensors

@@ -1,0 +1,41 @@
+"""The generators that training draws from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def draws() -> list[torch.Tensor]:
+    """Return the state of torch's generators: the host's, then that of each CUDA device in use."""
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    return [torch.get_rng_state(), *devices]
+
+
+def rewind(states: Sequence[torch.Tensor]) -> None:
+    """Put torch's generators back to what `draws` returned."""
+    host, *devices = states
+    torch.set_rng_state(host)
+    for device, state in enumerate(devices):
+        torch.cuda.set_rng_state(state, device)
+
+
+def host_draws() -> dict[str, Any]:
+    """Return the state of Python's generator and of NumPy's global one, as JSON."""
+    version, key, gauss = random.getstate()
+    state: Any = np.random.get_state(legacy=False)
+    twister = {"key": state["state"]["key"].tolist(), "pos": state["state"]["pos"]}
+    return {"python": [version, list(key), gauss], "numpy": {**state, "state": twister}}
+
+
+def rewind_host(states: Mapping[str, Any]) -> None:
+    """Put the generators back to what `host_draws` returned."""
+    version, key, gauss = states["python"]
+    random.setstate((version, tuple(key), gauss))
+    twister = states["numpy"]["state"]
+    key = np.array(twister["key"], np.uint32)
+    np.random.set_state({**states["numpy"], "state": {**twister, "key": key}})

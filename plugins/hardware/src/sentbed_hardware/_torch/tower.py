@@ -1,0 +1,99 @@
+"""An encoder in training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed.encode import pad, plan_batches
+from sentbed.protocols import TokenIds
+
+if TYPE_CHECKING:
+    from sentbed_hardware._torch.engine import TorchEncoder
+
+Chunk: TypeAlias = "NDArray[np.int64]"
+"""Which texts share a forward pass."""
+
+NO_LIMIT = 2**31
+"""A batch whose activations are all held at once is split by length only."""
+
+
+class Tower:
+    """An encoder whose weights are trained.
+
+    `parameters` are those that are trained, by the tower's name and their own.
+    """
+
+    def __init__(self, name: str, encoder: TorchEncoder, alone: bool = True) -> None:
+        self.name = name
+        self.encoder = encoder
+        self.engine = encoder.engine
+        self.module = encoder.module
+        self.parameters = {
+            f"{name}.{key}": parameter
+            for key, parameter in self.module.named_parameters()
+            if parameter.requires_grad
+        }
+        self._check("this encoder" if alone else f"the encoder `{name}`")
+        backbone = self.module.backbone
+        self.backbone = torch.compile(backbone, dynamic=True) if self.engine.compile else backbone
+
+    def _check(self, called: str) -> None:
+        if not self.parameters:
+            raise RunError(
+                f"nothing in {called} can be trained: everything is frozen or quantised; "
+                "freeze less, add `lora = {}` to its backbone, or a `projection` to its head"
+            )
+        for key, parameter in self.parameters.items():
+            if parameter.dtype != torch.float32:
+                raise RunError(
+                    f"`{key}` is held in {parameter.dtype}, in which small updates are lost; train with "
+                    '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
+                )
+        held = {p.dtype for p in self.module.backbone.parameters() if p.is_floating_point()}
+        if torch.float16 in held and self.engine.dtype == torch.bfloat16:
+            raise RunError(
+                f"weights of {called} that are held in fp16 cannot be trained in bf16; "
+                'set `dtype = "bf16"` for the backbone, or `precision = "fp32"` for the runtime'
+            )
+
+    @property
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """What the module holds beside its parameters, as far as it is saved."""
+        saved = self.module.state_dict().keys()
+        buffers = self.module.named_buffers()
+        return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
+
+    def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
+        """Encode these texts in one pass; fp32 `(texts, width)`."""
+        batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
+        with torch.autocast(self.engine.device.type, torch.bfloat16, self.engine.dtype == torch.bfloat16):
+            states = self.backbone(*batch)
+        return self.module.finish(states)
+
+    def encode(self, tokens: TokenIds, chunks: Sequence[Chunk]) -> torch.Tensor:
+        """Encode all texts; fp32 `(texts, width)`."""
+        parts = [self.forward(tokens, rows) for rows in chunks]
+        place = torch.from_numpy(np.argsort(np.concatenate(chunks))).to(self.engine.device)
+        return torch.cat(parts)[place]
+
+
+def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:
+    """Yield which texts share a forward pass, longest first.
+
+    `lengths` are those of the texts of `columns` columns. Texts of like length go together: in one pass for
+    all, half of the batch would be padding. With `micro_batch`, a pass has at most the tokens that so many
+    rows have on average, or one text, and at most their texts: the memory of a plain batch of so many rows.
+    """
+    if micro_batch is None:
+        yield from plan_batches(lengths, NO_LIMIT)
+        return
+    texts = micro_batch * columns
+    budget = max(math.ceil(lengths.sum() * texts / len(lengths)), lengths.max())
+    for rows in plan_batches(lengths, budget):
+        yield from np.array_split(rows, math.ceil(len(rows) / texts))

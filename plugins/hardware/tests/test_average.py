@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sentbed.protocols import Head
+from sentbed_hardware._torch.average import Average
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.tower import Tower
+
+# Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.
+QUERIES = ("a small house", "rain falls today", "two birds sing")
+KEYS = ("the old house", "it rains now", "some birds fly")
+
+
+def moved(average: torch.nn.Module, module: torch.nn.Module, momentum: float) -> None:
+    """The average's next value, element by element."""
+    current = module.state_dict()
+    for name, value in average.state_dict().items():
+        old, new = value.flatten().tolist(), current[name].flatten().tolist()
+        if value.is_floating_point():
+            values = [momentum * a + (1 - momentum) * b for a, b in zip(old, new, strict=True)]
+            value.copy_(torch.tensor(values).view_as(value))
+
+
+@pytest.mark.parametrize("momentum", [0.8, 0.0])
+@pytest.mark.parametrize("micro_batch", [None, 1])
+def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    momentum: float,
+    micro_batch: int | None,
+) -> None:
+    # Batch statistics do not survive a cut batch.
+    pooler = toys.norm() if micro_batch is None else toys.mean()
+    encoder = assemble(pooler=pooler, dropout=0.3)
+    module, average = copy.deepcopy(encoder.module), copy.deepcopy(encoder.module)
+    loss = toys.loss(memory=5).build(6)
+    state = loss.initial_state()
+    trainer = toys.train(
+        encoder, toys.momentum(momentum=momentum, memory=5), toys.sgd(lr=0.2), micro_batch=micro_batch
+    )
+    columns = {"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)}
+    for step in range(6):
+        torch.manual_seed(step)
+        result = trainer.step(columns)
+
+        torch.manual_seed(step)
+        module.train()
+        average.train()
+        average.backbone.eval()
+        pieces = [QUERIES] if micro_batch is None else [(text,) for text in QUERIES]
+        anchor = torch.cat([module(*engine.tensors(toys.batch(*piece))) for piece in pieces])
+        with torch.no_grad():
+            positive = average(*engine.tensors(toys.batch(*KEYS)))
+        output = loss({"anchor": anchor, "positive": positive}, state)
+        module.zero_grad()
+        output.loss.backward()
+        state = output.state
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.sub_(0.2 * parameter.grad)
+            moved(average, module, momentum)
+
+        assert result.loss == pytest.approx(output.loss.item(), rel=1e-4)
+        torch.testing.assert_close(toys.weights_of(encoder), dict(module.state_dict()), rtol=0, atol=1e-5)
+        followed = trainer.averages["encoder"].tensors
+        for name, value in average.state_dict().items():
+            torch.testing.assert_close(followed[f"encoder.{name}"], value, rtol=0, atol=1e-5)
+
+
+def test_only_what_is_trained_is_held_twice(
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    encoder = assemble(Head(projection=6), toys.norm())
+    encoder.module.backbone.words.requires_grad_(False)
+    places = {name: value.data_ptr() for name, value in encoder.module.state_dict().items()}
+    trainer = toys.train(encoder, toys.momentum(), toys.sgd(lr=0.5))
+    average = trainer.averages["encoder"]
+    assert {
+        name.removeprefix("encoder.") for name in average.tensors
+    } == encoder.module.state_dict().keys() - {"backbone.words.weight"}
+    trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
+    assert {name: value.data_ptr() for name, value in encoder.module.state_dict().items()} == places
+    module = copy.deepcopy(encoder.module)
+    module.load_state_dict(
+        {name.removeprefix("encoder."): v for name, v in average.tensors.items()}, strict=False
+    )
+    module.backbone.eval()
+    with torch.no_grad():
+        expected = module(*engine.tensors(toys.batch(*KEYS)))
+    trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
+    torch.testing.assert_close(trainer.loss.seen[1]["positive"], expected, rtol=0, atol=1e-6)
+
+
+def test_the_weights_are_back_in_place_after_an_error(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
+    encoder = assemble()
+    encoder.module.train()
+    before = toys.weights_of(encoder)
+    average = Average(Tower("encoder", encoder), 0.5)
+    for value in average.tensors.values():
+        value.add_(1)
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    encoder.module.pooler.register_forward_pre_hook(fail)
+    tokens = toys.tokens(*KEYS)
+    with pytest.raises(KeyboardInterrupt):
+        average.encode(tokens, [torch.arange(3).numpy()])
+    assert all(torch.equal(value, before[name]) for name, value in toys.weights_of(encoder).items())
+    assert encoder.module.backbone.training

@@ -1,0 +1,531 @@
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed import RunError
+from sentbed.protocols import Head, TokenIds
+from sentbed_hardware import Adafactor, AdamW, Linear
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from transformers.optimization import Adafactor as TransformersAdafactor
+
+ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
+
+
+# training
+
+
+def adamw_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
+    decayed = [module.backbone.words.weight, module.backbone.dense.weight, module.projection.weight]
+    kept = [module.backbone.dense.bias, module.projection.bias]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": kept, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6, fused=False, foreach=False)
+
+
+def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
+    return TransformersAdafactor(
+        module.parameters(), lr=1.0, scale_parameter=False, relative_step=False, weight_decay=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "reference"),
+    [
+        (AdamW(lr=1e-2, beta2=0.98, eps=1e-6, weight_decay=0.1), adamw_by_hand),
+        (Adafactor(lr=1e-2, weight_decay=0.01), adafactor_by_hand),
+    ],
+)
+@pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
+def test_five_steps_are_those_of_a_loop_by_hand(
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    optimizer: Any,
+    reference: Any,
+    max_grad_norm: float,
+) -> None:
+    encoder = assemble(Head(projection=6, bias=True, normalize=True))
+    module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
+    trainer = toys.train(
+        encoder, toys.loss(), optimizer, schedule=Linear(2), total_steps=6, max_grad_norm=max_grad_norm
+    )
+    by_hand = reference(module)
+    before = toys.weights_of(encoder)
+    for rate in (0.0, 0.5, 1.0, 0.75, 0.5):
+        result = trainer.step(columns)
+
+        by_hand.zero_grad()
+        output = loss(toys.forward(module, engine, columns))
+        output.loss.backward()
+        norm = torch.cat([p.grad.flatten() for p in module.parameters()]).norm().item()
+        if max_grad_norm:
+            assert norm > max_grad_norm
+            for parameter in module.parameters():
+                parameter.grad.mul_(max_grad_norm / norm)
+        for group in by_hand.param_groups:
+            group["lr"] = 1e-2 * rate
+        by_hand.step()
+
+        assert result.loss == pytest.approx(output.loss.item(), rel=1e-5)
+        assert result.learning_rate == pytest.approx(1e-2 * rate)
+        assert result.grad_norm == pytest.approx(norm, rel=1e-5)
+        assert result.metrics == {"accuracy": pytest.approx(output.metrics["accuracy"].item())}
+    expected = module.state_dict()
+    for name, value in toys.weights_of(encoder).items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6)
+        assert (value - before[name]).abs().max() > 1e-3, name
+
+
+def test_training_learns_which_pairs_belong_together(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    trainer = toys.train(assemble(), toys.loss(), AdamW(lr=1e-2))
+    results = [trainer.step(columns) for _ in range(40)]
+    assert results[-1].loss < 0.1 * results[0].loss
+    assert results[-1].metrics["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3, 1e3])
+def test_gradients_are_cut_to_the_norm_that_is_given(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], max_grad_norm: float
+) -> None:
+    encoder = assemble()
+    before = toys.weights_of(encoder)
+    result = toys.train(encoder, toys.loss(), toys.sgd(lr=0.5), max_grad_norm=max_grad_norm).step(columns)
+    moved = torch.cat([(value - before[name]).flatten() for name, value in toys.weights_of(encoder).items()])
+    expected = max_grad_norm if max_grad_norm == 1e-3 else result.grad_norm
+    assert result.grad_norm > 0.01
+    assert moved.norm().item() == pytest.approx(0.5 * expected, rel=1e-3)
+
+
+def test_gradients_do_not_add_up_over_steps(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    trainer = toys.train(assemble(), toys.loss(), toys.sgd(lr=1e-12))
+    norms = [trainer.step(columns).grad_norm for _ in range(3)]
+    assert norms == pytest.approx([norms[0]] * 3, rel=1e-5)
+
+
+def test_a_loss_trains_its_own_weights(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    trainer = toys.train(assemble(), toys.loss(temperature=0.2, learned=True), toys.sgd(lr=0.1))
+    start = trainer.loss.log_temperature.item()
+    reference = copy.deepcopy(trainer.loss)
+    with torch.no_grad():
+        vectors = toys.forward(trainer.towers["encoder"].module, trainer.engine, columns)
+    reference(vectors).loss.backward()
+    trainer.step(columns)
+    slope = reference.log_temperature.grad.item()
+    assert abs(slope) > 1e-3
+    assert trainer.loss.log_temperature.item() == pytest.approx(start - 0.1 * slope, rel=1e-5)
+
+
+def test_frozen_weights_stay(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    encoder = assemble()
+    encoder.module.backbone.words.requires_grad_(False)
+    before = toys.weights_of(encoder)
+    toys.train(encoder, toys.loss(), AdamW(lr=1e-2, weight_decay=0.5)).step(columns)
+    after = toys.weights_of(encoder)
+    assert torch.equal(after["backbone.words.weight"], before["backbone.words.weight"])
+    assert not torch.equal(after["backbone.dense.weight"], before["backbone.dense.weight"])
+
+
+def test_dropout_is_on_in_training_drawn_from_the_seed_and_off_in_encoding(
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    losses = []
+    for seed in (1, 1, 2):
+        encoder = assemble(dropout=0.5)
+        engine.seed(seed)
+        losses.append(toys.train(encoder, toys.loss(), AdamW(lr=1e-2)).step(columns).loss)
+        first, again = (encoder.encode(toys.batch(*ANCHORS)) for _ in range(2))
+        assert np.array_equal(first, again)
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_one_text_in_two_columns_gets_two_dropout_masks(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
+    trainer = toys.train(assemble(dropout=0.5), toys.loss(), AdamW(lr=1e-2))
+    tokens = toys.tokens(*ANCHORS)
+    trainer.step({"anchor": tokens, "positive": tokens})
+    (seen,) = trainer.loss.seen
+    assert not torch.allclose(seen["anchor"], seen["positive"])
+
+
+def test_training_goes_on_with_dropout_after_an_evaluation(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    encoder = assemble(dropout=0.5)
+    trainer = toys.train(encoder, toys.loss(), toys.sgd(lr=1e-12))
+    encoder.encode(toys.batch(*ANCHORS))
+    assert trainer.step(columns).loss != trainer.step(columns).loss
+
+
+# bf16
+
+
+def test_bf16_training_keeps_fp32_weights_states_and_vectors(
+    toys: Any,
+    engine_of: Callable[..., TorchEngine],
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+) -> None:
+    encoder = assemble(on=engine_of(torch.bfloat16))
+    exact = toys.train(assemble(), toys.loss(), AdamW(lr=1e-2)).step(columns)
+    products: list[torch.dtype] = []
+    encoder.module.backbone.dense.register_forward_hook(lambda *args: products.append(args[2].dtype))
+    trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
+    results = [trainer.step(columns) for _ in range(5)]
+    assert set(products) == {torch.bfloat16}
+    assert results[0].loss == pytest.approx(exact.loss, rel=0.02)
+    assert results[-1].loss < results[0].loss
+    for parameter in encoder.module.parameters():
+        assert parameter.dtype == torch.float32
+        assert torch.isfinite(parameter).all()
+        moments = trainer.optimizer.state[parameter]
+        assert {moments[key].dtype for key in ("exp_avg", "exp_avg_sq")} == {torch.float32}
+    assert {value.dtype for seen in trainer.loss.seen for value in seen.values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_bf16_training_projects_in_fp32_as_encoding_does(
+    toys: Any,
+    engine_of: Callable[..., TorchEngine],
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    normalize: bool,
+) -> None:
+    engine = engine_of(torch.bfloat16)
+    encoder = assemble(Head(projection=6, bias=True, normalize=normalize), on=engine)
+    module = copy.deepcopy(encoder.module)
+    trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
+    trainer.step(columns)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        states = module.backbone(*engine.tensors(toys.batch(*ANCHORS)))
+    with torch.no_grad():
+        expected = module.projection(module.pooler(states._replace(last_hidden_state=states[0].float())))
+        expected = torch.nn.functional.normalize(expected, dim=-1) if normalize else expected
+    torch.testing.assert_close(trainer.loss.seen[0]["anchor"], expected, rtol=0, atol=1e-5)
+
+
+# encoding
+
+
+def test_the_loss_is_built_for_the_width_of_the_vectors(
+    toys: Any, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths: list[int] = []
+    build = toys.loss.build
+    monkeypatch.setattr(toys.loss, "build", lambda self, width: widths.append(width) or build(self, width))
+    toys.train(assemble(Head(projection=3)), toys.loss(), AdamW(lr=1e-2))
+    assert widths == [3]
+
+
+# saving
+
+
+SHORT = tuple(f"text {number}" for number in range(16))
+LONG = tuple(" ".join(f"word{number * place}" for place in range(1, 30)) for number in range(16))
+MIXED = tuple(text for pair in zip(SHORT, LONG, strict=True) for text in pair)
+
+
+@pytest.mark.parametrize(
+    ("texts", "passes"),
+    [
+        ((("a b", "a"), ("c d e f", "g")), 1),
+        ((("a b", "c d"), ("e", "f")), 1),
+        ((("a b", "c d"), ("e f", "g h")), 1),
+        ((SHORT, LONG), 2),
+        ((LONG, SHORT), 2),
+        ((MIXED, MIXED[::-1], SHORT + LONG), 2),
+    ],
+)
+def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    texts: tuple[tuple[str, ...], ...],
+    passes: int,
+) -> None:
+    encoder = assemble()
+    names = ("anchor", "positive", "negative")
+    columns = {name: toys.tokens(*column) for name, column in zip(names, texts, strict=False)}
+    with torch.no_grad():
+        expected = toys.forward(encoder.module, engine, columns)
+    lengths: list[int] = []
+    encoder.module.backbone.register_forward_pre_hook(lambda _, args: lengths.append(args[0].shape[1]))
+    trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
+    trainer.step(columns)
+    assert len(lengths) == len(set(lengths)) == passes
+    (seen,) = trainer.loss.seen
+    assert list(seen) == list(columns)
+    for name, vectors in seen.items():
+        torch.testing.assert_close(vectors, expected[name], rtol=0, atol=1e-6)
+
+
+def test_the_gradient_of_two_forward_passes_is_that_of_one(
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    encoder = assemble()
+    columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
+    module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
+    before = toys.weights_of(encoder)
+    toys.train(encoder, toys.loss(), toys.sgd(lr=1.0)).step(columns)
+    loss(toys.forward(module, engine, columns)).loss.backward()
+    for name, parameter in module.named_parameters():
+        moved = before[name] - toys.weights_of(encoder)[name]
+        torch.testing.assert_close(moved, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+# compiling
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # the compiler's own imports
+@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
+def test_compiled_steps_are_those_without_compiling(
+    toys: Any,
+    engine_of: Callable[..., TorchEngine],
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    encoders = [assemble(on=engine_of(compile=compile)) for compile in (False, True)]
+    trainers = [toys.train(encoder, toys.loss(), AdamW(lr=1e-2)) for encoder in encoders]
+    shorter = {name: columns[name] for name in ("anchor", "positive")}
+    for batch in (columns, shorter):
+        plain, compiled = (trainer.step(batch) for trainer in trainers)
+        assert compiled.loss == pytest.approx(plain.loss, rel=1e-5)
+        assert compiled.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
+    expected = toys.weights_of(encoders[0])
+    for name, value in toys.weights_of(encoders[1]).items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-5)
+    vectors = [encoder.encode(toys.batch(*ANCHORS)) for encoder in encoders]
+    np.testing.assert_allclose(*vectors, rtol=0, atol=1e-5)
+
+
+# several towers, given vectors, labels, state
+
+
+@pytest.fixture
+def pair(assemble: Callable[..., TorchEncoder]) -> dict[str, TorchEncoder]:
+    return {"zh": assemble(seed=1), "en": assemble(seed=2)}
+
+
+BOTH = {"anchor": "zh", "positive": "en", "negative": "en"}
+
+
+def test_each_column_is_encoded_by_its_tower_and_both_are_trained(
+    toys: Any, engine: TorchEngine, pair: dict[str, TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    modules = {name: copy.deepcopy(encoder.module) for name, encoder in pair.items()}
+    stale = {name: encoder.encode(toys.batch(*ANCHORS)) for name, encoder in pair.items()}
+    trainer = toys.train(pair, toys.loss(), toys.recorder(lr=0.5), towers=BOTH)
+    trainer.step(columns)
+    vectors = {}
+    for column, tower in BOTH.items():
+        vectors |= toys.forward(modules[tower], engine, {column: columns[column]})
+    assert list(trainer.loss.seen[0]) == list(columns)
+    for column, expected in vectors.items():
+        torch.testing.assert_close(trainer.loss.seen[0][column], expected, rtol=0, atol=1e-6)
+    toys.loss().build(6)(vectors).loss.backward()
+    (gradients,) = trainer.optimizer.gradients
+    for tower, module in modules.items():
+        for name, parameter in module.named_parameters():
+            torch.testing.assert_close(gradients[f"{tower}.{name}"], parameter.grad, rtol=1e-4, atol=1e-7)
+    for name, encoder in pair.items():
+        assert np.abs(encoder.encode(toys.batch(*ANCHORS)) - stale[name]).max() > 1e-4
+
+
+def test_the_gradient_of_both_towers_and_the_loss_is_cut_as_one(
+    toys: Any, pair: dict[str, TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    loss = toys.loss(learned=True)
+    trainer = toys.train(pair, loss, toys.recorder(), towers=BOTH, max_grad_norm=0.01)
+    result = trainer.step(columns)
+    (gradients,) = trainer.optimizer.gradients
+    assert {name.split(".")[0] for name in gradients} == {"zh", "en", "loss"}
+    total = math.sqrt(sum(value.pow(2).sum().item() for value in gradients.values()))
+    assert total == pytest.approx(0.01, rel=1e-3)
+    assert result.grad_norm > 0.1
+
+
+def test_given_vectors_reach_the_loss_as_they_are_and_get_no_gradient(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    given = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    encoder = assemble()
+    module = copy.deepcopy(encoder.module)
+    trainer = toys.train({"zh": encoder}, toys.loss(), toys.recorder(), towers={"positive": "zh"})
+    passed: list[torch.Tensor] = []
+    trainer.loss.register_forward_pre_hook(lambda _, args: passed.append(args[0]["anchor"]))
+    trainer.step({"anchor": given, "positive": columns["positive"]})
+    assert np.array_equal(passed[0].numpy(), given)
+    assert (passed[0].dtype, passed[0].requires_grad, passed[0].grad) == (torch.float32, False, None)
+    assert list(trainer.loss.seen[0]) == ["anchor", "positive"]
+    positive = toys.forward(module, encoder.engine, {"positive": columns["positive"]})
+    toys.loss().build(6)({"anchor": torch.tensor(given), **positive}).loss.backward()
+    (gradients,) = trainer.optimizer.gradients
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[f"zh.{name}"], parameter.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_the_numbers_of_classes_reach_the_loss_and_its_floats_the_result(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    trainer = toys.train(assemble(), toys.classes(), AdamW(lr=3e-2))
+    batch = {name: columns[name] for name in ("anchor", "positive")} | {"label": np.array([0, 2, 1, 2])}
+    results = [trainer.step(batch) for _ in range(60)]
+    assert results[0].loss > 0.5
+    assert results[-1].loss < 0.1
+    assert results[0].metrics == {"classes": 3.0}
+
+
+def test_a_loss_with_state_is_given_what_it_returned(
+    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    encoder = assemble()
+    module, loss = copy.deepcopy(encoder.module), toys.loss(memory=6).build(6)
+    trainer = toys.train(encoder, toys.loss(memory=6), toys.sgd(lr=0.5))
+    state = loss.initial_state()
+    for _ in range(4):
+        result = trainer.step(columns)
+        output = loss(toys.forward(module, engine, columns), state)
+        module.zero_grad()
+        output.loss.backward()
+        state = output.state
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.sub_(0.5 * parameter.grad)
+        assert result.loss == pytest.approx(output.loss.item(), rel=1e-4)
+        torch.testing.assert_close(trainer.state, state, rtol=0, atol=1e-5)
+    assert trainer.state["steps"] == 4
+
+
+@pytest.mark.parametrize("micro_batch", [None, 2])
+def test_a_step_that_is_not_finite_changes_nothing(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], micro_batch: int | None
+) -> None:
+    trainer = toys.train(
+        assemble(dropout=0.5), toys.momentum(learned=True, memory=6), AdamW(lr=1e-2), micro_batch=micro_batch
+    )
+
+    def held() -> dict[str, torch.Tensor]:
+        moments = trainer.optimizer.state.items()
+        found = {
+            **trainer.parameters,
+            **{f"average {name}": value for name, value in trainer.averages["encoder"].tensors.items()},
+            **{f"state {name}": value for name, value in trainer.state.items()},
+            **{f"{id(p)} {key}": value for p, state in moments for key, value in state.items()},
+        }
+        return {name: value.detach().clone() for name, value in found.items()}
+
+    trainer.step(columns)
+    before = held()
+    broken = np.full((4, 6), np.nan, np.float32)
+    result = trainer.step({**columns, "negative": broken})
+    assert math.isnan(result.loss)
+    after = held()
+    assert before.keys() == after.keys()
+    assert len(before) > 20
+    assert all(torch.equal(value, before[name]) for name, value in after.items())
+    assert math.isfinite(trainer.step(columns).loss)
+    assert not torch.equal(held()["state memory"], before["state memory"])
+
+
+def test_texts_have_numbers_that_are_equal_where_their_tokens_are(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
+    trainer = toys.train(assemble(), toys.loss(compares_texts=True), toys.sgd(lr=0.1))
+    batches = [
+        {
+            "anchor": toys.tokens("a cat", "a dog", "a cat"),
+            "positive": toys.tokens("a dog", "a cat", "a cat sat"),
+            "negative": np.ones((3, 6), np.float32),
+        },
+        {"anchor": toys.tokens("x", "a cat"), "positive": toys.tokens("a", "cat a")},
+    ]
+    for batch in batches:
+        trainer.step(batch)
+    first, second = trainer.loss.seen
+    assert list(first) == ["anchor", "positive", "negative", "anchor.id", "positive.id"]
+    (cat, dog, again), positive = first["anchor.id"].tolist(), first["positive.id"].tolist()
+    assert (again, positive[:2], second["anchor.id"].tolist()[1]) == (cat, [dog, cat], cat)
+    numbers = torch.cat([seen[f"{name}.id"] for seen in (first, second) for name in ("anchor", "positive")])
+    assert numbers.dtype == torch.int64
+    assert (numbers >= 0).all()
+    assert len(set(numbers.tolist())) == 6
+    # Blake2b of the little-endian ids, in 8 bytes, without the sign.
+    digest = hashlib.blake2b(toys.tokens("a cat").ids.astype("<i4").tobytes(), digest_size=8).digest()
+    assert cat == int.from_bytes(digest, "little") % 2**63
+
+
+def test_texts_have_no_numbers_for_a_loss_that_does_not_compare_them(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    trainer = toys.train(assemble(), toys.loss(), toys.sgd(lr=0.1))
+    trainer.step(columns)
+    assert list(trainer.loss.seen[0]) == list(columns)
+
+
+# what cannot be trained
+
+
+def test_towers_of_different_widths_are_refused(toys: Any, assemble: Callable[..., TorchEncoder]) -> None:
+    pair = {"zh": assemble(Head(projection=6)), "en": assemble(Head())}
+    with pytest.raises(RunError) as caught:
+        toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
+    assert str(caught.value) == (
+        "the vectors of the encoder `zh` are 6 wide, those of `en` 8, and a loss compares them; "
+        "give both one width, such as `head = { projection = 6 }`"
+    )
+
+
+def test_an_encoder_without_anything_to_train_is_refused_by_name_where_there_are_two(
+    toys: Any, pair: dict[str, TorchEncoder]
+) -> None:
+    pair["en"].module.requires_grad_(False)
+    with pytest.raises(RunError, match="nothing in the encoder `en` can be trained: everything is frozen"):
+        toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
+    with pytest.raises(RunError, match="nothing in this encoder can be trained"):
+        toys.train(pair["en"], toys.loss(), AdamW(lr=1e-2))
+
+
+def test_weights_below_fp32_are_refused_by_name(toys: Any, pair: dict[str, TorchEncoder]) -> None:
+    pair["en"].module.backbone.dense.to(torch.bfloat16)
+    with pytest.raises(RunError, match=r"`en\.backbone\.dense\.weight` is held in torch\.bfloat16"):
+        toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
+
+
+def test_fp16_weights_are_refused_under_bf16(
+    toys: Any, engine_of: Callable[..., TorchEngine], assemble: Callable[..., TorchEncoder]
+) -> None:
+    encoder = assemble(on=engine_of(torch.bfloat16))
+    encoder.module.backbone.requires_grad_(False).to(torch.float16)
+    with pytest.raises(RunError, match="weights of this encoder that are held in fp16 cannot be trained"):
+        toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
+
+
+def test_an_encoder_that_only_encodes_keys_is_refused(toys: Any, pair: dict[str, TorchEncoder]) -> None:
+    with pytest.raises(RunError) as caught:
+        toys.train(pair, toys.momentum(), AdamW(lr=1e-2), towers={"anchor": "zh", "positive": "en"})
+    assert str(caught.value) == (
+        "nothing trains the encoder `en`: of its columns the loss `toy-momentum` sees only keys "
+        "(`positive`), which a moving average encodes without gradient; train the encoder of another "
+        "column on them, or freeze this one"
+    )

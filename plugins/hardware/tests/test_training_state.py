@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentbed import ModelError, RunError
+from sentbed.protocols import Head, TokenIds
+from sentbed_hardware import Adafactor, AdamW, Linear
+from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.trainer import TorchTrainer
+
+TWO = {"anchor": "zh", "positive": "en", "negative": "zh"}
+ONE = dict.fromkeys(TWO, "zh")
+
+
+def everything(trainer: TorchTrainer) -> dict[str, Any]:
+    """What decides the steps to come, as far as a test can see it."""
+    found: dict[str, Any] = {name: p.detach().clone() for name, p in trainer.parameters.items()}
+    for tower in trainer.towers.values():
+        found |= {f"{tower.name} {name}": v.clone() for name, v in tower.module.state_dict().items()}
+    for name, average in trainer.averages.items():
+        found |= {f"average {name} {key}": value.clone() for key, value in average.tensors.items()}
+    found |= {f"state {name}": value.clone() for name, value in (trainer.state or {}).items()}
+    for name, parameter in trainer.parameters.items():
+        for key, value in trainer.optimizer.state[parameter].items():
+            found[f"moment {name} {key}"] = value.clone() if isinstance(value, torch.Tensor) else value
+    found["random"] = torch.get_rng_state()
+    return found
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, expected[name]), name
+            assert (value.dtype, value.stride()) == (expected[name].dtype, expected[name].stride()), name
+        else:
+            assert (type(value), value) == (type(expected[name]), expected[name]), name
+
+
+@pytest.fixture
+def made(toys: Any, assemble: Callable[..., TorchEncoder]) -> Callable[..., TorchTrainer]:
+    """A trainer with everything that has state; another seed gives other weights."""
+
+    def make(seed: int, optimizer: Any = None, towers: Any = ONE, **options: Any) -> TorchTrainer:
+        # A chunk of one text has no batch statistics.
+        pooler = toys.norm() if options.get("micro_batch") is None else toys.mean()
+        encoders = {
+            name: assemble(Head(projection=6, bias=True), pooler, dropout=0.3, seed=seed + place)
+            for place, name in enumerate(dict.fromkeys(towers.values()))
+        }
+        return toys.train(
+            encoders,
+            options.pop("loss", None) or toys.momentum(learned=True, memory=6, keys=frozenset({"negative"})),
+            optimizer or AdamW(lr=1e-2, weight_decay=0.1),
+            towers=towers,
+            **{"schedule": Linear(2), "total_steps": 9, "max_grad_norm": 0.5, **options},
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("micro_batch", [None, 2])
+@pytest.mark.parametrize("towers", [ONE, TWO])
+@pytest.mark.parametrize(
+    "optimizer",
+    [AdamW(lr=1e-2, weight_decay=0.1), Adafactor(lr=1e-2), Adafactor(lr=1e-2, scale_parameter=True)],
+)
+def test_a_restored_trainer_goes_on_to_the_bit(
+    made: Callable[..., TorchTrainer],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
+    optimizer: Any,
+    towers: dict[str, str],
+    micro_batch: int | None,
+) -> None:
+    options = {"optimizer": optimizer, "towers": towers, "micro_batch": micro_batch}
+    trainer = made(0, **options)
+    for _ in range(3):
+        trainer.step(columns)
+    trainer.save(tmp_path / "state")
+    at_save = everything(trainer)
+    expected = [trainer.step(columns) for _ in range(4)]
+    at_end = everything(trainer)
+
+    restored = made(50, **options)
+    torch.manual_seed(99)
+    restored.step(columns)
+    restored.load(tmp_path / "state")
+    assert_same(everything(restored), at_save)
+    assert [restored.step(columns) for _ in range(4)] == expected
+    assert_same(everything(restored), at_end)
+    assert len({result.loss for result in expected}) == 4
+    assert any(not torch.equal(value, at_save[name]) for name, value in at_end.items() if "average" in name)
+
+
+def test_a_trainer_is_saved_before_its_first_step(
+    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    trainer = made(0)
+    trainer.save(tmp_path)
+    expected = [trainer.step(columns) for _ in range(3)]
+    restored = made(50)
+    restored.load(tmp_path)
+    assert [restored.step(columns) for _ in range(3)] == expected
+
+
+def test_saving_changes_nothing(
+    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    results = []
+    for save in (False, True):
+        trainer = made(0)
+        trainer.step(columns)
+        if save:
+            trainer.save(tmp_path)
+        results.append(trainer.step(columns))
+    assert results[0] == results[1]
+
+
+def test_encoding_after_loading_uses_the_loaded_weights(
+    toys: Any, made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    trainer, restored = made(0), made(50)
+    trainer.step(columns)
+    trainer.save(tmp_path)
+    batch = toys.batch("two birds", "a house")
+    first, second = (some.towers["zh"].encoder for some in (trainer, restored))
+    assert not np.allclose(first.encode(batch), second.encode(batch))
+    restored.load(tmp_path)
+    assert np.array_equal(first.encode(batch), second.encode(batch))
+
+
+def test_the_generators_of_python_numpy_and_torch_go_on(
+    made: Callable[..., TorchTrainer], tmp_path: Path
+) -> None:
+    def drawn() -> list[float]:
+        return [random.gauss(), random.random(), np.random.normal(), torch.rand(()).item()]
+
+    trainer = made(0)
+    # An odd number of normals: each generator keeps one for later.
+    drawn()
+    trainer.save(tmp_path)
+    expected = [drawn() for _ in range(3)]
+    made(50).load(tmp_path)
+    assert [drawn() for _ in range(3)] == expected
+
+
+def test_only_what_is_trained_is_written(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    encoder = assemble()
+    encoder.module.backbone.requires_grad_(False)
+    trainer = toys.train(encoder, toys.momentum(), AdamW(lr=1e-2))
+    trainer.step(columns)
+    trainer.save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"state.json", "state.safetensors"}
+    weights = [f"encoder.projection.{part}" for part in ("weight", "bias")]
+    assert set(load_file(tmp_path / "state.safetensors")) == {
+        "random.0",
+        *(f"weights.{name}" for name in weights),
+        *(f"average.{name}" for name in weights),
+        *(f"optimizer.{name}.{key}" for name in weights for key in ("step", "exp_avg", "exp_avg_sq")),
+    }
+
+
+class Nested(torch.optim.SGD):
+    """State of every form that is saved."""
+
+    def step(self, closure: Any = None) -> None:
+        super().step()
+        for group in self.param_groups:
+            group["seen"] = group.get("seen", 0.1) * 1.1
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                state["parts"] = [(torch.full((2,), 0.1), 3), {"deep": parameter.detach().flatten().clone()}]
+                state["word"], state["none"], state["flag"] = "x", None, True
+
+
+@attrs.frozen
+class NestedDescent:
+    name: ClassVar[str] = "toy-nested"
+    lr: float = 0.1
+    extra: Any = None
+
+    def build(self, parameters: Any) -> torch.optim.Optimizer:
+        optimizer = Nested([parameter for _, parameter in parameters], lr=self.lr)
+        if self.extra is not None:
+            optimizer.param_groups[0]["extra"] = self.extra
+        return optimizer
+
+
+def test_an_optimizer_may_hold_lists_tuples_and_numbers(
+    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path, toys: Any
+) -> None:
+    loss = toys.loss()
+    trainer, restored = (made(seed, NestedDescent(), loss=loss) for seed in (0, 50))
+    trainer.step(columns)
+    trainer.save(tmp_path)
+    restored.load(tmp_path)
+    for first, second in zip(trainer.parameters.values(), restored.parameters.values(), strict=True):
+        found, expected = (some.optimizer.state[p] for some, p in ((restored, second), (trainer, first)))
+        assert found.keys() == expected.keys()
+        assert [found[key] for key in ("word", "none", "flag")] == ["x", None, True]
+        (pair, deep), (pair_before, deep_before) = found["parts"], expected["parts"]
+        assert isinstance(pair, tuple)
+        assert torch.equal(pair[0], pair_before[0])
+        assert pair[1] == 3
+        assert torch.equal(deep["deep"], deep_before["deep"])
+    assert restored.optimizer.param_groups[0]["seen"] == trainer.optimizer.param_groups[0]["seen"]
+
+
+@pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
+def test_a_state_that_cannot_be_saved_is_refused(
+    made: Callable[..., TorchTrainer], tmp_path: Path, extra: Any
+) -> None:
+    kind = type(extra).__name__
+    with pytest.raises(RunError, match=rf"`group\.0\.extra` of the optimiser is a {kind}, which cannot"):
+        made(0, NestedDescent(extra=extra)).save(tmp_path)
+
+
+# what does not fit
+
+
+def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
+    toys: Any, made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    trainer = made(0)
+    trainer.step(columns)
+    trainer.save(tmp_path)
+    momentum = {"learned": True, "keys": frozenset({"negative"})}
+    others = [
+        (
+            made(1, loss=toys.momentum(memory=7, **momentum)),
+            "`state.memory` is (6, 6) float32 there and (7, 6)",
+        ),
+        (made(1, loss=toys.momentum(**momentum)), "`state.memory` is (6, 6) float32 there and missing"),
+        (
+            made(1, loss=toys.loss(learned=True, memory=6)),
+            "`average.zh.backbone.dense.bias` is (8,) float32 there and missing",
+        ),
+        (made(1, towers=TWO), "`weights.en.backbone.words.weight` is missing there and (64, 8) float32"),
+        (made(1, Adafactor(lr=1e-2)), "the optimiser AdamW over groups of [3, 5] parameters, the recipe has"),
+    ]
+    for other, message in others:
+        before = everything(other)
+        with pytest.raises(ModelError, match=re.escape(message)) as caught:
+            other.load(tmp_path)
+        assert str(tmp_path) in str(caught.value)
+        assert str(caught.value).endswith("go on from another state, or start again")
+        assert_same(everything(other), before)
+
+
+@pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_file_that_cannot_be_read_is_named(
+    made: Callable[..., TorchTrainer], tmp_path: Path, name: str, damage: str
+) -> None:
+    trainer = made(0)
+    trainer.save(tmp_path)
+    file = tmp_path / name
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ModelError, match=rf"`{re.escape(str(file))}` cannot be read: "):
+        trainer.load(tmp_path)
+
+
+def test_files_of_two_states_are_refused(
+    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    trainer = made(0)
+    trainer.save(tmp_path / "first")
+    trainer.step(columns)
+    trainer.save(tmp_path / "second")
+    (tmp_path / "first" / "state.json").replace(tmp_path / "second" / "state.json")
+    with pytest.raises(ModelError, match=r"`state\.safetensors` and `state\.json` in .* are of two states"):
+        trainer.load(tmp_path / "second")
+
+
+def test_a_full_disk_is_told_from_a_fault(
+    made: Callable[..., TorchTrainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state.safetensors").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        made(0).save(tmp_path)

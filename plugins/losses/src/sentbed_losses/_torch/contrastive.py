@@ -1,0 +1,130 @@
+"""What the contrastive losses have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from sentbed.errors import RunError
+from torch.nn import functional
+
+from sentbed_losses._torch.temperature import Temperature
+from sentbed_losses.contrastive import Contrastive
+
+
+class Texts(NamedTuple):
+    """A column of a batch, or a memory."""
+
+    vectors: torch.Tensor
+    """`(n, width)`, fp32, of length 1 where the similarity is the cosine."""
+    ids: torch.Tensor | None = None
+    """`(n,)`, the same number for the same text; None where texts are not compared."""
+    empty: torch.Tensor | None = None
+    """`(n,)`, true for a place that holds nothing; None where all hold something."""
+
+
+class ContrastiveLoss(torch.nn.Module):
+    """Softmax over similarities, with and without a memory; see `sentbed_losses.Contrastive`."""
+
+    def __init__(self, parameters: Contrastive, counted: bool = False) -> None:
+        super().__init__()
+        self.temperature = Temperature(parameters.temperature)
+        self.cosine = parameters.similarity == "cosine"
+        self.symmetric = parameters.symmetric
+        self.margin = parameters.margin
+        self.log_weight = math.log(parameters.hard_negative_weight)
+        self.compares_texts = parameters.mask_duplicates
+        self.threshold = parameters.false_negative_threshold
+        self.counted = counted or parameters.masked
+
+    def columns(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Texts]:
+        """Return the columns of a batch as they are compared."""
+        names = [name for name in ("anchor", "positive", "negative") if name in inputs]
+        return {name: Texts(self.scale(inputs[name]), self.ids(inputs, name)) for name in names}
+
+    def scale(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return the vectors in fp32, of length 1 where the similarity is the cosine."""
+        vectors = vectors.to(torch.float32)
+        return functional.normalize(vectors, dim=-1) if self.cosine else vectors
+
+    def ids(self, inputs: Mapping[str, torch.Tensor], column: str) -> torch.Tensor | None:
+        """Return the numbers of the texts of a column, where texts are compared."""
+        if not self.compares_texts:
+            return None
+        if f"{column}.id" not in inputs:
+            raise RunError(
+                f"`mask_duplicates` compares texts, but of the column `{column}` there are vectors only; "
+                "take `mask_duplicates` out of the loss"
+            )
+        return inputs[f"{column}.id"]
+
+    def contrast(
+        self, columns: Mapping[str, Texts], memory: Texts | None = None
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return loss and metrics of a batch with `anchor`, `positive` and perhaps `negative`."""
+        anchor, positive = columns["anchor"], columns["positive"]
+        loss, similarity = self.rank(anchor, positive, columns.get("negative"), memory)
+        if self.symmetric:
+            loss = (loss + self.rank(positive, anchor)[0]) / 2
+        place = torch.arange(len(similarity), device=similarity.device)
+        metrics = {"accuracy": (similarity.argmax(dim=1) == place).to(torch.float32).mean()}
+        if isinstance(temperature := self.temperature(), torch.Tensor):
+            metrics["temperature"] = temperature.detach()
+        if self.counted:
+            metrics["negatives"] = (similarity > -math.inf).to(torch.float32).sum(dim=1).mean() - 1
+        return loss, metrics
+
+    def rank(
+        self, query: Texts, target: Texts, negative: Texts | None = None, memory: Texts | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of finding target i for query i, and the similarities that are compared for it.
+
+        The similarities are `(n, candidates)`, detached; that of the target of row i is at (i, i), and those
+        that are not in the row's denominator are -inf.
+        """
+        own = torch.eye(len(query.vectors), dtype=torch.bool, device=query.vectors.device)
+        temperature = self.temperature()
+        parts = [self.compare(query, target, target, temperature, own, -self.margin / temperature)]
+        if negative is not None:
+            parts.append(self.compare(query, target, negative, temperature, own, self.log_weight))
+        if memory is not None:
+            parts.append(self.compare(query, target, memory, temperature))
+        similarity, logits = (torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True))
+        place = torch.arange(len(logits), device=logits.device)
+        return functional.cross_entropy(logits, place), similarity
+
+    def compare(
+        self,
+        query: Texts,
+        target: Texts,
+        candidates: Texts,
+        temperature: torch.Tensor | float,
+        own: torch.Tensor | None = None,
+        shift: torch.Tensor | float = 0.0,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return similarities, detached, and logits of some candidates, both -inf for those left out.
+
+        `own` is true for a row's own candidate: it is never left out, and its logit is shifted.
+        """
+        similarity = query.vectors @ candidates.vectors.T
+        logits = similarity / temperature
+        out = self.left_out(query, target, candidates)
+        if own is not None:
+            logits, out = logits + shift * own, out & ~own
+        # Not before the division: the temperature's gradient would be 0 x inf.
+        return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(out, -math.inf)
+
+    def left_out(self, query: Texts, target: Texts, candidates: Texts) -> torch.Tensor:
+        """Return which candidates are to leave the denominator of which row, `(n, candidates)`."""
+        shape = len(query.vectors), len(candidates.vectors)
+        out = torch.zeros(shape, dtype=torch.bool, device=query.vectors.device)
+        if candidates.empty is not None:
+            out = out | candidates.empty
+        for texts in (query, target):
+            if texts.ids is not None and candidates.ids is not None:
+                out = out | (texts.ids[:, None] == candidates.ids)
+        if self.threshold is not None:
+            out = out | (target.vectors.detach() @ candidates.vectors.detach().T > self.threshold)
+        return out

@@ -1,0 +1,31 @@
+"""The softmax classifier of sentence pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from sentbed.protocols import LABEL, LossOutput
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from sentbed_losses.nli_softmax import NLISoftmax
+
+
+class NLISoftmaxLoss(torch.nn.Module):
+    """See `sentbed_losses.NLISoftmax`."""
+
+    def __init__(self, parameters: NLISoftmax, width: int) -> None:
+        super().__init__()
+        self.product = parameters.product
+        self.classifier = torch.nn.Linear((4 if self.product else 3) * width, len(parameters.classes))
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch; `inputs` has `premise`, `hypothesis` and `label`."""
+        u, v = (inputs[name].to(torch.float32) for name in ("premise", "hypothesis"))
+        features = [u, v, (u - v).abs(), *([u * v] if self.product else [])]
+        logits = self.classifier(torch.cat(features, dim=1))
+        label = inputs[LABEL]
+        accuracy = (logits.argmax(dim=1) == label).to(torch.float32).mean()
+        return LossOutput(functional.cross_entropy(logits, label), {"accuracy": accuracy})

@@ -1,0 +1,57 @@
+"""InfoNCE with a memory of past positives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import LossOutput
+
+from sentbed_losses._torch.contrastive import ContrastiveLoss, Texts
+from sentbed_losses.queue import Queue
+
+
+class QueueLoss(ContrastiveLoss):
+    """See `sentbed_losses.Queue` and `sentbed_losses.Momentum`."""
+
+    def __init__(self, parameters: Queue, width: int) -> None:
+        super().__init__(parameters, counted=True)
+        self.size = parameters.size
+        self.width = width
+
+    def initial_state(self) -> dict[str, torch.Tensor]:
+        """Return an empty memory.
+
+        `memory` `(size, width)` is a ring of vectors as they are compared, `filled` how many places hold one,
+        `next` the place that is written next, and `ids` `(size,)` the numbers of their texts, where texts are
+        compared.
+        """
+        state = {
+            "memory": torch.zeros(self.size, self.width),
+            "filled": torch.zeros((), dtype=torch.int64),
+            "next": torch.zeros((), dtype=torch.int64),
+        }
+        if self.compares_texts:
+            state["ids"] = torch.zeros(self.size, dtype=torch.int64)
+        return state
+
+    def forward(self, vectors: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch and the memory with its positives; see `InfoNCELoss`."""
+        columns = self.columns(vectors)
+        memory = state["memory"]
+        empty = torch.arange(self.size, device=memory.device) >= state["filled"]
+        loss, metrics = self.contrast(columns, Texts(memory, state.get("ids"), empty))
+        return LossOutput(loss, metrics, self.enqueue(columns["positive"], state))
+
+    def enqueue(self, positive: Texts, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the memory with a batch written over its oldest places."""
+        vectors = positive.vectors.detach()[-self.size :]
+        places = (state["next"] + torch.arange(len(vectors), device=vectors.device)) % self.size
+        after = {
+            "memory": state["memory"].index_copy(0, places, vectors),
+            "filled": (state["filled"] + len(vectors)).clamp(max=self.size),
+            "next": (state["next"] + len(vectors)) % self.size,
+        }
+        if positive.ids is not None:
+            after["ids"] = state["ids"].index_copy(0, places, positive.ids[-self.size :])
+        return after

@@ -1,0 +1,37 @@
+"""The loss `classification`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Module
+
+
+@attrs.frozen
+class Classification:
+    """A linear classifier that tells true pairs from all others of the batch (SentBench's CLS).
+
+    For anchors v and positives v+ of a batch of n rows, the loss of row i is
+
+        -log P(1 | v_i, v_i+) - sum_{j != i} log P(0 | v_i, v_j+)
+
+    averaged over the rows, where P(. | u, v) is the softmax of a learned linear layer with two outputs on
+    the concatenation [u; v]. The layer is trained with the encoder and not saved with it.
+
+    Source: SentBench, the equation of L_CLS.
+    """
+
+    name: ClassVar[str] = "classification"
+    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
+    takes: ClassVar[frozenset[str]] = frozenset()
+
+    def build(self, width: int) -> Module:
+        """Return `module(vectors) -> LossOutput`.
+
+        Metrics: `accuracy`, balanced: the mean of the share of true pairs and the share of other pairs
+        that the classifier gets right; guessing gives 0.5.
+        """
+        from sentbed_losses._torch.classification import ClassificationLoss
+
+        return ClassificationLoss(width)

@@ -1,0 +1,35 @@
+"""The loss `momentum`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+from attrs.validators import and_, ge, lt
+
+from sentbed_losses.queue import Queue
+
+
+@attrs.frozen
+class Momentum(Queue):
+    """`queue` whose positives come from a moving average of the tower in training (MoCo).
+
+    Positives are encoded without gradient by a copy of their encoder whose weights follow its own after
+    each step, w' <- momentum w' + (1 - momentum) w, so slowly that the vectors in the memory stay
+    comparable. Anchors and hard negatives are encoded by the encoder itself.
+
+    Source: He et al. 2020 (MoCo), section 3.2.
+    """
+
+    name: ClassVar[str] = "momentum"
+    keys: ClassVar[frozenset[str]] = frozenset({"positive"})
+
+    size: int = attrs.field(default=65_536, validator=ge(0))
+    """Vectors in the memory, at least a batch; 0 is none. 65,536 in MoCo."""
+    momentum: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
+    """How much of the average a step keeps, in [0, 1): 0.999 in MoCo."""
+
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        """Yield why the memory cannot work in a stage with these batches."""
+        yield from self._too_small(batch_size)

@@ -1,0 +1,42 @@
+"""The loss `nli-softmax`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import attrs
+from sentbed.protocols import LABEL, Module
+
+
+def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
+    if len(value) < 2 or len(set(value)) < len(value):
+        raise ValueError(f"`{attribute.name}` must be at least two names, each once")
+
+
+@attrs.frozen
+class NLISoftmax:
+    """A linear classifier of sentence pairs by their label (InferSent, SBERT).
+
+    For a premise u and a hypothesis v, softmax over the classes of a learned linear layer on
+    [u; v; |u - v|], or on [u; v; |u - v|; u * v], and the cross entropy with the label, averaged over the
+    rows. The layer is trained with the encoder and not saved with it.
+
+    Source: Conneau et al. 2017 (InferSent), section 3.1; Reimers and Gurevych 2019 (SBERT), section 3.
+    """
+
+    name: ClassVar[str] = "nli-softmax"
+    needs: ClassVar[frozenset[str]] = frozenset({"premise", "hypothesis", LABEL})
+    takes: ClassVar[frozenset[str]] = frozenset()
+
+    classes: tuple[str, ...] = attrs.field(
+        default=("entailment", "neutral", "contradiction"), validator=_distinct
+    )
+    """The names that the column `label` may hold, two or more."""
+    product: bool = False
+    """Whether u * v is among the features: true in InferSent, false in SBERT."""
+
+    def build(self, width: int) -> Module:
+        """Return `module(inputs) -> LossOutput`; metrics: `accuracy`, the share of rows classified right."""
+        from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
+
+        return NLISoftmaxLoss(self, width)

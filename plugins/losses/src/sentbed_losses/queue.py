@@ -1,0 +1,61 @@
+"""The loss `queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+from attrs.validators import ge
+from sentbed.protocols import Module
+
+from sentbed_losses.contrastive import Contrastive
+
+
+@attrs.frozen
+class Queue(Contrastive):
+    """`info-nce` with a memory: past positives of a frozen tower are negatives too.
+
+    The denominator of `info-nce` also has exp(s(v_i, k) / t) for every vector k in a first-in-first-out
+    memory of the latest `size` positives of earlier batches. A step sees the memory as the batch before
+    left it; then the batch's positives go in and the oldest ones out. The memory starts empty with every
+    stage: until it is full, the denominator has what is there. It has no part in the other direction of
+    a symmetric loss. The masks hold for the memory as for other rows: with several epochs,
+    `mask_duplicates` keeps a row's own positive of the epoch before out.
+
+    Source: He et al. 2020 (MoCo), section 3; the translation-pair paper, section 4.2, where the source
+    language's tower is frozen.
+    """
+
+    name: ClassVar[str] = "queue"
+
+    size: int = attrs.field(default=10_000, validator=ge(0))
+    """Vectors in the memory, at least a batch; 0 is none. 10,000 for base and 200,000 for large models in the
+    translation-pair paper."""
+
+    def build(self, width: int) -> Module:
+        """Return `module(vectors, state) -> LossOutput`, without `state` where `size` is 0.
+
+        Metrics: as of `info-nce`; `negatives`, always.
+        """
+        from sentbed_losses._torch.info_nce import InfoNCELoss
+        from sentbed_losses._torch.queue import QueueLoss
+
+        return QueueLoss(self, width) if self.size else InfoNCELoss(self, counted=True)
+
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        """Yield why the memory cannot work in a stage with these batches and these `fixed` columns."""
+        yield from self._too_small(batch_size)
+        if self.size and "positive" not in fixed:
+            yield (
+                f"the loss `{self.name}` remembers the positives of earlier steps, but this stage trains the "
+                "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "
+                "use the loss `momentum`, or set `size = 0` for no memory"
+            )
+
+    def _too_small(self, batch_size: int) -> Iterator[str]:
+        if 0 < self.size < batch_size:
+            yield (
+                f"the memory of the loss `{self.name}` has {self.size} places, fewer than the {batch_size} "
+                "rows of a batch; give it a `size` of at least a batch, or 0 for no memory"
+            )

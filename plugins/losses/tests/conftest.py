@@ -1,0 +1,114 @@
+"""Random batches, and the contrastive losses as their formula says, one candidate after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+import torch
+from sentbed_losses.contrastive import Contrastive
+
+Vectors = dict[str, torch.Tensor]
+
+
+@pytest.fixture
+def draw() -> Callable[..., Vectors]:
+    """Float64 vectors, positives near their anchors.
+
+    With more `noise` positives are harder to find: gradients in fp32 are exact relative to their size.
+    """
+
+    def vectors(
+        rows: int = 5, width: int = 4, negatives: bool = True, seed: int = 0, noise: float = 0.5
+    ) -> Vectors:
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal() -> torch.Tensor:
+            # Rounded to fp32 so that the cast inside the loss takes nothing away.
+            return torch.randn(rows, width, generator=generator).double()
+
+        anchor = normal()
+        found = {"anchor": anchor, "positive": (anchor + noise * normal()).float().double()}
+        return found | ({"negative": normal()} if negatives else {})
+
+    return vectors
+
+
+@pytest.fixture
+def formula() -> Callable[..., tuple[torch.Tensor, float]]:
+    """The function `explicit`."""
+    return explicit
+
+
+Memory = Sequence[tuple[torch.Tensor, int]]
+
+
+def explicit(
+    parameters: Contrastive,
+    batch: Mapping[str, torch.Tensor],
+    memory: Memory = (),
+    temperature: float | torch.Tensor | None = None,
+) -> tuple[torch.Tensor, float]:
+    """Return the loss in fp64, and the mean number of negatives in a denominator.
+
+    `batch` holds fp64 vectors and, where texts are compared, `COLUMN.id`; `memory` vectors and their ids.
+    """
+    t = parameters.temperature if temperature is None else temperature
+
+    def similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        dot = sum(a * b for a, b in zip(u, v, strict=True))
+        if parameters.similarity == "dot":
+            return dot
+        return dot / (sum(a * a for a in u).sqrt() * sum(b * b for b in v).sqrt())
+
+    def column(name: str) -> list[tuple[torch.Tensor, int]]:
+        if name not in batch:
+            return []
+        numbers = batch.get(f"{name}.id", torch.zeros(len(batch[name])))
+        return list(zip(batch[name], numbers.tolist(), strict=True))
+
+    def direction(query: str, target: str, negative: str, memory: Memory) -> tuple[torch.Tensor, float]:
+        total, count = torch.zeros((), dtype=torch.float64), 0
+        rows = list(zip(column(query), column(target), strict=True))
+        for i, ((q, q_id), (own, own_id)) in enumerate(rows):
+
+            def leaves(candidate: tuple[torch.Tensor, int], own=own, ids=(q_id, own_id)) -> bool:
+                if parameters.mask_duplicates and candidate[1] in ids:
+                    return True
+                threshold = parameters.false_negative_threshold
+                return threshold is not None and similarity(own, candidate[0]).item() > threshold
+
+            numerator = denominator = torch.exp((similarity(q, own) - parameters.margin) / t)
+            for j, candidate in enumerate(column(target)):
+                if j != i and not leaves(candidate):
+                    denominator = denominator + torch.exp(similarity(q, candidate[0]) / t)
+                    count += 1
+            for j, candidate in enumerate(column(negative)):
+                if j == i or not leaves(candidate):
+                    weight = parameters.hard_negative_weight if j == i else 1
+                    denominator = denominator + weight * torch.exp(similarity(q, candidate[0]) / t)
+                    count += 1
+            for candidate in memory:
+                if not leaves(candidate):
+                    denominator = denominator + torch.exp(similarity(q, candidate[0]) / t)
+                    count += 1
+            total = total - torch.log(numerator / denominator)
+        return total / len(rows), count / len(rows)
+
+    loss, count = direction("anchor", "positive", "negative", memory)
+    if parameters.symmetric:
+        loss = (loss + direction("positive", "anchor", "", ())[0]) / 2
+    assert math.isfinite(loss.item())
+    return loss, count
+
+
+@pytest.fixture
+def agrees() -> Callable[..., None]:
+    """Assert that gradients differ by at most 1e-5 of their norm."""
+
+    def check(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+        assert theirs.norm() > 0
+        assert (ours.double() - theirs).norm() <= 1e-5 * theirs.norm()
+
+    return check

@@ -1,0 +1,159 @@
+"""What the contract asks of every loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed_losses
+import torch
+from sentbed.protocols import LossOutput
+from sentbed.registry import load_plugins
+from sentbed.structure import make_converter, unstructure
+from sentbed_losses import Classification, InfoNCE, LearnableTemperature, Momentum, NLISoftmax, Queue
+
+EVERYTHING: dict[str, Any] = {
+    "temperature": LearnableTemperature(0.5),
+    "symmetric": True,
+    "margin": 0.1,
+    "hard_negative_weight": 2.0,
+    "mask_duplicates": True,
+    "false_negative_threshold": 0.8,
+}
+LOSSES = [
+    InfoNCE(),
+    InfoNCE(**EVERYTHING),
+    Queue(size=7),
+    Queue(size=7, **EVERYTHING),
+    Momentum(size=7, **EVERYTHING),
+    Classification(),
+    NLISoftmax(),
+    NLISoftmax(product=True),
+]
+
+
+def test_every_loss_is_tried() -> None:
+    assert {type(loss) for loss in LOSSES} == set(sentbed_losses.losses())
+
+
+def inputs_of(loss: Any, seed: int = 0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    columns = [*sorted(loss.needs), *sorted(loss.takes)]
+    inputs = {name: torch.randn(5, 4, generator=generator) for name in columns if name != "label"}
+    if "label" in columns:
+        inputs["label"] = torch.tensor([0, 1, 2, 1, 0])
+    if getattr(loss, "mask_duplicates", False):
+        inputs |= {f"{name}.id": torch.randint(0, 9, (5,), generator=generator) for name in columns}
+    return inputs
+
+
+def arguments(loss: Any, module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], ...]:
+    """Inputs and, of a loss with state, one that earlier steps left."""
+    if not hasattr(module, "initial_state"):
+        return (inputs_of(loss),)
+    state = module.initial_state()
+    for seed in (1, 2):
+        state = module(inputs_of(loss, seed), state).state
+    return inputs_of(loss), state
+
+
+def numbers(output: LossOutput) -> dict[str, torch.Tensor]:
+    return {"loss": output.loss.detach(), **output.metrics, **(output.state or {})}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_writes_to_none_of_its_arguments_and_keeps_nothing(loss: Any) -> None:
+    module = loss.build(4)
+    given = arguments(loss, module)
+    before = [{name: value.clone() for name, value in part.items()} for part in given]
+    held = {name: value.clone() for name, value in module.state_dict().items()}
+    first = numbers(module(*given))
+    for part, copy in zip(given, before, strict=True):
+        assert part.keys() == copy.keys()
+        assert all(torch.equal(part[name], copy[name]) for name in copy)
+    assert all(torch.equal(value, held[name]) for name, value in module.state_dict().items())
+    assert list(module.buffers()) == []
+    again = numbers(module(*given))
+    assert first.keys() == again.keys()
+    assert all(torch.equal(value, again[name]) for name, value in first.items())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_is_a_function_of_its_parameters_and_arguments(loss: Any) -> None:
+    module = loss.build(4)
+    given = arguments(loss, module)
+    parameters = {name: torch.rand_like(value) for name, value in module.named_parameters()}
+    output = torch.func.functional_call(module, parameters, given)
+    changed = numbers(module(*given))["loss"]
+    assert torch.equal(output.loss, changed) == (not parameters)
+    module.load_state_dict(parameters)
+    assert torch.equal(output.loss, module(*given).loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nothing_in_it_depends_on_a_value(loss: Any) -> None:
+    """Tensors on the device `meta` have shapes and no values: reading one is an error."""
+    module = loss.build(4)
+    given = [{name: value.to("meta") for name, value in part.items()} for part in arguments(loss, module)]
+    found = numbers(module.to("meta")(*given))
+    assert {value.device.type for value in found.values()} == {"meta"}
+    if len(given) == 2:
+        assert {name: found[name].shape for name in given[1]} == {
+            name: value.shape for name, value in given[1].items()
+        }
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss: Any) -> None:
+    module = loss.build(4)
+    inputs, *state = arguments(loss, module)
+    inputs = {name: v.to(torch.bfloat16) if v.is_floating_point() else v for name, v in inputs.items()}
+    for value in inputs.values():
+        value.requires_grad_(value.is_floating_point())
+    output = module(inputs, *state)
+    assert (output.loss.dtype, output.loss.shape) == (torch.float32, ())
+    assert all(value.shape == () for value in output.metrics.values())
+    rest = [*output.metrics.values(), *(output.state or {}).values()]
+    assert rest
+    assert not any(value.requires_grad for value in rest)
+    output.loss.backward()
+    assert all(torch.isfinite(v.grad).all() for v in inputs.values() if v.is_floating_point())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_a_recipe_says_comes_back(loss: Any) -> None:
+    table = unstructure(loss)
+    assert table.pop("use") == loss.name
+    assert make_converter(load_plugins(()), Path()).structure(table, type(loss)) == loss
+
+
+@pytest.mark.parametrize(
+    ("written", "temperature"),
+    [
+        (0.05, 0.05),
+        (1, 1.0),
+        ({"initial": 1.0, "min": 0.01, "max": 100.0}, LearnableTemperature()),
+        ({"initial": 2, "max": 4}, LearnableTemperature(2.0, max=4.0)),
+        ({}, LearnableTemperature()),
+    ],
+)
+def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written: Any, temperature: Any) -> None:
+    converter = make_converter(load_plugins(()), Path())
+    assert converter.structure({"temperature": written}, InfoNCE).temperature == temperature
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (0, "found 0.0: `temperature` divides the similarities and must be a number > 0"),
+        (-0.05, "must be a number > 0"),
+        ({"initial": 0}, "> 0"),
+        ({"initial": 0.001}, "starts at 0.001, which is not between its bounds 0.01 and 100.0"),
+        ({"initial": 1.0, "minimum": 0.1}, "unknown key `minimum`"),
+    ],
+)
+def test_a_recipe_with_an_impossible_temperature_is_told_why(written: Any, message: str) -> None:
+    converter = make_converter(load_plugins(()), Path())
+    with pytest.raises(Exception, match=message):
+        converter.structure({"temperature": written}, Queue)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+from sentbed_losses import Classification
+
+Vectors = Mapping[str, torch.Tensor]
+
+
+def explicit(vectors: Vectors, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """The equation in the docstring, pair by pair."""
+    anchor, positive = vectors["anchor"], vectors["positive"]
+    total = torch.zeros((), dtype=torch.float64)
+    for i, u in enumerate(anchor):
+        for j, v in enumerate(positive):
+            scores = weight @ torch.cat([u, v]) + bias
+            chosen = scores[1] if i == j else scores[0]
+            total = total - torch.log(torch.exp(chosen) / (torch.exp(scores[0]) + torch.exp(scores[1])))
+    return total / len(anchor)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_loss_and_gradients_are_those_of_the_equation(
+    draw: Callable[..., Vectors], agrees: Callable[..., None], rows: int
+) -> None:
+    torch.manual_seed(0)
+    module = Classification().build(4)
+    vectors = draw(rows=rows, negatives=False)
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    weights = {name: value.detach().double().requires_grad_() for name, value in module.named_parameters()}
+    loss = module(ours).loss
+    expected = explicit(theirs, weights["classifier.weight"], weights["classifier.bias"])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    loss.backward()
+    expected.backward()
+    for name, value in ours.items():
+        agrees(value.grad, theirs[name].grad)
+    for name, value in module.named_parameters():
+        agrees(value.grad, weights[name].grad)
+
+
+def test_a_classifier_that_says_nothing_costs_log_2_a_pair(draw: Callable[..., Vectors]) -> None:
+    module = Classification().build(4)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    assert module(draw(rows=3)).loss.item() == pytest.approx(3 * math.log(2))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(
+    draw: Callable[..., Vectors], rows: int
+) -> None:
+    torch.manual_seed(3)
+    module = Classification().build(4)
+    vectors = {name: value.float() for name, value in draw(rows=rows).items()}
+    right: dict[bool, list[bool]] = {True: [], False: []}
+    for i, u in enumerate(vectors["anchor"]):
+        for j, v in enumerate(vectors["positive"]):
+            scores = module.classifier(torch.cat([u, v]))
+            right[i == j].append((scores[1] > scores[0]).item() == (i == j))
+    shares = [sum(values) / len(values) for values in right.values() if values]
+    metrics = module(vectors).metrics
+    assert metrics["accuracy"].item() == pytest.approx(sum(shares) / len(shares))
+    assert not metrics["accuracy"].requires_grad
+
+
+def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(draw: Callable[..., Vectors]) -> None:
+    module = Classification().build(4)
+    with torch.no_grad():
+        module.classifier.weight.zero_()
+        module.classifier.bias.copy_(torch.tensor([1.0, -1.0]))
+    assert module(draw(rows=9)).metrics["accuracy"].item() == pytest.approx(0.5)
+
+
+def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
+    module = Classification().build(1)
+    with torch.no_grad():
+        module.classifier.weight.copy_(torch.tensor([[0.0, 0.0], [1e4, 0.0]]))
+        module.classifier.bias.zero_()
+    anchor = torch.ones(2, 1, requires_grad=True)
+    loss = module({"anchor": anchor, "positive": torch.ones(2, 1)}).loss
+    loss.backward()
+    assert loss.item() == pytest.approx(1e4)
+    assert torch.isfinite(anchor.grad).all()
+
+
+def test_hard_negatives_are_not_used(draw: Callable[..., Vectors]) -> None:
+    module = Classification().build(4)
+    assert Classification.takes == frozenset()
+    assert torch.equal(module(draw(negatives=True)).loss, module(draw(negatives=False)).loss)

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+from sentbed.errors import RunError
+from sentbed_losses import InfoNCE, LearnableTemperature, Momentum, Queue
+from sentbed_losses.contrastive import Contrastive
+
+Vectors = Mapping[str, torch.Tensor]
+Formula = Callable[..., tuple[torch.Tensor, float]]
+
+# Row 1 has the positive of row 0, row 2's positive is the anchor of row 3, the hard negative of row 4 is the
+# anchor of row 0, and row 5's own hard negative is its positive.
+IDS = {
+    "anchor.id": torch.tensor([10, 11, 12, 13, 14, 15]),
+    "positive.id": torch.tensor([20, 20, 13, 23, 24, 25]),
+    "negative.id": torch.tensor([30, 31, 32, 33, 10, 25]),
+}
+
+CASES = [
+    InfoNCE(hard_negative_weight=0.2),
+    InfoNCE(hard_negative_weight=3.0, temperature=0.5, symmetric=True),
+    InfoNCE(margin=0.3),
+    InfoNCE(margin=0.3, symmetric=True, temperature=0.2),
+    InfoNCE(mask_duplicates=True),
+    InfoNCE(mask_duplicates=True, symmetric=True, temperature=0.3),
+    InfoNCE(false_negative_threshold=0.2),
+    InfoNCE(false_negative_threshold=1.0, similarity="dot", temperature=2.0, symmetric=True),
+    InfoNCE(
+        temperature=0.4,
+        symmetric=True,
+        margin=0.1,
+        hard_negative_weight=2.0,
+        mask_duplicates=True,
+        false_negative_threshold=0.4,
+    ),
+]
+
+
+@pytest.mark.parametrize("negatives", [False, True])
+@pytest.mark.parametrize("parameters", CASES)
+def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
+    draw: Callable[..., Vectors],
+    formula: Formula,
+    agrees: Callable[..., None],
+    parameters: InfoNCE,
+    negatives: bool,
+) -> None:
+    vectors = draw(rows=6, negatives=negatives, noise=2)
+    ids = {name: value for name, value in IDS.items() if parameters.mask_duplicates}
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    output = parameters.build(4)({**ours, **ids})
+    expected, count = formula(parameters, {**theirs, **ids})
+    assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    if parameters.masked:
+        assert output.metrics["negatives"].item() == pytest.approx(count)
+        assert 0 < count < (11 if negatives else 5)
+    output.loss.backward()
+    expected.backward()
+    for name, value in ours.items():
+        agrees(value.grad, theirs[name].grad)
+
+
+def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative() -> None:
+    vectors = {"anchor": torch.eye(2), "positive": torch.eye(2), "negative": torch.eye(2)}
+    loss = InfoNCE(temperature=1.0, margin=0.5, hard_negative_weight=3.0).build(2)(vectors).loss.item()
+    own = math.exp(0.5)
+    assert loss == pytest.approx(-math.log(own / (own + 1 + 3 * math.e + 1)), rel=1e-6)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_what_is_off_changes_nothing(draw: Callable[..., Vectors], symmetric: bool) -> None:
+    vectors = draw()
+    plain = InfoNCE(symmetric=symmetric).build(4)(vectors).loss
+    ids = {f"{name}.id": torch.arange(5) + 10 * i for i, name in enumerate(vectors)}
+    masks = InfoNCE(symmetric=symmetric, mask_duplicates=True, false_negative_threshold=0.9999)
+    off = InfoNCE(symmetric=symmetric, margin=0, hard_negative_weight=1.0)
+    assert torch.equal(plain, off.build(4)(vectors).loss)
+    assert torch.equal(plain, masks.build(4)({**vectors, **ids}).loss)
+
+
+def test_a_row_whose_every_candidate_leaves_has_no_loss_and_a_finite_gradient() -> None:
+    anchor = torch.randn(3, 4, requires_grad=True)
+    vectors = {"anchor": anchor, "positive": torch.ones(3, 4)}
+    output = InfoNCE(false_negative_threshold=0.9).build(4)(vectors)
+    output.loss.backward()
+    assert output.loss.item() == 0
+    assert output.metrics["negatives"].item() == 0
+    assert output.metrics["accuracy"].item() == 1
+    assert torch.equal(anchor.grad, torch.zeros(3, 4))
+
+
+def test_the_rows_own_hard_negative_never_leaves() -> None:
+    one = torch.ones(2, 3)
+    ids = dict.fromkeys(("anchor.id", "positive.id", "negative.id"), torch.zeros(2, dtype=torch.int64))
+    vectors = {"anchor": one, "positive": one, "negative": one, **ids}
+    loss = InfoNCE(mask_duplicates=True, false_negative_threshold=0.5)
+    output = loss.build(3)(vectors)
+    assert output.metrics["negatives"].item() == 1
+    assert output.loss.item() == pytest.approx(math.log(2))
+
+
+def test_only_a_loss_that_masks_duplicates_asks_for_the_numbers_of_texts() -> None:
+    assert InfoNCE(mask_duplicates=True).build(4).compares_texts
+    assert Queue(mask_duplicates=True, size=8).build(4).compares_texts
+    assert not InfoNCE(false_negative_threshold=0.5).build(4).compares_texts
+
+
+def test_duplicates_without_numbers_of_texts_are_an_error_that_names_the_column(
+    draw: Callable[..., Vectors],
+) -> None:
+    module = InfoNCE(mask_duplicates=True).build(4)
+    with pytest.raises(RunError, match="column `positive`"):
+        module({**draw(negatives=False), "anchor.id": torch.arange(5)})
+
+
+# --- temperature -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("initial", [0.05, 1.0, 40.0])
+def test_a_learnable_temperature_starts_where_it_is_told(
+    draw: Callable[..., Vectors], formula: Formula, initial: float
+) -> None:
+    parameters = InfoNCE(temperature=LearnableTemperature(initial))
+    module = parameters.build(4)
+    output = module(draw())
+    expected, _ = formula(parameters, draw(), temperature=initial)
+    assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    assert output.metrics["temperature"].item() == pytest.approx(initial)
+    (parameter,) = module.parameters()
+    assert parameter.item() == pytest.approx(math.log(initial), abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [InfoNCE, Queue, Momentum])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_gradient_of_the_temperature_is_that_of_its_logarithm(
+    draw: Callable[..., Vectors],
+    formula: Formula,
+    agrees: Callable[..., None],
+    loss: type[Contrastive],
+    masked: bool,
+) -> None:
+    parameters = loss(
+        temperature=LearnableTemperature(0.3),
+        margin=0.1,
+        symmetric=True,
+        false_negative_threshold=0.3 if masked else None,
+    )
+    module = parameters.build(4)
+    state = (module.initial_state(),) if hasattr(module, "initial_state") else ()
+    module(draw(), *state).loss.backward()
+    log = torch.tensor(math.log(0.3), dtype=torch.float64, requires_grad=True)
+    formula(parameters, draw(), temperature=log.exp())[0].backward()
+    (parameter,) = module.parameters()
+    agrees(parameter.grad, log.grad)
+
+
+@pytest.mark.parametrize(("target", "rate"), [("positive", 0.3), ("negative", -0.3)])
+def test_the_temperature_never_leaves_its_bounds_and_comes_back(
+    draw: Callable[..., Vectors], target: str, rate: float
+) -> None:
+    """Right pairs draw the temperature down, wrong ones up: push it against a bound, then the other way."""
+    vectors = draw(negatives=False)
+    pairs = {"positive": vectors["anchor"], "negative": -vectors["anchor"]}
+    module = InfoNCE(temperature=LearnableTemperature(1.0, min=0.5, max=2.0)).build(4)
+    bound = 0.5 if target == "positive" else 2.0
+    optimizer = torch.optim.SGD(module.parameters(), lr=3.0)
+
+    def step(name: str) -> float:
+        output = module({"anchor": vectors["anchor"], "positive": pairs[name]})
+        optimizer.zero_grad()
+        output.loss.backward()
+        optimizer.step()
+        return output.metrics["temperature"].item()
+
+    pushed = [step(target) for _ in range(12)]
+    assert all(0.5 - 1e-6 <= value <= 2.0 + 1e-6 for value in pushed)
+    assert pushed[-1] == pytest.approx(bound)
+    (parameter,) = module.parameters()
+    assert abs(parameter.item()) > math.log(2)
+    other = "negative" if target == "positive" else "positive"
+    back = [step(other) for _ in range(60)]
+    assert all(0.5 - 1e-6 <= value <= 2.0 + 1e-6 for value in back)
+    assert abs(math.log(back[-1] / bound)) > 0.1
+
+
+def test_beyond_a_bound_the_gradient_is_that_at_the_bound(
+    draw: Callable[..., Vectors], formula: Formula, agrees: Callable[..., None]
+) -> None:
+    parameters = InfoNCE(temperature=LearnableTemperature(0.5, min=0.5, max=2.0))
+    module = parameters.build(4)
+    (parameter,) = module.parameters()
+    with torch.no_grad():
+        parameter.fill_(math.log(0.1))
+    module(draw()).loss.backward()
+    log = torch.tensor(math.log(0.5), dtype=torch.float64, requires_grad=True)
+    formula(parameters, draw(), temperature=log.exp())[0].backward()
+    agrees(parameter.grad, log.grad)
+
+
+# --- fields ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"temperature": 0.0}, "must be a number > 0"),
+        ({"temperature": -1.0}, "must be a number > 0"),
+        ({"temperature": math.inf}, "must be a number > 0"),
+        ({"hard_negative_weight": 0.0}, "hard_negative_weight"),
+        ({"margin": -0.1}, "margin"),
+    ],
+)
+@pytest.mark.parametrize("loss", [InfoNCE, Queue, Momentum])
+def test_a_number_out_of_range_is_refused(
+    loss: type[Contrastive], fields: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        loss(**fields)
+
+
+@pytest.mark.parametrize("fields", [(0.0,), (1.0, 0.0), (1.0, 2.0, 3.0), (4.0, 2.0, 3.0), (1.0, 0.1, -1.0)])
+def test_a_learnable_temperature_lies_between_positive_bounds(fields: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match=r"> 0|between its bounds"):
+        LearnableTemperature(*fields)
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 1.0, 90.0, math.nan])
+def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold: float) -> None:
+    (problem,) = InfoNCE(false_negative_threshold=threshold).check()
+    assert "between -1 and 1" in problem
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        InfoNCE(),
+        InfoNCE(false_negative_threshold=0.9),
+        InfoNCE(false_negative_threshold=90.0, similarity="dot"),
+    ],
+)
+def test_what_a_similarity_can_pass_is_no_problem(parameters: InfoNCE) -> None:
+    assert list(parameters.check()) == []

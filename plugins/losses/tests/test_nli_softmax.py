@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+from sentbed_losses import NLISoftmax
+
+Inputs = Mapping[str, torch.Tensor]
+
+
+@pytest.fixture
+def pairs() -> Inputs:
+    generator = torch.Generator().manual_seed(0)
+    return {
+        "premise": torch.randn(8, 4, generator=generator).double(),
+        "hypothesis": torch.randn(8, 4, generator=generator).double(),
+        "label": torch.tensor([0, 2, 1, 1, 0, 2, 2, 0]),
+    }
+
+
+def explicit(inputs: Inputs, weight: torch.Tensor, bias: torch.Tensor, product: bool) -> torch.Tensor:
+    total = torch.zeros((), dtype=torch.float64)
+    for u, v, label in zip(*inputs.values(), strict=True):
+        features = [*u, *v, *(abs(a - b) for a, b in zip(u, v, strict=True))]
+        if product:
+            features += [a * b for a, b in zip(u, v, strict=True)]
+        scores = [
+            sum(w * x for w, x in zip(row, features, strict=True)) + b
+            for row, b in zip(weight, bias, strict=True)
+        ]
+        total = total - torch.log(torch.exp(scores[label]) / sum(torch.exp(score) for score in scores))
+    return total / len(inputs["label"])
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_loss_and_gradients_are_those_of_a_naive_loop(
+    pairs: Inputs, agrees: Callable[..., None], product: bool
+) -> None:
+    torch.manual_seed(0)
+    module = NLISoftmax(product=product).build(4)
+    names = ("premise", "hypothesis")
+    ours = {name: pairs[name].float().requires_grad_() for name in names}
+    theirs = {name: pairs[name].clone().requires_grad_() for name in names}
+    weights = {name: value.detach().double().requires_grad_() for name, value in module.named_parameters()}
+    label = {"label": pairs["label"]}
+    loss = module({**ours, **label}).loss
+    expected = explicit(
+        {**theirs, **label}, weights["classifier.weight"], weights["classifier.bias"], product
+    )
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    loss.backward()
+    expected.backward()
+    for name, value in ours.items():
+        agrees(value.grad, theirs[name].grad)
+    for name, value in module.named_parameters():
+        agrees(value.grad, weights[name].grad)
+
+
+def test_a_classifier_that_says_nothing_costs_the_log_of_the_classes(pairs: Inputs) -> None:
+    for classes in (("yes", "no"), NLISoftmax().classes, ("a", "b", "c", "d")):
+        module = NLISoftmax(classes=classes).build(4)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.zero_()
+        inputs = {**pairs, "label": pairs["label"].clamp(max=1)}
+        assert module(inputs).loss.item() == pytest.approx(math.log(len(classes)))
+
+
+def test_accuracy_is_the_share_of_rows_whose_label_scores_highest(pairs: Inputs) -> None:
+    module = NLISoftmax().build(4)
+    with torch.no_grad():
+        module.classifier.weight.zero_()
+        module.classifier.bias.copy_(torch.tensor([0.0, 1.0, 3.0]))
+    assert module(pairs).metrics["accuracy"].item() == pytest.approx(3 / 8)
+
+
+def test_equal_sentences_have_a_finite_gradient(pairs: Inputs) -> None:
+    premise = pairs["premise"].clone().requires_grad_()
+    inputs = {"premise": premise, "hypothesis": pairs["premise"], "label": pairs["label"]}
+    NLISoftmax().build(4)(inputs).loss.backward()
+    assert torch.isfinite(premise.grad).all()
+
+
+@pytest.mark.parametrize("classes", [(), ("one",), ("a", "b", "a")])
+def test_classes_are_two_or_more_and_each_once(classes: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="classes"):
+        NLISoftmax(classes=classes)

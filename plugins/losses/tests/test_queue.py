@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+from sentbed_losses import InfoNCE, Queue
+
+Vectors = Mapping[str, torch.Tensor]
+Formula = Callable[..., tuple[torch.Tensor, float]]
+
+# Batches of 4 rows, the last one smaller, against a memory of 10: empty, filling, full, wrapping.
+BATCHES = [4, 4, 4, 4, 4, 4, 4, 3]
+
+CASES = [
+    Queue(size=10),
+    Queue(size=10, temperature=0.5, similarity="dot"),
+    Queue(size=10, temperature=0.2, symmetric=True, margin=0.1, hard_negative_weight=2.0),
+    Queue(size=10, temperature=0.2, mask_duplicates=True, symmetric=True),
+    Queue(size=10, temperature=0.2, false_negative_threshold=0.5),
+    Queue(size=8, temperature=0.3),
+    Queue(size=4, temperature=0.3),
+    Queue(size=1000, temperature=0.3),
+]
+
+
+@pytest.mark.parametrize("negatives", [False, True])
+@pytest.mark.parametrize("parameters", CASES)
+def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
+    draw: Callable[..., Vectors],
+    formula: Formula,
+    agrees: Callable[..., None],
+    parameters: Queue,
+    negatives: bool,
+) -> None:
+    module = parameters.build(4)
+    state = module.initial_state()
+    memory: list[tuple[torch.Tensor, int]] = []
+    generator = torch.Generator().manual_seed(1)
+    for step, rows in enumerate(BATCHES):
+        vectors = draw(rows=rows, negatives=negatives, seed=step, noise=2)
+        ids = {}
+        if parameters.mask_duplicates:
+            ids = {f"{name}.id": torch.randint(0, 12, (rows,), generator=generator) for name in vectors}
+        ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+        theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+        output = module({**ours, **ids}, state)
+        expected, count = formula(parameters, {**theirs, **ids}, memory)
+        assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+        assert output.metrics["negatives"].item() == pytest.approx(count)
+        output.loss.backward()
+        expected.backward()
+        for name, value in ours.items():
+            agrees(value.grad, theirs[name].grad)
+        numbers = ids.get("positive.id", torch.zeros(rows)).tolist()
+        memory += zip(vectors["positive"], numbers, strict=True)
+        memory = memory[-parameters.size :]
+        state = output.state
+        assert state["filled"].item() == len(memory)
+
+
+def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps() -> None:
+    module = Queue(size=5, similarity="dot").build(1)
+    state = module.initial_state()
+
+    def step(*values: float) -> list[float]:
+        nonlocal state
+        column = torch.tensor(values)[:, None]
+        state = module({"anchor": column, "positive": column}, state).state
+        return state["memory"].flatten().tolist()
+
+    assert step(1, 2, 3) == [1, 2, 3, 0, 0]
+    assert (state["filled"].item(), state["next"].item()) == (3, 3)
+    assert step(4, 5, 6) == [6, 2, 3, 4, 5]
+    assert (state["filled"].item(), state["next"].item()) == (5, 1)
+    assert step(7, 8) == [6, 7, 8, 4, 5]
+    assert (state["filled"].item(), state["next"].item()) == (5, 3)
+    # Seven rows in five places: the newest five.
+    assert sorted(step(11, 12, 13, 14, 15, 16, 17)) == [13, 14, 15, 16, 17]
+    assert state["filled"].item() == 5
+
+
+def test_empty_places_are_no_candidates() -> None:
+    vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
+    first = Queue(size=50).build(3)
+    output = first(vectors, first.initial_state())
+    assert torch.equal(output.loss, InfoNCE().build(3)(vectors).loss)
+    assert output.metrics["negatives"].item() == 2
+    assert first(vectors, output.state).metrics["negatives"].item() == 5
+
+
+def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine() -> None:
+    vectors = {"anchor": torch.eye(2), "positive": torch.tensor([[3.0, 4.0], [0.0, 2.0]])}
+    for similarity, expected in (
+        ("cosine", [[0.6, 0.8], [0.0, 1.0]]),
+        ("dot", vectors["positive"].tolist()),
+    ):
+        module = Queue(size=2, similarity=similarity).build(2)
+        memory = module(vectors, module.initial_state()).state["memory"]
+        assert memory.dtype == torch.float32
+        torch.testing.assert_close(memory, torch.tensor(expected))
+
+
+def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator() -> None:
+    ids = {"anchor.id": torch.tensor([1, 2]), "positive.id": torch.tensor([3, 4])}
+    vectors = {"anchor": torch.eye(2), "positive": torch.eye(2), **ids}
+    module = Queue(size=6, mask_duplicates=True).build(2)
+    state = module(vectors, module.initial_state()).state
+    assert state["ids"].tolist() == [3, 4, 0, 0, 0, 0]
+    # In the batch and in the memory: the other row's positive, and nothing else.
+    assert module(vectors, state).metrics["negatives"].item() == 2
+
+
+def test_the_state_is_what_the_documentation_says() -> None:
+    plain = Queue(size=7).build(3).initial_state()
+    assert {name: (tuple(value.shape), value.dtype) for name, value in plain.items()} == {
+        "memory": ((7, 3), torch.float32),
+        "filled": ((), torch.int64),
+        "next": ((), torch.int64),
+    }
+    masked = Queue(size=7, mask_duplicates=True).build(3).initial_state()
+    assert (tuple(masked["ids"].shape), masked["ids"].dtype) == ((7,), torch.int64)
+
+
+def test_the_state_carries_no_gradient(draw: Callable[..., Vectors]) -> None:
+    module = Queue(size=10).build(4)
+    vectors = {name: value.requires_grad_() for name, value in draw().items()}
+    output = module(vectors, module.initial_state())
+    assert output.loss.requires_grad
+    assert not any(value.requires_grad for value in output.state.values())
+
+
+def test_without_a_memory_it_is_info_nce_and_has_no_state(draw: Callable[..., Vectors]) -> None:
+    module = Queue(size=0, symmetric=True).build(4)
+    assert not hasattr(module, "initial_state")
+    output = module(draw())
+    assert torch.equal(output.loss, InfoNCE(symmetric=True).build(4)(draw()).loss)
+    assert output.state is None
+    assert output.metrics["negatives"].item() == 9
+
+
+def test_a_memory_smaller_than_a_batch_is_a_misfit() -> None:
+    fixed = frozenset({"positive"})
+    (problem,) = Queue(size=63).misfits(64, fixed)
+    assert "63 places" in problem
+    assert "64 rows" in problem
+    assert list(Queue(size=64).misfits(64, fixed)) == []
+    assert list(Queue(size=0).misfits(64, fixed)) == []
+
+
+def test_a_memory_of_a_tower_in_training_is_a_misfit() -> None:
+    (problem,) = Queue().misfits(64, frozenset({"anchor"}))
+    assert "stale" in problem
+    assert "`momentum`" in problem
+    assert len(list(Queue(size=3).misfits(64, frozenset()))) == 2
+    assert list(Queue(size=0).misfits(64, frozenset())) == []
+
+
+def test_a_negative_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="size"):
+        Queue(size=-1)

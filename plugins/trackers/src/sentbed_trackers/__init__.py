@@ -1,0 +1,17 @@
+"""Trackers for sentbed: where else a run is shown."""
+
+from __future__ import annotations
+
+from sentbed import hookimpl
+from sentbed.protocols import Tracker
+
+from sentbed_trackers.mlflow import MLflow
+from sentbed_trackers.tensorboard import TensorBoard
+
+__all__ = ["MLflow", "TensorBoard", "trackers"]
+
+
+@hookimpl
+def trackers() -> list[type[Tracker]]:
+    """Return the trackers of this distribution."""
+    return [TensorBoard, MLflow]

@@ -1,0 +1,232 @@
+"""A run of the experiment service MLflow."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import min_len
+from sentbed import RunError, hookimpl
+
+from sentbed_trackers.outbox import Outbox
+from sentbed_trackers.series import SeriesTracker, missing
+
+if TYPE_CHECKING:
+    from sentbed.runner import RunInfo
+
+_LOG = logging.getLogger(__name__)
+_CLOSE_SECONDS = 30.0
+_PARAMETERS_A_CALL = 100
+_LONGEST_PARAMETER = 6000
+_LONGEST_NAME = 250
+_REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
+"""Errors that another try would only repeat."""
+
+
+@attrs.frozen
+class MLflow:
+    """A run of MLflow: the recipe's values as parameters, every number of the run as a metric.
+
+    Without a server MLflow keeps runs in a database file, which `mlflow ui --backend-store-uri URI` shows. A
+    run that cannot reach MLflow does not start. Later trouble costs nothing but the view: numbers are sent
+    from a thread of their own, are kept and sent again while MLflow does not answer, and a line on standard
+    error says so. A run that is resumed goes on in its run of MLflow, which is not sent what it has.
+    """
+
+    name: ClassVar[str] = "mlflow"
+
+    uri: str | None = None
+    """Tracking URI: `https://HOST`, `sqlite:////PATH/mlflow.db`, `databricks`. Default: the environment
+    variable `MLFLOW_TRACKING_URI`, or `mlflow.db` beside the run directory. Credentials belong into MLflow's
+    environment variables, not here: a recipe is copied into every run."""
+    experiment: str = attrs.field(default="sentbed", validator=min_len(1))
+    """Name of the experiment; made where there is none."""
+    run_name: str | None = None
+    """Name of the run; default: the name of the run directory."""
+    tags: Mapping[str, str] = attrs.field(factory=dict)
+    """Further tags of the run."""
+
+    def check(self) -> Iterator[str]:
+        """Yield that MLflow is not installed."""
+        if problem := missing("mlflow", self.name):
+            yield problem
+
+    def build(self) -> MLflowTracker:
+        """Return the tracker; it connects when the run starts."""
+        return MLflowTracker(self)
+
+
+@attrs.frozen
+class Point:
+    """One value of one metric."""
+
+    name: str
+    value: float
+    time: int
+    """Milliseconds since 1970."""
+    step: int
+
+
+class MLflowTracker(SeriesTracker):
+    """Sends one run to MLflow."""
+
+    def __init__(self, settings: MLflow) -> None:
+        self._settings = settings
+        self._client: Any = None
+        self._id = ""
+        self._outbox: Outbox[Point] | None = None
+        self._reached: dict[str, int] = {}
+        """Metric -> its last step that MLflow had when the run was resumed."""
+
+    @property
+    def _key(self) -> str:
+        return f"mlflow {self._settings.uri or ''} {self._settings.experiment}"
+
+    @hookimpl
+    def run_started(self, run: RunInfo) -> None:
+        """Make a run in MLflow, with the recipe as its parameters."""
+        self._open(run, None)
+
+    @hookimpl
+    def run_resumed(self, run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go on with the run in MLflow that the checkpoint names."""
+        self._open(run, states.get(self._key))
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Return which run it is, and what may not have arrived there."""
+        if self._outbox is None:
+            return None
+        pending = [attrs.astuple(point) for point in self._outbox.pending()]
+        return self._key, {"run_id": self._id, "pending": pending}
+
+    @hookimpl
+    def run_finished(self) -> None:
+        """Send the rest and mark the run as finished."""
+        self._close("FINISHED")
+
+    @hookimpl
+    def run_failed(self, error: BaseException) -> None:
+        """Send the rest and mark the run as failed, or as killed where its user ended it."""
+        self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+
+    def put(self, step: int, values: Mapping[str, float]) -> None:
+        """Hand the points over to be sent."""
+        if self._outbox is None:
+            return
+        now = int(time.time() * 1000)
+        named = ((_permitted(name), float(value)) for name, value in values.items())
+        self._outbox.put(
+            Point(name, value, now, step) for name, value in named if step > self._reached.get(name, -1)
+        )
+
+    def _open(self, run: RunInfo, state: Mapping[str, Any] | None) -> None:
+        # A test bed reports to nobody unasked; MLflow asks this variable when it is imported.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
+        uri = self._settings.uri or os.environ.get("MLFLOW_TRACKING_URI") or local
+        pending: Sequence[Sequence[Any]] = ()
+        try:
+            from mlflow import MlflowClient
+
+            self._client = MlflowClient(tracking_uri=uri)
+            if state is not None and self._go_on(state["run_id"]):
+                pending = state["pending"]
+            else:
+                self._start(run)
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(
+                f"MLflow cannot be used at `{_without_credentials(uri)}`: {reason}; "
+                f"check `uri` and the service, or take the tracker out of the recipe"
+            ) from error
+        run.facts["mlflow"] = {"experiment": self._settings.experiment, "run_id": self._id}
+        self._outbox = Outbox(self._send, "MLflow")
+        points = (Point(*values) for values in pending)
+        self._outbox.put(point for point in points if point.step > self._reached.get(point.name, -1))
+
+    def _start(self, run: RunInfo) -> None:
+        from mlflow.entities import Param
+
+        client, settings = self._client, self._settings
+        experiment = client.get_experiment_by_name(settings.experiment)
+        number = experiment.experiment_id if experiment else client.create_experiment(settings.experiment)
+        started = client.create_run(
+            number,
+            run_name=settings.run_name or run.directory.resolve().name,
+            tags={"sentbed.directory": str(run.directory.resolve()), **settings.tags},
+        )
+        self._id, self._reached = started.info.run_id, {}
+        recipe = run.directory / "resolved.toml"
+        if recipe.is_file():
+            table = tomllib.loads(recipe.read_text(encoding="utf-8"))
+            values = {_permitted(path): value[:_LONGEST_PARAMETER] for path, value in _flat(table)}
+            parameters = [Param(path, value) for path, value in values.items()]
+            for first in range(0, len(parameters), _PARAMETERS_A_CALL):
+                client.log_batch(self._id, params=parameters[first : first + _PARAMETERS_A_CALL])
+
+    def _go_on(self, run_id: str) -> bool:
+        """Take up a run; return whether MLflow still has it."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            names = list(self._client.get_run(run_id).data.metrics)
+            self._client.update_run(run_id, status="RUNNING")
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            _LOG.warning("MLflow no longer has the run `%s`; a new one is made", run_id)
+            return False
+        self._id = run_id
+        self._reached = {
+            name: max(metric.step for metric in self._client.get_metric_history(run_id, name))
+            for name in names
+        }
+        return True
+
+    def _send(self, points: Sequence[Point]) -> None:
+        from mlflow.entities import Metric
+        from mlflow.exceptions import MlflowException
+
+        metrics = [Metric(point.name, point.value, point.time, point.step) for point in points]
+        try:
+            self._client.log_batch(self._id, metrics=metrics)
+        except MlflowException as error:
+            if error.error_code not in _REFUSALS:
+                raise
+            _LOG.warning("MLflow refuses %s numbers: %s", len(points), str(error).partition("\n")[0])
+
+    def _close(self, status: str) -> None:
+        if self._outbox is None:
+            return
+        client, run_id = self._client, self._id
+        outbox, self._outbox = self._outbox, None
+        outbox.close(lambda: client.set_terminated(run_id, status), _CLOSE_SECONDS)
+
+
+def _permitted(name: str) -> str:
+    """Return a name that MLflow takes: letters, digits, `_`, `-`, `.`, `:`, `/` and blanks."""
+    return re.sub(r"[^\w.:/ -]", "-", name, flags=re.ASCII)[:_LONGEST_NAME]
+
+
+def _flat(table: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every value of a recipe with its dotted path; entries of a list of tables go by their name."""
+    if isinstance(table, dict):
+        for key, value in table.items():
+            yield from _flat(value, f"{path}.{key}" if path else key)
+    elif isinstance(table, list) and table and all(isinstance(item, dict) for item in table):
+        for index, item in enumerate(table):
+            yield from _flat(item, f"{path}.{item.get('name', index)}")
+    else:
+        yield path, table if isinstance(table, str) else json.dumps(table, ensure_ascii=False, default=str)
+
+
+def _without_credentials(uri: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", uri)

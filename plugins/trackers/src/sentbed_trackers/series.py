@@ -1,0 +1,63 @@
+"""What a run shows as named series of numbers, the same in every service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from sentbed import hookimpl
+from sentbed.protocols import Evaluation, Score, StepResult
+
+
+def missing(library: str, tracker: str) -> str | None:
+    """Return a sentence that names the extra where a library is not installed; imports nothing."""
+    if find_spec(library) is not None:
+        return None
+    return (
+        f"the tracker `{tracker}` needs the package `{library}`, which is not installed; "
+        f"install it with `pip install 'sentbed-trackers[{tracker}]'`"
+    )
+
+
+class SeriesTracker:
+    """Turns the events of a run into points of named series; a subclass sends them.
+
+    Steps count within a stage, so every name of a stage's series begins with its name: `nli/loss`,
+    `nli/validation`, `nli/watch/ENCODER/TASK/METRIC/PROTOCOL`. Scores of `[[evaluate]]` are
+    `scores/ENCODER/TASK/METRIC/PROTOCOL` at step 0.
+    """
+
+    def put(self, step: int, values: Mapping[str, float]) -> None:
+        """Send the values of some series at a step."""
+        raise NotImplementedError
+
+    @hookimpl
+    def step_finished(self, stage: str, step: int, result: StepResult) -> None:
+        """Send loss, learning rate, gradient norm and the loss's own metrics."""
+        values = {
+            **result.metrics,
+            "loss": result.loss,
+            "learning_rate": result.learning_rate,
+            "grad_norm": result.grad_norm,
+        }
+        self.put(step, {f"{stage}/{name}": value for name, value in values.items()})
+
+    @hookimpl
+    def validated(self, stage: str, step: int, score: float) -> None:
+        """Send the validation score."""
+        self.put(step, {f"{stage}/validation": score})
+
+    @hookimpl
+    def observed(self, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+        """Send the scores of a watched evaluation."""
+        self.put(step, {f"{stage}/watch/{_name(encoder, s)}": s.value for s in evaluation.scores})
+
+    @hookimpl
+    def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
+        """Send the scores of an evaluation."""
+        self.put(0, {f"scores/{_name(encoder, s)}": s.value for s in evaluation.scores})
+
+
+def _name(encoder: str, score: Score) -> str:
+    parts = (encoder, score.task, score.metric, str(score.protocol.get("id", "")))
+    return "/".join(part for part in parts if part)

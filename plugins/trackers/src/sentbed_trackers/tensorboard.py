@@ -1,0 +1,159 @@
+"""Event files for TensorBoard."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from sentbed import FilePath, RunError, hookimpl
+
+from sentbed_trackers.series import SeriesTracker, missing
+
+if TYPE_CHECKING:
+    from sentbed.runner import RunInfo
+
+_LOG = logging.getLogger(__name__)
+_FILES = "events.out.tfevents.*"
+_FLUSH_SECONDS = 10
+
+
+@attrs.frozen
+class TensorBoard:
+    """Event files that `tensorboard --logdir runs` shows: every number of the run, and its recipe.
+
+    They are written by TensorBoard's own writer, without a tensor library. A run that is resumed cuts them to
+    what they were at the checkpoint, so that nothing is shown twice. Where they cannot be written (a full
+    disk), a line on standard error says so and the run goes on.
+    """
+
+    name: ClassVar[str] = "tensorboard"
+
+    directory: FilePath | None = None
+    """A directory in which the run gets one of its own, named after the run directory; default: `tensorboard`
+    in the run directory."""
+
+    def check(self) -> Iterator[str]:
+        """Yield that TensorBoard is not installed."""
+        if problem := missing("tensorboard", self.name):
+            yield problem
+
+    def build(self) -> TensorBoardTracker:
+        """Return the tracker; it writes when the run starts."""
+        return TensorBoardTracker(self.directory)
+
+
+class TensorBoardTracker(SeriesTracker):
+    """Writes one run's event files."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._parent = directory
+        self._path: Path | None = None
+        self._writer: Any = None
+
+    @property
+    def _key(self) -> str:
+        return "tensorboard" if self._parent is None else f"tensorboard {self._parent}"
+
+    @hookimpl
+    def run_started(self, run: RunInfo) -> None:
+        """Open an event file and show the recipe."""
+        path = self._place(run)
+        if any(path.glob(_FILES)):
+            raise RunError(
+                f"`{path}` already holds the events of a run of this name; choose another `directory` for "
+                f"the tracker `tensorboard`, or another `--out`"
+            )
+        self._open(run)
+        self._show_recipe(run)
+
+    @hookimpl
+    def run_resumed(self, run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take back what was written after the checkpoint, and go on in a new event file."""
+        lengths = states.get(self._key, {"files": {}})["files"]
+        for file in self._place(run).glob(_FILES):
+            if file.name not in lengths:
+                file.unlink()
+            elif file.stat().st_size > lengths[file.name]:
+                os.truncate(file, lengths[file.name])
+        self._open(run)
+        if not lengths:
+            self._show_recipe(run)
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Return how long the event files are."""
+        if self._path is None:
+            return None
+        self._try("flush")
+        return self._key, {"files": {file.name: file.stat().st_size for file in self._path.glob(_FILES)}}
+
+    @hookimpl
+    def run_finished(self) -> None:
+        """Close the event file."""
+        self._try("close")
+        self._writer = self._path = None
+
+    @hookimpl
+    def run_failed(self) -> None:
+        """Close the event file."""
+        self.run_finished()
+
+    def put(self, step: int, values: Mapping[str, float]) -> None:
+        """Write one event with all values."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+
+        summary = Summary()
+        for name, value in values.items():
+            summary.value.extend(scalar_pb(name, float(value)).value)
+        self._add(step, summary)
+
+    def _place(self, run: RunInfo) -> Path:
+        if self._parent is None:
+            return run.directory / "tensorboard"
+        return Path(self._parent) / run.directory.resolve().name
+
+    def _open(self, run: RunInfo) -> None:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._path = self._place(run)
+        try:
+            self._writer = EventFileWriter(str(self._path), flush_secs=_FLUSH_SECONDS)
+        except OSError as error:
+            raise RunError(
+                f"cannot write events for TensorBoard into `{self._path}`: {error.strerror or error}; "
+                f"choose another `directory`, or take the tracker out of the recipe"
+            ) from error
+
+    def _show_recipe(self, run: RunInfo) -> None:
+        from tensorboard.plugins.text.summary_v2 import text_pb
+
+        recipe = run.directory / "resolved.toml"
+        if recipe.is_file():
+            text = recipe.read_text(encoding="utf-8")
+            self._add(0, text_pb("recipe", f"```toml\n{text}\n```"))
+
+    def _add(self, step: int, summary: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._try("add_event", Event(wall_time=time.time(), step=step, summary=summary))
+
+    def _try(self, method: str, *arguments: Any) -> None:
+        """Call the writer; what it cannot write is not worth the run, which has its own log."""
+        if self._writer is None:
+            return
+        try:
+            getattr(self._writer, method)(*arguments)
+        except OSError as error:
+            self._writer = None
+            _LOG.warning(
+                "events for TensorBoard can no longer be written into `%s` (%s); the run goes on without, "
+                "its `log.jsonl` has everything",
+                self._path,
+                error.strerror or error,
+            )

@@ -1,0 +1,130 @@
+"""What a run tells its trackers, without a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pluggy
+import pytest
+from sentbed import hookspecs
+from sentbed.protocols import Evaluation, Score, StepResult
+
+RECIPE = """\
+schema = 1
+[run]
+name = "my-run"
+[[stage]]
+name = "nli"
+loss = { use = "info-nce", temperature = 0.05 }
+[[stage]]
+name = "align"
+epochs = 2
+[[evaluate]]
+use = "sts"
+tasks = ["a", "b"]
+[expected]
+"STS12@p" = { value = 72.0 }
+"""
+
+
+class Following:
+    """Tells a tracker, through the hooks as the runner calls them, what a run of two stages shows."""
+
+    def __init__(self, directory: Path, tracker: object) -> None:
+        directory.mkdir(exist_ok=True)
+        (directory / "resolved.toml").write_text(RECIPE)
+        self.run = SimpleNamespace(name="my-run", directory=directory, facts={})
+        manager = pluggy.PluginManager("sentbed")
+        manager.add_hookspecs(hookspecs)
+        manager.register(tracker)
+        self.hooks = manager.hook
+
+    def start(self) -> Following:
+        self.hooks.run_started(run=self.run)
+        return self
+
+    def resume(self, states: Mapping[str, Any]) -> Following:
+        self.hooks.run_resumed(run=self.run, states=states)
+        return self
+
+    def steps(self, stage: str, first: int, last: int) -> Following:
+        for step in range(first, last + 1):
+            result = StepResult(1 / step, 1e-3 / step, 2.0 * step, {"temperature": 0.05 + step})
+            self.hooks.step_finished(run=self.run, stage=stage, step=step, total_steps=9, result=result)
+        return self
+
+    def watch(self, stage: str, step: int) -> Following:
+        scores = tuple(
+            Score("STSB-dev", "alignment", value * (step + 1), {"id": protocol})
+            for protocol, value in (("wang-isola", 0.25), ("st5", 0.5))
+        )
+        told = {"run": self.run, "stage": stage, "step": step, "encoder": "en"}
+        self.hooks.observed(**told, evaluation=Evaluation(scores, 0.0))
+        return self
+
+    def looks(self, stage: str, step: int) -> Following:
+        self.hooks.validated(run=self.run, stage=stage, step=step, score=80.0 + step, best=True)
+        return self.watch(stage, step)
+
+    def scores(self, encoder: str, value: float) -> Following:
+        evaluation = Evaluation((Score("STS12", "spearman", value, {"id": "senteval-sts"}),), value)
+        self.hooks.scores_ready(run=self.run, evaluator="sts", encoder=encoder, evaluation=evaluation)
+        return self
+
+    def states(self) -> dict[str, Any]:
+        return dict(self.hooks.tracker_state(run=self.run))
+
+    def finish(self) -> Following:
+        self.hooks.run_finished(run=self.run, report=self.run.directory / "report.html")
+        return self
+
+    def fail(self, error: BaseException) -> Following:
+        self.hooks.run_failed(run=self.run, error=error)
+        return self
+
+
+@pytest.fixture
+def follow(tmp_path: Path) -> Callable[[object], Following]:
+    """Follow the run in `tmp_path / "run"` with a tracker."""
+    return lambda tracker: Following(tmp_path / "run", tracker)
+
+
+def expected_series(last: int) -> dict[str, list[tuple[int, float]]]:
+    """What two stages of so many steps show, under the names that TensorBoard takes."""
+    series: dict[str, list[tuple[int, float]]] = {}
+    for stage in ("nli", "align"):
+        steps = range(1, last + 1)
+        series[f"{stage}/loss"] = [(step, 1 / step) for step in steps]
+        series[f"{stage}/learning_rate"] = [(step, 1e-3 / step) for step in steps]
+        series[f"{stage}/grad_norm"] = [(step, 2.0 * step) for step in steps]
+        series[f"{stage}/temperature"] = [(step, 0.05 + step) for step in steps]
+        series[f"{stage}/validation"] = [(last, 80.0 + last)]
+        for protocol, value in (("wang-isola", 0.25), ("st5", 0.5)):
+            name = f"{stage}/watch/en/STSB-dev/alignment/{protocol}"
+            series[name] = [(0, value), (last, value * (last + 1))]
+    series["scores/en@start/STS12/spearman/senteval-sts"] = [(0, 40.0)]
+    series["scores/en/STS12/spearman/senteval-sts"] = [(0, 70.0)]
+    return series
+
+
+@pytest.fixture
+def series() -> Callable[[int], dict[str, list[tuple[int, float]]]]:
+    return expected_series
+
+
+@pytest.fixture
+def same() -> Callable[[Any, Any], None]:
+    """Compare series; TensorBoard keeps fp32."""
+
+    def compare(found: Mapping[str, list[Any]], expected: Mapping[str, list[Any]]) -> None:
+        assert sorted(found) == sorted(expected)
+        for name, points in expected.items():
+            assert [step for step, _ in found[name]] == [step for step, _ in points], name
+            for (_, value), (_, wanted) in zip(found[name], points, strict=True):
+                assert math.isclose(value, wanted, rel_tol=1e-6), name
+
+    return compare

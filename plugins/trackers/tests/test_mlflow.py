@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed import RunError
+from sentbed_trackers import MLflow, outbox
+
+Follow = Callable[[object], Any]
+Series = dict[str, list[tuple[int, float]]]
+
+pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
+pytest.importorskip("sqlalchemy", reason="needs the extra `mlflow`")
+
+# MLflow's own mappings, at their first use.
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+
+
+@pytest.fixture(scope="session")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setattr(outbox, "SECONDS", 0.01)
+    yield
+    assert not (tmp_path / "mlruns").exists()
+
+
+@pytest.fixture
+def settings(uri: str, request: pytest.FixtureRequest) -> MLflow:
+    """A run in an experiment of the test's own."""
+    return MLflow(uri=uri, experiment=request.node.name, tags={"paper": "table 5"})
+
+
+def read(settings: MLflow) -> tuple[Any, Series]:
+    """What MLflow's client reads: the only run of the experiment, and its metrics."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=settings.uri)
+    experiment = client.get_experiment_by_name(settings.experiment)
+    (run,) = client.search_runs([experiment.experiment_id])
+    histories = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
+    return run, {name: [(m.step, m.value) for m in history] for name, history in histories.items()}
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+def permitted(series: Series) -> Series:
+    return {name.replace("@", "-"): points for name, points in series.items()}
+
+
+def test_mlflow_reads_everything_that_the_run_has_shown(
+    follow: Follow, settings: MLflow, series: Any, same: Any, tmp_path: Path
+) -> None:
+    told = follow(settings.build()).start().scores("en@start", 40.0)
+    for stage in ("nli", "align"):
+        told.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
+    told.scores("en", 70.0).finish()
+    run, found = read(settings)
+    same(found, permitted(series(3)))
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
+    assert run.data.params == {
+        "schema": "1",
+        "run.name": "my-run",
+        "stage.nli.name": "nli",
+        "stage.nli.loss.use": "info-nce",
+        "stage.nli.loss.temperature": "0.05",
+        "stage.align.name": "align",
+        "stage.align.epochs": "2",
+        "evaluate.0.use": "sts",
+        "evaluate.0.tasks": '["a", "b"]',
+        "expected.STS12-p.value": "72.0",
+    }
+    assert run.data.tags["paper"] == "table 5"
+    assert run.data.tags["sentbed.directory"] == str(tmp_path / "run")
+    assert told.run.facts["mlflow"] == {"experiment": settings.experiment, "run_id": run.info.run_id}
+
+
+def test_a_resumed_run_goes_on_in_its_run_and_has_nothing_twice(
+    follow: Follow, settings: MLflow, series: Any, same: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = follow(settings.build()).start().scores("en@start", 40.0)
+    killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps("align", 1, 1)
+    states = json.loads(json.dumps(killed.states()))
+    # One more step arrives after the checkpoint, then the process ends.
+    killed.steps("align", 2, 2).fail(KeyboardInterrupt())
+    assert read(settings)[0].info.status == "KILLED"
+
+    resumed = follow(settings.build()).resume(states)
+    assert read(settings)[0].info.status == "RUNNING"
+    resumed.steps("align", 2, 3).looks("align", 3).scores("en", 70.0).finish()
+    run, found = read(settings)
+    same(found, permitted(series(3)))
+    assert run.info.status == "FINISHED"
+
+
+def test_what_had_not_arrived_at_the_checkpoint_is_sent_by_the_resumed_run(
+    follow: Follow, settings: MLflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "SECONDS", 3600)
+    killed = follow(settings.build()).start().steps("nli", 1, 2)
+    states = json.loads(json.dumps(killed.states()))
+    assert read(settings)[1] == {}
+    monkeypatch.setattr(outbox, "SECONDS", 0.01)
+    follow(settings.build()).resume(states).steps("nli", 3, 3).finish()
+    assert read(settings)[1]["nli/loss"] == [(1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3))]
+
+
+def test_a_run_that_mlflow_has_lost_is_made_anew(
+    follow: Follow, settings: MLflow, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = follow(settings.build())
+    key = next(iter(told.start().states()))
+    told.finish()
+    lost = {key: {"run_id": "0" * 32, "pending": [["nli/loss", 1.0, 1, 1]]}}
+    again = follow(settings.build()).resume(lost).steps("nli", 2, 2).finish()
+    assert "MLflow no longer has the run" in caplog.text
+    assert again.run.facts["mlflow"]["run_id"] != "0" * 32
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")])
+def test_a_run_that_ends_early_is_marked(
+    error: BaseException, status: str, follow: Follow, settings: MLflow
+) -> None:
+    follow(settings.build()).start().fail(error)
+    assert read(settings)[0].info.status == status
+
+
+def test_a_service_that_fails_in_between_costs_nothing(
+    follow: Follow, settings: MLflow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setattr(outbox, "RETRY_SECONDS", 0.01)
+    tracker = settings.build()
+    told = follow(tracker).start().steps("nli", 1, 1)
+    with monkeypatch.context() as patch:
+        tried = []
+
+        def down(self: object, run_id: str, metrics: Any = (), **rest: Any) -> None:
+            tried.append(len(metrics))
+            raise ConnectionError("no route to host")
+
+        patch.setattr(MlflowClient, "log_batch", down)
+        told.steps("nli", 2, 3)
+        wait_for(lambda: len(tried) >= 3)
+    told.finish()
+    assert [step for step, _ in read(settings)[1]["nli/loss"]] == [1, 2, 3]
+    assert sum("does not answer (no route to host)" in message for message in caplog.messages) == 1
+
+
+def test_numbers_that_mlflow_refuses_are_dropped_and_the_rest_arrives(
+    follow: Follow, settings: MLflow, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracker = settings.build()
+    told = follow(tracker).start()
+    tracker.put(1, {"": 1.0})
+    wait_for(lambda: bool(caplog.messages))
+    told.steps("nli", 1, 1).finish()
+    assert "MLflow refuses 1 numbers" in caplog.text
+    assert [step for step, _ in read(settings)[1]["nli/loss"]] == [1]
+
+
+def test_a_service_that_is_not_there_is_an_error_at_the_start(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    told = follow(MLflow(uri="http://me:secret@127.0.0.1:9").build())
+    with pytest.raises(RunError, match=r"MLflow cannot be used at `http://127\.0\.0\.1:9`: ") as caught:
+        told.start()
+    assert "take the tracker out of the recipe" in str(caught.value)
+    assert "secret" not in str(caught.value).partition(": ")[0]
+    assert told.fail(caught.value).states() == {}
+
+
+def test_without_a_uri_it_is_the_environments_or_a_file_beside_the_run(
+    follow: Follow,
+    uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.ERROR)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    follow(MLflow(experiment="of-the-environment", run_name="mine").build()).start().finish()
+    assert read(MLflow(uri=uri, experiment="of-the-environment"))[0].info.run_name == "mine"
+    assert not (tmp_path / "mlflow.db").exists()
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    follow(MLflow().build()).start().finish()
+    assert (tmp_path / "mlflow.db").is_file()
+    assert read(MLflow(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))[0].info.status == "FINISHED"

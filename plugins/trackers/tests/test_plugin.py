@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from typing import Any
+
+import attrs
+import pytest
+import sentbed_trackers
+from sentbed_trackers import MLflow, TensorBoard, series
+
+
+def test_the_entry_point_names_the_package() -> None:
+    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-trackers"]
+    assert found == ["sentbed_trackers"]
+
+
+def test_the_hook_offers_the_trackers_by_name() -> None:
+    assert [tracker.name for tracker in sentbed_trackers.trackers()] == ["tensorboard", "mlflow"]
+
+
+@pytest.mark.parametrize("tracker", sentbed_trackers.trackers())
+def test_a_component_is_frozen_and_its_fields_are_typed(tracker: type) -> None:
+    fields = attrs.fields(attrs.resolve_types(tracker))
+    assert fields
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(tracker(), fields[0].name, "other")
+
+
+@pytest.mark.parametrize(("tracker", "library"), [(TensorBoard(), "tensorboard"), (MLflow(), "mlflow")])
+def test_a_missing_library_is_a_problem_that_names_the_extra(
+    tracker: Any, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def nowhere(name: str) -> None:
+        asked.append(name)
+
+    monkeypatch.setattr(series, "find_spec", nowhere)
+    (problem,) = tracker.check()
+    assert asked == [library]
+    assert problem.endswith(f"install it with `pip install 'sentbed-trackers[{library}]'`")
+
+
+def test_check_and_build_load_no_heavy_library() -> None:
+    code = (
+        "import sys, sentbed_trackers\n"
+        "made = [tracker() for tracker in sentbed_trackers.trackers()]\n"
+        "assert len(made) == 2\n"
+        "for one in made:\n"
+        "    assert list(one.check()) == []\n"
+        "    one.build()\n"
+        "heavy = {'torch', 'tensorboard', 'mlflow', 'numpy', 'sqlalchemy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tensorboard_writes_without_a_tensor_library(tmp_path: Any) -> None:
+    pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from types import SimpleNamespace\n"
+        "from sentbed_trackers import TensorBoard\n"
+        "tracker = TensorBoard().build()\n"
+        f"tracker.run_started(SimpleNamespace(directory=Path({str(tmp_path)!r}), facts={{}}))\n"
+        "tracker.put(1, {'loss': 1.0})\n"
+        "tracker.run_finished()\n"
+        "heavy = {'torch', 'tensorflow', 'jax'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "tensorboard").iterdir())
