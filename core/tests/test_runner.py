@@ -10,11 +10,12 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, RunError, load_recipe, run
+from pluggy import PluginValidationError
+from sentbed import Encoder, RunError, hookimpl, load_recipe, run
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
-from sentbed.runner import RunResult
-from toy_plugin import RECIPE, Gap, Recorder
+from sentbed.runner import RunResult, build_encoder, build_encoders
+from toy_plugin import RECIPE, TOWERS, Gap, Notes, Recorder
 
 Load = Callable[..., Recipe]
 FILES = {"encoder", "log.jsonl", "manifest.json", "report.html", "report.json", "report.md", "resolved.toml"}
@@ -214,6 +215,221 @@ def test_a_run_without_out_goes_below_runs_under_its_name_and_time(
     assert result.directory.parent == Path("runs")
     name, day, time = result.directory.name.rsplit("-", 2)
     assert (name, len(day), len(time)) == ("toy-run", 8, 6)
+
+
+# --- several stages ----------------------------------------------------------------------------------------
+
+NOISY = """
+[[stage]]
+name = "again"
+train = "zh"
+data = { use = "words", rows = 9 }
+loss = { use = "pull", noise = 0.1 }
+optimizer = { use = "sgd", lr = 0.5, momentum = 0.9 }
+schedule = { use = "falling" }
+batch_size = 4
+epochs = 2
+watch = [{ every = 100, with = { use = "gap" } }]
+"""
+"""A third stage, whose noise tells where its random numbers begin."""
+
+
+def observed(directory: Path, step: int, stage: str = "again") -> float:
+    """What the `watch` of a stage saw after `step`."""
+    lines = [line for line in log(directory) if line["event"] == "observed"]
+    (line,) = [line for line in lines if (line["stage"], line["step"]) == (stage, step)]
+    value: float = line["primary"]
+    return value
+
+
+def gap_of(path: Path, plugins: Plugins) -> float:
+    return Gap().evaluate(Encoder.load(path, {"use": "toy"}, plugins)).primary
+
+
+@pytest.mark.parametrize("source", ["pairs", "tune", "pretrained", None])
+def test_a_stage_begins_with_the_weights_that_it_names(
+    source: str | None, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    weights = () if source is None else (f"stage.again.weights.zh={source}",)
+    recipe = recipe_of(TOWERS + NOISY, *weights)
+    out = run(recipe, tmp_path / "out", plugins).directory
+    (pairs,), (tune,) = ((out / "checkpoints" / name).iterdir() for name in ("pairs", "tune"))
+    expected = {
+        "pairs": gap_of(pairs / "zh", plugins),
+        "tune": gap_of(tune / "zh", plugins),
+        "pretrained": Gap().evaluate(build_encoder(recipe, "zh")).primary,
+    }
+    assert len(set(expected.values())) == 3
+    assert observed(out, 0) == expected[source or "tune"]
+
+
+def test_the_chance_of_a_stage_is_its_own(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    def noisy(name: str, *overrides: str) -> float:
+        text = TOWERS + '\n[[evaluate]]\nuse = "lottery"\nencoder = "zh"\nat = ["start"]\n' + NOISY
+        recipe = recipe_of(text, "stage.again.weights.zh=pretrained", *overrides)
+        return observed(run(recipe, tmp_path / name, plugins).directory, 4)
+
+    plain = noisy("plain")
+    assert noisy("longer", "stage.tune.epochs=5", "stage.tune.loss.noise=0.2") == plain
+    assert noisy("evaluated", 'evaluate.1.at=["end"]') == plain
+    assert noisy("validated", 'stage.tune.validate={ every = 1, with = { use = "lottery" } }') == plain
+    assert noisy("other", "run.seed=8") != plain
+
+
+def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_it(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    """The translation pipeline: `zh` learns from `en`, then `en` from what `zh` has become."""
+    back = 'stage.tune={ train = "en", freeze = "zh", columns = { anchor = "zh", positive = "en" }, '
+    back += 'name = "back", data = { use = "words", rows = 11 }, loss = { use = "pull" }, batch_size = 4, '
+    back += 'optimizer = { use = "sgd", lr = 0.5 }, schedule = { use = "falling" }, epochs = 2 }'
+    recipe = recipe_of(TOWERS, back)
+    out = run(recipe, tmp_path / "out", plugins).directory
+    zh, en = (Encoder.load(out / "encoder" / name, {"use": "toy"}, plugins) for name in ("zh", "en"))
+    (kept,) = (out / "checkpoints" / "pairs").iterdir()
+    np.testing.assert_array_equal(
+        zh.encode(["abc"]), Encoder.load(kept / "zh", {"use": "toy"}, plugins).encode(["abc"])
+    )
+    # Had `back` started from the untrained `zh`, `en` would have become something else.
+    fresh = run(
+        recipe_of(TOWERS, back, "stage.back.weights.zh=pretrained"), tmp_path / "fresh", plugins
+    ).directory
+    other = Encoder.load(fresh / "encoder" / "en", {"use": "toy"}, plugins)
+    assert not np.allclose(other.encode(["abc"]), en.encode(["abc"]))
+
+
+def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    validate = '{ every = 1, with = { use = "lottery" } }'
+    text = TOWERS + "\n[checkpoint]\nevery = 1\nkeep = 3\n"
+    recipe = recipe_of(text, f"stage.pairs.validate={validate}", f"stage.tune.validate={validate}")
+    out = run(recipe, tmp_path / "out", plugins).directory
+    ends = {line["stage"]: line["best_step"] for line in log(out) if line["event"] == "stage_finished"}
+    left = {path.name: [kept.name for kept in path.iterdir()] for path in (out / "checkpoints").iterdir()}
+    assert left == {stage: [f"kept-{step:08d}"] for stage, step in ends.items()}
+    assert sum(line["event"] == "checkpoint_saved" for line in log(out)) > 2
+
+
+def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    seen: list[set[str]] = []
+
+    class Look:
+        @hookimpl
+        def step_finished(self, run: Any) -> None:
+            seen.append(names(run.directory))
+
+    plugins.manager.register(Look())
+    out = run(recipe_of(TOWERS, "stage.pairs.cache_frozen=true"), tmp_path / "out", plugins).directory
+    assert all({"states", "vectors"} <= held for held in seen)
+    assert len(seen) == 10
+    assert names(out) == FILES | {"checkpoints"}
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_cache_of_frozen_vectors_does_not_change_the_result(
+    cached: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    plain = run(recipe_of(TOWERS), tmp_path / "plain", plugins)
+    result = run(
+        recipe_of(TOWERS, f"stage.pairs.cache_frozen={str(cached).lower()}"), tmp_path / "out", plugins
+    )
+    assert [s.value for s in result.scores] == pytest.approx([s.value for s in plain.scores], rel=1e-6)
+
+
+def test_towers_that_do_not_fit_are_found_before_anything_is_computed(
+    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
+):
+    recipe = recipe_of(
+        TOWERS,
+        "encoders.en.backbone.width=3",
+        "stage.pairs.freeze=",
+        "stage.pairs.columns=",
+        'stage.tune.freeze="en"',
+        'stage.tune.columns={ anchor = "en", positive = "zh" }',
+        'evaluate.0={ use = "gap", encoder = "zh", at = ["start"] }',
+    )
+    with pytest.raises(RunError, match="the vectors of stage `tune` have several widths"):
+        run(recipe, tmp_path / "out", plugins)
+    assert recorder.names == ["run_started", "run_failed"]
+
+
+def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    recipe = recipe_of(TOWERS, "encoders.en.max_length=9")
+    result = run(recipe, tmp_path / "out", plugins)
+    assert [score.encoder for score in result.scores] == ["zh@start", "zh"]
+    protocol = result.scores[-1].protocol
+    assert (protocol["max_length"], protocol["second"]["max_length"]) == (16, 9)
+    zh, en = (
+        Encoder.load(result.directory / "encoder" / name, {"use": "toy"}, plugins) for name in ("zh", "en")
+    )
+    assert result.scores[-1].value == -float(np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"])))
+
+
+# --- what encoders start with ------------------------------------------------------------------------------
+
+RANDOM_HEADS = ("encoders.en.head.projection=3", "encoders.zh.head.projection=3")
+
+
+def test_the_weights_that_an_encoder_starts_with_follow_from_its_name_and_the_seed(recipe_of: Load):
+    def head(name: str, recipe: Recipe) -> Any:
+        return build_encoders(recipe, recipe.runtime.build())[name].placed.projection
+
+    plain = recipe_of(TOWERS, *RANDOM_HEADS)
+    start, end = TOWERS.index("[encoders.en]"), TOWERS.index("[encoders.zh]")
+    stages = TOWERS.index("[[stage]]")
+    turned = TOWERS[:start] + TOWERS[end:stages] + TOWERS[start:end] + TOWERS[stages:]
+    for name in ("en", "zh"):
+        np.testing.assert_array_equal(head(name, plain), head(name, recipe_of(turned, *RANDOM_HEADS)))
+        np.testing.assert_array_equal(head(name, plain), build_encoder(plain, name).placed.projection)
+        assert not np.allclose(head(name, plain), head(name, recipe_of(TOWERS, *RANDOM_HEADS, "run.seed=8")))
+    assert not np.allclose(head("en", plain), head("zh", plain))
+
+
+def test_an_encoder_that_the_recipe_lacks_cannot_be_built(recipe_of: Load):
+    with pytest.raises(RunError, match="the recipe has no encoder `fr`, it has `en`, `zh`; name one of them"):
+        build_encoder(recipe_of(TOWERS), "fr")
+
+
+# --- trackers of the recipe --------------------------------------------------------------------------------
+
+NOTES = '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "more.txt"\n'
+
+
+@pytest.mark.parametrize("loss", ["pull.loss.memory=0", "pull.loss.nan_at=4"])
+def test_trackers_of_the_recipe_follow_their_run_and_no_other(
+    loss: str, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    before = plugins.manager.list_name_plugin()
+    try:
+        run(recipe_of(RECIPE + NOTES, f"stage.{loss}"), tmp_path / "out", plugins)
+    except RunError:
+        assert "nan" in loss
+    steps = "3" if "nan" in loss else "6"
+    assert [(tmp_path / "out" / name).read_text() for name in ("notes.txt", "more.txt")] == [steps, steps]
+    assert plugins.manager.list_name_plugin() == before
+    run(recipe_of(), tmp_path / "next", plugins)
+    assert not (tmp_path / "next" / "notes.txt").exists()
+
+
+def test_a_tracker_that_cannot_be_registered_leaves_the_plugin_manager_as_it_was(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Wrong:
+        @hookimpl
+        def step_finished(self, stepp: int) -> None:
+            raise NotImplementedError
+
+    before = plugins.manager.list_name_plugin()
+    recipe = recipe_of(RECIPE + NOTES)
+    monkeypatch.setattr(Notes, "build", lambda _: Wrong())
+    with pytest.raises(PluginValidationError):
+        run(recipe, tmp_path / "out", plugins)
+    assert plugins.manager.list_name_plugin() == before
 
 
 # --- expected numbers --------------------------------------------------------------------------------------

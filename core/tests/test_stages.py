@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,13 +9,13 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, ModelError, RecipeError, RunError, hookimpl
-from sentbed.protocols import Evaluation
-from sentbed.recipe import Recipe, Validate
+from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, hookimpl
+from sentbed.protocols import Evaluation, TokenIds, Training
+from sentbed.recipe import Recipe, Validate, Watch
 from sentbed.registry import Plugins
-from sentbed.runner import RunInfo, build_encoder
-from sentbed.stages import train_stage
-from toy_plugin import RECIPE, Gap, Pull, Recorder, Words
+from sentbed.runner import RunInfo, build_encoder, build_encoders
+from sentbed.stages import Kept, require_fit, train_stage
+from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
 Load = Callable[..., Recipe]
 
@@ -36,6 +37,50 @@ def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunI
 
 
 Train = Callable[..., tuple[Encoder, RunInfo]]
+
+
+@pytest.fixture
+def train_towers(plugins: Plugins, tmp_path: Path) -> Callable[..., dict[str, Encoder]]:
+    """Train the first stage of a recipe of several encoders."""
+
+    def go(recipe: Recipe, **changes: Any) -> dict[str, Encoder]:
+        recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], **changes),))
+        encoders = build_encoders(recipe, recipe.runtime.build())
+        train_stage(RunInfo("r", tmp_path / "run", recipe), 0, encoders, plugins.manager.hook)
+        return encoders
+
+    return go
+
+
+TrainTowers = Callable[..., dict[str, Encoder]]
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Placed], Training]]:
+    """What every trainer was made for."""
+    seen = []
+    build = Engine.trainer
+
+    def watch(self: Engine, encoders: Any, training: Training) -> SgdTrainer:
+        seen.append((dict(encoders), training))
+        return build(self, encoders, training)
+
+    monkeypatch.setattr(Engine, "trainer", watch)
+    return seen
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The columns of every step."""
+    seen: list[dict[str, Any]] = []
+    step = SgdTrainer.step
+
+    def watch(self: SgdTrainer, columns: Any) -> Any:
+        seen.append(dict(columns))
+        return step(self, columns)
+
+    monkeypatch.setattr(SgdTrainer, "step", watch)
+    return seen
 
 
 def asked(run: RunInfo, index: int = 0) -> list[list[int]]:
@@ -164,6 +209,184 @@ def test_a_loss_that_is_not_finite_names_stage_step_and_rate(recipe_of: Load, tr
     )
 
 
+@pytest.mark.parametrize("what", ["loss", "grad_norm"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_loss_and_gradient_norm_must_both_be_finite(
+    what: str, value: float, recipe_of: Load, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    step = SgdTrainer.step
+
+    def spoil(self: SgdTrainer, columns: Any) -> Any:
+        return attrs.evolve(step(self, columns), **{what: value})
+
+    monkeypatch.setattr(SgdTrainer, "step", spoil)
+    with pytest.raises(RunError) as caught:
+        train(recipe_of(), batch_size=8)
+    name = "loss" if what == "loss" else "gradient norm"
+    rows = r"rows \d+, \d+, \d+, \d+, \d+, \.\.\."
+    message = rf"the {name} of stage `pull` is {value} at step 1 of 4 \(batch 1 of epoch 1, {rows}\); lower"
+    assert re.match(message, str(caught.value))
+
+
+def test_a_trainer_is_told_what_the_stage_says(
+    recipe_of: Load, train: Train, trainings: list[tuple[dict[str, Placed], Training]]
+):
+    train(recipe_of(), micro_batch=2, max_grad_norm=0.5)
+    ((encoders, training),) = trainings
+    assert list(encoders) == ["encoder"]
+    assert (training.batch_size, training.micro_batch, training.max_grad_norm) == (4, 2, 0.5)
+    assert (training.total_steps, dict(training.towers)) == (6, {"anchor": "encoder", "positive": "encoder"})
+    assert training.loss == Pull()
+
+
+# --- two towers --------------------------------------------------------------------------------------------
+
+SHARED = ("stage.0.freeze=", 'stage.0.columns={ anchor = "zh", positive = "zh" }')
+DUAL = ('stage.0.train=["en", "zh"]', "stage.0.freeze=")
+
+
+def weights(encoders: dict[str, Encoder]) -> dict[str, bytes]:
+    return {name: encoder.backbone.embedding.tobytes() for name, encoder in encoders.items()}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changed"),
+    [((), {"zh"}), (("stage.0.cache_frozen=true",), {"zh"}), (SHARED, {"zh"}), (DUAL, {"en", "zh"})],
+    ids=["frozen", "cached", "shared", "dual"],
+)
+def test_exactly_the_towers_that_a_stage_trains_change(
+    overrides: tuple[str, ...], changed: set[str], recipe_of: Load, train_towers: TrainTowers
+):
+    recipe = recipe_of(TOWERS, *overrides)
+    before = weights(build_encoders(recipe, recipe.runtime.build()))
+    after = weights(train_towers(recipe))
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
+    cached: bool,
+    recipe_of: Load,
+    train_towers: TrainTowers,
+    trainings: list[tuple[dict[str, Placed], Training]],
+    batches: list[dict[str, Any]],
+):
+    recipe = recipe_of(TOWERS)
+    encoders = train_towers(recipe, cache_frozen=cached)
+    ((trained, training),) = trainings
+    assert (list(trained), dict(training.towers)) == (["zh"], {"positive": "zh"})
+    texts = recipe.stage[0].data.open().rows(range(11))["anchor"]
+    known = {vector.tobytes(): text for text, vector in zip(texts, encoders["en"].encode(texts), strict=True)}
+    numbers: dict[str, int] = {}
+    for batch in batches:
+        assert set(batch) == {"anchor", "anchor.id", "positive"}
+        assert isinstance(batch["positive"], TokenIds)
+        assert (batch["anchor"].dtype, batch["anchor.id"].dtype) == (np.float32, np.int64)
+        for vector, number in zip(batch["anchor"], batch["anchor.id"].tolist(), strict=True):
+            assert numbers.setdefault(known[vector.tobytes()], number) == number
+    assert len(batches) == 6
+    assert len(set(numbers.values())) == 11
+
+
+def test_a_shared_tower_gets_the_gradient_of_both_columns(
+    recipe_of: Load, train: Train, train_towers: TrainTowers
+):
+    """A stage that maps both columns to one of two encoders is the stage of a recipe with that one."""
+    alone, _ = train(recipe_of(RECIPE, "encoder.backbone.init_seed=2"))
+    shared = train_towers(recipe_of(TOWERS, *SHARED))["zh"]
+    np.testing.assert_array_equal(shared.encode(["abc"]), alone.encode(["abc"]))
+
+
+def test_towers_of_several_widths_are_refused_with_what_to_do(recipe_of: Load):
+    recipe = recipe_of(TOWERS, "encoders.en.backbone.width=3")
+    with pytest.raises(RunError) as caught:
+        require_fit(recipe, build_encoders(recipe, recipe.runtime.build()))
+    assert str(caught.value) == (
+        "the vectors of stage `pairs` have several widths: `en` gives 3 and `zh` gives 4; "
+        "give one of them `head = { projection = N }` with the other's width"
+    )
+
+
+def test_a_projection_makes_towers_of_two_widths_fit(recipe_of: Load, train_towers: TrainTowers):
+    recipe = recipe_of(TOWERS, "encoders.en.backbone.width=3", "encoders.en.head.projection=4", *DUAL)
+    require_fit(recipe, build_encoders(recipe, recipe.runtime.build()))
+    assert train_towers(recipe)["en"].width == 4
+
+
+def test_each_tower_cuts_its_texts_at_its_own_length(
+    recipe_of: Load, train_towers: TrainTowers, batches: list[dict[str, Any]]
+):
+    train_towers(recipe_of(TOWERS, *DUAL, "encoders.en.max_length=2"))
+    assert max(batch["anchor"].lengths.max() for batch in batches) == 2
+    assert max(batch["positive"].lengths.max() for batch in batches) == 6
+
+
+# --- columns and labels ------------------------------------------------------------------------------------
+
+SORTED = (
+    'stage.0.data={ use = "table", path = "t.tsv", columns = ["anchor", "negative", "positive", "label"] }'
+)
+ROWS = [("abc", "NEG", "def", "same"), ("ghi", "NEG", "jkl", "other"), ("mno", "NEG", "pqr", "same")]
+
+
+@pytest.fixture
+def table(put: Callable[[str, str], Path]) -> Callable[..., Path]:
+    def write(rows: Sequence[tuple[str, ...]] = ROWS) -> Path:
+        lines = [("anchor", "negative", "positive", "label"), *rows]
+        return put("t.tsv", "".join("\t".join(line) + "\n" for line in lines))
+
+    return write
+
+
+def test_labels_are_numbers_in_the_order_of_the_classes(
+    recipe_of: Load, train: Train, table: Callable[..., Path], batches: list[dict[str, Any]]
+):
+    table()
+    for classes, other in ((["same", "other"], 1), (["third", "other", "same"], 1), (["other", "same"], 0)):
+        batches.clear()
+        train(recipe_of(RECIPE, SORTED, f'stage.0.loss={{ use = "sort", classes = {classes} }}'))
+        for batch in batches:
+            assert batch["label"].dtype == np.int64
+            # Tokens are the start and three characters; the row of `ghi` is the one of the class `other`.
+            rows = batch["anchor"].ids.reshape(3, 4)[:, 1].tolist()
+            expected = [other if row == 2 + ord("g") % 62 else classes.index("same") for row in rows]
+            assert batch["label"].tolist() == expected
+
+
+def test_a_column_that_the_loss_does_not_use_is_not_even_tokenised(
+    recipe_of: Load, train: Train, table: Callable[..., Path], batches: list[dict[str, Any]]
+):
+    table()
+    recipe = recipe_of(RECIPE, SORTED, 'stage.0.loss={ use = "chase" }')
+    assert recipe.stage[0].columns_used == ("anchor", "positive")
+    encoder, _ = train(recipe)
+    assert "NEG" not in encoder.backbone.tokenizer.seen
+    assert {*batches[0]} == {"anchor", "positive"}
+
+
+def test_a_loss_that_does_not_say_what_it_takes_is_given_every_column(
+    recipe_of: Load, train: Train, table: Callable[..., Path], batches: list[dict[str, Any]]
+):
+    table()
+    columns = '["anchor", "negative", "positive"]'
+    path = table([row[:3] for row in ROWS])
+    path.write_text(path.read_text().replace("\tlabel", "", 1))
+    train(recipe_of(RECIPE, f'stage.0.data={{ use = "table", path = "t.tsv", columns = {columns} }}'))
+    assert {*batches[0]} == {"anchor", "negative", "positive"}
+
+
+def test_a_label_that_is_no_class_is_an_error_with_its_row(
+    recipe_of: Load, train: Train, table: Callable[..., Path]
+):
+    table([*ROWS, ("stu", "NEG", "vwx", "sane")])
+    with pytest.raises(DataError) as caught:
+        train(recipe_of(RECIPE, SORTED, 'stage.0.loss={ use = "sort" }'))
+    assert str(caught.value) == (
+        "row 3 of stage `pull` has the label 'sane', which the loss `sort` does not have in `classes`. "
+        "Did you mean `same`?"
+    )
+
+
 # --- text rules --------------------------------------------------------------------------------------------
 
 PROMPTED = RECIPE.replace(
@@ -212,9 +435,10 @@ def test_a_stage_may_cut_its_texts_at_another_length(recipe_of: Load, train: Tra
     assert max(len(text) for text in encoder.backbone.tokenizer.seen) == len("<abc>")
 
 
-def test_a_stage_whose_texts_would_be_too_long_is_refused(recipe_of: Load, train: Train):
+def test_a_stage_whose_texts_would_be_too_long_is_refused(recipe_of: Load):
+    recipe = recipe_of(PROMPTED, "stage.0.max_length=62")
     with pytest.raises(ModelError, match=r"`max_length` is 62, and the template .* has 3; .* to 61 or less"):
-        train(recipe_of(PROMPTED, "stage.0.max_length=62"))
+        require_fit(recipe, {"encoder": build_encoder(recipe)})
 
 
 def test_text_rules_that_the_prompt_does_not_have_are_a_problem(recipe_of: Load):
@@ -294,7 +518,6 @@ def test_validation_does_not_change_what_is_learned(recipe_of: Load, train: Trai
     np.testing.assert_array_equal(validated.encode(["abc"]), plain.encode(["abc"]))
 
 
-# Fails: no score is greater than NaN, so a first NaN stays the best.
 def test_a_first_score_that_is_not_a_number_is_not_the_best(
     recipe_of: Load, train: Train, recorder: Recorder
 ):
@@ -337,3 +560,130 @@ def test_a_stage_ended_before_its_first_validation_keeps_its_weights(
     encoder = stopped(recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), Validate(5, Gap()))
     assert not np.allclose(encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"]))
     assert not (tmp_path / "checkpoints").exists()
+
+
+# --- what is kept on disk ----------------------------------------------------------------------------------
+
+
+def kept_of(tmp_path: Path, stage: str = "pull") -> list[str]:
+    return sorted(path.name for path in (tmp_path / "run" / "checkpoints" / stage).iterdir())
+
+
+def test_every_tower_that_is_trained_is_kept(recipe_of: Load, train_towers: TrainTowers, tmp_path: Path):
+    train_towers(recipe_of(TOWERS, *DUAL), validate=Validate(2, Scripted([1, 3, 2]), encoder="en"))
+    assert kept_of(tmp_path, "pairs") == ["kept-00000004"]
+    (kept,) = (tmp_path / "run" / "checkpoints" / "pairs").iterdir()
+    assert sorted(path.name for path in kept.iterdir()) == ["en", "zh"]
+
+
+def test_all_towers_go_back_to_the_best_step_together(
+    recipe_of: Load, train_towers: TrainTowers, plugins: Plugins, tmp_path: Path
+):
+    encoders = train_towers(recipe_of(TOWERS, *DUAL), validate=Validate(2, Scripted([1, 3, 2]), encoder="en"))
+    for name, encoder in encoders.items():
+        kept = tmp_path / "run" / "checkpoints" / "pairs" / "kept-00000004" / name
+        saved = Encoder.load(kept, {"use": "toy"}, plugins)
+        np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
+
+
+def test_what_a_stage_keeps_is_told_to_the_run_with_its_hash(recipe_of: Load, train: Train, tmp_path: Path):
+    _, run = train(recipe_of(), validate=Validate(2, Scripted([1, 3, 2])))
+    kept = run.kept["pull"]
+    assert (kept.step, kept.score, run.sources) == (4, 3, {"encoder": "pull"})
+    assert Kept.of(run.directory, kept.table(run.directory)) == kept
+    (kept.paths["encoder"] / "backbone" / "embedding.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match="`checkpoints/pull/kept-00000004/encoder` is not what was written"):
+        Kept.of(run.directory, kept.table(run.directory))
+
+
+@pytest.mark.parametrize(("patience", "score"), [(None, 1), (9, 1)])
+def test_with_keep_last_the_score_is_that_of_the_last_step(
+    patience: int | None, score: float, recipe_of: Load, train: Train, recorder: Recorder
+):
+    validate = Validate(2, Scripted([3, 2, 1]), keep="last", patience=patience)
+    train(recipe_of(), validate=validate)
+    assert recorder.events[-1][1] == {"steps": 6, "best_score": score, "best_step": 6}
+
+
+# --- patience ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("patience", "scores", "steps"),
+    [
+        (1, [1, 2, 2, 9, 9, 9], 3),
+        (2, [1, 2, 1, 3, 2, 2], 6),
+        (2, [3, 1, 2, 9, 9, 9], 3),
+        (2, [1, 2, 3, 2, 1, 9], 5),
+        (3, [5, 1, 1, 1, 9, 9], 4),
+        (1, [math.nan, 9, 9, 9, 9, 9], 1),
+    ],
+)
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_a_stage_ends_after_so_many_validations_without_a_better_score(
+    keep: Any,
+    patience: int,
+    scores: list[float],
+    steps: int,
+    recipe_of: Load,
+    train: Train,
+    recorder: Recorder,
+):
+    _, run = train(recipe_of(), validate=Validate(1, Scripted(scores), keep=keep, patience=patience))
+    assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
+    assert details(recorder, "stage_finished", "steps") == [steps]
+    shown = [score for score in scores[:steps] if not math.isnan(score)]
+    best = scores.index(max(shown)) + 1 if shown else steps
+    assert run.kept["pull"].step == (best if keep == "best" else steps)
+
+
+# --- watch -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (4, [0, 4, 6]), (6, [0, 6]), (100, [0, 6])],
+)
+def test_watch_looks_before_the_first_step_every_so_many_and_after_the_last(
+    every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
+):
+    before = Gap().evaluate(build_encoder(recipe_of())).primary
+    encoder, _ = train(recipe_of(), watch=(Watch(every, Gap()),))
+    assert details(recorder, "observed", "step") == steps
+    seen = details(recorder, "observed", "primary")
+    assert (seen[0], seen[-1]) == (before, Gap().evaluate(encoder).primary)
+    assert len(set(seen)) == len(seen)
+
+
+def test_watch_changes_nothing_of_what_is_learned(recipe_of: Load, train: Train):
+    plain, _ = train(recipe_of())
+    watched, _ = train(recipe_of(), watch=(Watch(1, Gap()),))
+    np.testing.assert_array_equal(watched.encode(["abc"]), plain.encode(["abc"]))
+
+
+def test_watch_also_looks_after_the_last_step_of_a_stage_that_ends_early(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
+    validate = Validate(1, Scripted([3, 2, 1]), patience=2)
+    train(recipe_of(), validate=validate, watch=(Watch(100, Gap()),))
+    assert details(recorder, "observed", "step") == [0, 3]
+
+
+def test_each_watch_has_its_encoder_and_its_second_one(
+    recipe_of: Load, train_towers: TrainTowers, recorder: Recorder
+):
+    looks = (Watch(6, Gap(), encoder="en"), Watch(6, Gap()), Watch(6, Across(), second="en"))
+    recipe = recipe_of(TOWERS)
+    start = build_encoders(recipe, recipe.runtime.build())
+    trained = train_towers(recipe, watch=looks)
+    assert details(recorder, "observed", "encoder") == ["en", "zh", "zh"] * 2
+    expected = [
+        value
+        for towers in (start, trained)
+        for value in (
+            Gap().evaluate(towers["en"]).primary,
+            Gap().evaluate(towers["zh"]).primary,
+            -float(np.linalg.norm(towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"]))),
+        )
+    ]
+    assert details(recorder, "observed", "primary") == expected

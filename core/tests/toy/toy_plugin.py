@@ -64,6 +64,56 @@ at = ["start", "end"]
 """
 """Eleven rows in batches of four: three steps an epoch, the last of three rows."""
 
+TOWERS = """\
+schema = 1
+
+[run]
+name = "towers"
+seed = 7
+
+[runtime]
+use = "toy"
+
+[encoders.en]
+max_length = 16
+backbone = { use = "characters", width = 4, init_seed = 1 }
+pooler = { use = "average" }
+
+[encoders.zh]
+max_length = 16
+backbone = { use = "characters", width = 4, init_seed = 2 }
+pooler = { use = "average" }
+
+[[stage]]
+name = "pairs"
+train = "zh"
+freeze = "en"
+columns = { anchor = "en", positive = "zh" }
+data = { use = "words", rows = 11 }
+loss = { use = "pull" }
+optimizer = { use = "sgd", lr = 0.5 }
+schedule = { use = "falling" }
+batch_size = 4
+epochs = 2
+
+[[stage]]
+name = "tune"
+train = "zh"
+data = { use = "words", rows = 7 }
+loss = { use = "pull" }
+optimizer = { use = "sgd", lr = 0.5 }
+schedule = { use = "falling" }
+batch_size = 4
+epochs = 2
+
+[[evaluate]]
+use = "across"
+encoder = "zh"
+second = "en"
+at = ["start", "end"]
+"""
+"""Two encoders: `zh` is trained beside the frozen `en` for six steps, then alone for four."""
+
 
 # --- tokenizer, backbone, pooler ---------------------------------------------------------------------------
 

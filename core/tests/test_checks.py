@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sentbed import RecipeError
+from sentbed.recipe import Recipe
+from toy_plugin import RECIPE, TOWERS, Characters
+
+Load = Callable[..., Recipe]
+Problems = list[tuple[str, str]]
+
+TWO_ENCODERS = "the recipe has `en`, `zh`; name one of them"
+MANY = "the recipe has several encoders (`en`, `zh`); say which one with"
+DEVELOPMENT = (
+    "a validation chooses weights, so it must not see test data, and `gap` does not say that it scores "
+    'development data only; give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or '
+    'tell `sts` with `split = "dev"` that its file is one'
+)
+TEST_GAP = 'with = { use = "gap" }'
+GAP = 'with = { use = "gap", development = true }'
+
+
+def problems(load: Load, text: str, *overrides: str) -> Problems:
+    with pytest.raises(RecipeError) as caught:
+        load(text, *overrides)
+    return [(problem.path, problem.message) for problem in caught.value.problems]
+
+
+# --- recipes that are right --------------------------------------------------------------------------------
+
+MODES = {
+    "shared": ("stage.pairs.train=zh", "stage.pairs.freeze=", "stage.pairs.columns="),
+    "shared, said": (
+        "stage.pairs.freeze=",
+        'stage.pairs.columns={ anchor = "zh", positive = "zh" }',
+    ),
+    "dual": ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze="),
+    "frozen": (),
+    "frozen, cached": ("stage.pairs.cache_frozen=true",),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_of_two_towers_is_a_recipe(mode: str, recipe_of: Load):
+    recipe = recipe_of(TOWERS, *MODES[mode])
+    towers = recipe.towers(recipe.stage[0])
+    assert towers == {"anchor": "zh" if "shared" in mode else "en", "positive": "zh"}
+    assert recipe.trained(recipe.stage[0]) == (("en", "zh") if mode == "dual" else ("zh",))
+
+
+@pytest.mark.parametrize("source", ["pairs", "pretrained"])
+def test_weights_come_from_an_earlier_stage_or_from_before_the_first(source: str, recipe_of: Load):
+    recipe = recipe_of(TOWERS, f"stage.tune.weights.zh={source}")
+    assert recipe.stage[1].weights == {"zh": source}
+
+
+def test_a_validation_that_chooses_nothing_may_see_test_data(recipe_of: Load):
+    recipe = recipe_of(TOWERS, f'stage.tune.validate={{ every = 1, {TEST_GAP}, keep = "last" }}')
+    assert recipe.stage[1].validate is not None
+
+
+def test_watch_may_see_test_data_of_an_encoder_that_is_not_trained(recipe_of: Load):
+    watch = f'[{{ every = 1, {TEST_GAP}, encoder = "en" }}, {{ every = 2, {TEST_GAP} }}]'
+    recipe = recipe_of(TOWERS, f"stage.tune.watch={watch}")
+    assert [w.encoder for w in recipe.stage[1].watch] == ["en", None]
+
+
+def test_a_moving_average_may_follow_the_tower_that_another_column_trains(recipe_of: Load):
+    recipe_of(TOWERS, 'stage.tune.loss={ use = "chase" }')
+
+
+def test_a_micro_batch_may_be_as_large_as_the_batch(recipe_of: Load):
+    assert recipe_of(TOWERS, "stage.0.micro_batch=4").stage[0].micro_batch == 4
+
+
+# --- one problem each --------------------------------------------------------------------------------------
+
+VALIDATE = "stage.tune.validate="
+WATCH = "stage.tune.watch="
+DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "message"),
+    [
+        # names that lead nowhere
+        (["stage.tune.train=fr"], "stage.1.train", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (["stage.tune.train="], "stage.1.train", f"{MANY} `train`"),
+        (["stage.pairs.freeze=fr"], "stage.0.freeze", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (
+            ["stage.pairs.columns.anchor=fr"],
+            "stage.0.columns.anchor",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
+        (
+            ["stage.tune.weights.fr=pairs"],
+            "stage.1.weights.fr",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
+        (
+            [VALIDATE + f'{{ every = 1, {GAP}, encoder = "fr" }}'],
+            "stage.1.validate.encoder",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
+        (
+            [WATCH + f'[{{ every = 1, {GAP}, encoder = "fr" }}]'],
+            "stage.1.watch.0.encoder",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
+        (
+            [WATCH + '[{ every = 1, with = { use = "across" }, second = "fr" }]'],
+            "stage.1.watch.0.second",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
+        (["evaluate.0.second=fr"], "evaluate.0.second", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (["evaluate.0.encoder="], "evaluate.0.encoder", f"{MANY} `encoder`"),
+        (
+            [*DUAL, f"stage.pairs.validate={{ every = 1, {GAP} }}"],
+            "stage.0.validate.encoder",
+            f"{MANY} `encoder`",
+        ),
+        (
+            [*DUAL, f"stage.pairs.watch=[{{ every = 1, {GAP} }}]"],
+            "stage.0.watch.0.encoder",
+            f"{MANY} `encoder`",
+        ),
+        # names of stages
+        (
+            ["stage.tune.name=pairs"],
+            "stage.1.name",
+            "two stages are named `pairs`; give each its own name",
+        ),
+        (
+            ["stage.tune.name=pretrained"],
+            "stage.1.name",
+            "`pretrained` cannot name a stage: it names the weights before the first one",
+        ),
+        # towers and columns
+        (
+            ["stage.pairs.freeze=zh", 'stage.pairs.columns={ anchor = "zh", positive = "zh" }'],
+            "stage.0.freeze",
+            "the encoder `zh` is trained and frozen; name it once",
+        ),
+        (
+            ['stage.tune.train=["zh", "zh"]', 'stage.tune.columns={ anchor = "zh", positive = "zh" }'],
+            "stage.1.train",
+            "the encoder `zh` is named twice; name it once",
+        ),
+        (
+            ["stage.pairs.columns.positive="],
+            "stage.0.columns",
+            "the stage has several encoders, and nothing says which one encodes the column `positive`; "
+            'add `columns = { positive = "zh", ... }`',
+        ),
+        (
+            ["stage.pairs.freeze="],
+            "stage.0.columns.anchor",
+            "the column `anchor` is encoded by `en`, which the stage neither trains nor freezes; "
+            "name it in `train` or `freeze`",
+        ),
+        (
+            ["stage.pairs.columns.anchor=zh"],
+            "stage.0.freeze",
+            "no column is encoded by `en`; give it one in `columns`, or take it out",
+        ),
+        (
+            ["stage.pairs.columns.positive=en"],
+            "stage.0.train",
+            "no column is encoded by `zh`; give it one in `columns`, or take it out",
+        ),
+        (
+            ["stage.pairs.columns.negative=en"],
+            "stage.0.columns.negative",
+            "the column `negative` is not used by this stage's data and loss; "
+            "the columns are anchor, positive",
+        ),
+        (
+            ["stage.pairs.cache_frozen=true", "stage.pairs.freeze=", "stage.pairs.columns.anchor=zh"],
+            "stage.0.cache_frozen",
+            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
+        ),
+        # weights
+        (
+            ["stage.pairs.weights.zh=tune"],
+            "stage.0.weights.zh",
+            "there is no earlier stage `tune`; the weights can come from `pretrained`",
+        ),
+        (
+            ["stage.tune.weights.zh=tune"],
+            "stage.1.weights.zh",
+            "there is no earlier stage `tune`; the weights can come from `pairs`, `pretrained`",
+        ),
+        (
+            ["stage.tune.weights.en=pairs"],
+            "stage.1.weights.en",
+            "the stage `pairs` does not train `en`; name one that does",
+        ),
+        # batches
+        (
+            ["stage.pairs.micro_batch=5"],
+            "stage.0.micro_batch",
+            "`micro_batch` is 5, more than the batch of 4; take it out",
+        ),
+        # validation and watch
+        (
+            [VALIDATE + f'{{ every = 1, {GAP}, encoder = "en" }}'],
+            "stage.1.validate.encoder",
+            "the stage does not train `en`, whose validation would choose nothing; "
+            "name one that it trains, or use `watch`",
+        ),
+        ([VALIDATE + f"{{ every = 1, {TEST_GAP} }}"], "stage.1.validate.with", DEVELOPMENT),
+        (
+            [VALIDATE + f'{{ every = 1, {TEST_GAP}, keep = "last", patience = 2 }}'],
+            "stage.1.validate.with",
+            DEVELOPMENT,
+        ),
+        (
+            [WATCH + f'[{{ every = 1, {GAP}, second = "en" }}]'],
+            "stage.1.watch.0.second",
+            "the evaluator `gap` has no use for a `second` encoder; take it out",
+        ),
+        (
+            ["evaluate.0.use=gap"],
+            "evaluate.0.second",
+            "the evaluator `gap` has no use for a `second` encoder; take it out",
+        ),
+        # the loss
+        (
+            ['stage.tune.loss={ use = "sort" }'],
+            "stage.1.loss",
+            "the loss `sort` needs the column `label`, the data source `words` gives anchor, positive; "
+            "choose another",
+        ),
+        (
+            ['stage.tune.loss={ use = "chase", most = 3 }'],
+            "stage.1.loss",
+            "a batch of 4 is more than 3; make it smaller",
+        ),
+        (
+            ['stage.pairs.loss={ use = "chase", keys = [] }'],
+            "stage.0.loss",
+            "the anchor is fixed; train its encoder",
+        ),
+    ],
+)
+def test_a_problem_of_a_stage_has_its_path_and_says_what_to_do(
+    overrides: list[str], path: str, message: str, recipe_of: Load
+):
+    assert problems(recipe_of, TOWERS, *overrides) == [(path, message)]
+
+
+def moving(column: str, tower: str) -> tuple[str, str]:
+    return (
+        "stage.0.loss",
+        f"the loss `chase` encodes the column `{column}` by a moving average of `{tower}`, which no other "
+        "column trains; encode all columns by one encoder, or use the loss `queue`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ((), [("stage.0.loss", "the anchor is fixed; train its encoder"), moving("positive", "zh")]),
+        (('stage.pairs.columns={ anchor = "zh", positive = "en" }',), [moving("positive", "en")]),
+        (DUAL, [moving("positive", "zh")]),
+        (
+            ('stage.pairs.loss.keys=["anchor", "positive"]', *MODES["shared"]),
+            [moving("anchor", "zh"), moving("positive", "zh")],
+        ),
+    ],
+)
+def test_a_moving_average_needs_another_column_that_trains_its_tower(
+    overrides: tuple[str, ...], expected: Problems, recipe_of: Load
+):
+    assert problems(recipe_of, TOWERS, 'stage.pairs.loss={ use = "chase" }', *overrides) == expected
+
+
+def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
+    table = '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
+    overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "sort" }')
+    recipe_of(RECIPE, *overrides)
+    assert problems(recipe_of, RECIPE, *overrides, "stage.0.columns.label=encoder") == [
+        ("stage.0.columns.label", "the column `label` holds no text; the columns are anchor, positive")
+    ]
+
+
+def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of: Load, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Characters, "untrainable", "it is held in 3 bits; take 4", raising=False)
+    assert problems(recipe_of, TOWERS) == [
+        ("stage.0", "it is held in 3 bits; take 4"),
+        ("stage.1", "it is held in 3 bits; take 4"),
+    ]
+
+
+def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):
+    found = problems(
+        recipe_of,
+        TOWERS,
+        "stage.pairs.micro_batch=5",
+        "stage.pairs.columns.anchor=zh",
+        "stage.pairs.columns.negative=en",
+        "stage.tune.steps=3",
+        "stage.tune.train=fr",
+        "stage.tune.weights={ fr = 'pairs', zh = 'later' }",
+        f"stage.tune.validate={{ every = 1, {TEST_GAP}, encoder = 'fr' }}",
+        f"stage.tune.watch=[{{ every = 1, {GAP}, second = 'fr', encoder = 'ja' }}]",
+        "evaluate.0.second=fr",
+    )
+    assert sorted(path for path, _ in found) == [
+        "evaluate.0.second",
+        "stage.0.columns.negative",
+        "stage.0.micro_batch",
+        "stage.1",
+        "stage.1.train",
+        "stage.1.validate.encoder",
+        "stage.1.validate.with",
+        "stage.1.watch.0.encoder",
+        "stage.1.watch.0.second",
+        "stage.1.watch.0.second",
+        "stage.1.weights.fr",
+        "stage.1.weights.zh",
+    ]
+
+
+def test_a_problem_of_a_stage_has_the_line_of_its_key(recipe_of: Load):
+    text = TOWERS.replace('freeze = "en"', 'freeze = "fr"')
+    with pytest.raises(RecipeError) as caught:
+        recipe_of(text)
+    (problem,) = caught.value.problems
+    assert text.splitlines()[(problem.line or 0) - 1] == 'freeze = "fr"'
