@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import statistics
 import tempfile
 import time
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -117,7 +119,8 @@ class Ours:
                 f"runtime.threads={threads}",
                 f"encoder.backbone.dropout={'' if dropout is None else dropout}",
             ]
-            sentbed.run(sentbed.load_recipe(recipe, settings, plugins), directory / "run", plugins)
+            with redirect_stderr(io.StringIO()):  # progress
+                sentbed.run(sentbed.load_recipe(recipe, settings, plugins), directory / "run", plugins)
         assert clock.result is not None
         return clock, clock.result.loss, clock.result.grad_norm
 
@@ -217,6 +220,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
     options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     torch.set_num_threads(options.threads)
     model = sentence_transformers.SentenceTransformer(str(locate(MODEL)), device="cpu")
     weights = sum(p.numel() for n, p in model.named_parameters() if "encoder.layer" in n and p.ndim == 2)

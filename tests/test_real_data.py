@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,44 @@ def test_a_small_opt_learns_to_say_it_in_one_word(tmp_path: Path) -> None:
     recipe = sentbed.load_recipe(ROOT / "recipes" / "mini" / "prompteol.toml")
     values = _values(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 2
+
+
+@pytest.mark.usefixtures("_minilm")
+def test_a_frozen_source_teaches_more_than_one_in_training(tmp_path: Path) -> None:
+    path = ROOT / "recipes" / "mini" / "translation-modes.toml"
+    short = ["stage.pairs.data.limit=9600", 'evaluate.1.at=["end"]']
+    dual = ['stage.pairs.train=["zh", "en"]', "stage.pairs.freeze="]
+    found = {}
+    for name, more in {"frozen": [], "dual": dual}.items():
+        found[name] = _values(sentbed.run(sentbed.load_recipe(path, short + more), tmp_path / name))
+    assert found["frozen"]["zh/CNSD-STSB-dev"] > found["dual"]["zh/CNSD-STSB-dev"]
+    # The source as it was published, and what training both towers makes of it.
+    assert abs(found["frozen"]["en/STSB-dev"] - 86.72) < 0.1
+    assert found["dual"]["en/STSB-dev"] < 86
+
+
+def test_the_translation_pipeline_goes_from_stage_to_stage(tmp_path: Path) -> None:
+    path = ROOT / "recipes" / "mini" / "translation-pairs.toml"
+    short = [
+        f"stage.{name}.{key}" for name in ("a", "nli-zh", "b", "nli-en") for key in ("epochs=", "steps=8")
+    ]
+    looks = [f"stage.b.watch.{i}.every=4" for i in (0, 1)]
+    result = sentbed.run(
+        sentbed.load_recipe(path, [*short, *looks, "runtime.precision=auto"]), tmp_path / "run"
+    )
+    report = json.loads((result.directory / "report.json").read_text())
+    assert [stage["name"] for stage in report["stages"]] == ["a", "nli-zh", "b", "nli-en"]
+    assert _values(result).keys() == {
+        f"{name}/{task}" for name, task in [("en@start", "STSB-dev"), ("en", "STSB-dev")]
+    } | {f"{name}/CNSD-STSB-dev" for name in ("zh@start", "zh")}
+
+
+@pytest.mark.usefixtures("_minilm")
+def test_a_contrastive_loss_beats_a_classification_loss(tmp_path: Path) -> None:
+    path = ROOT / "recipes" / "mini" / "sentbench.toml"
+    short = ["stage.train.data.limit=1600", 'evaluate.0.tasks=["STSB-dev"]', 'evaluate.0.at=["end"]']
+    found = {}
+    for loss in ("info-nce", "classification"):
+        recipe = sentbed.load_recipe(path, [*short, f'stage.train.loss={{ use = "{loss}" }}'])
+        found[loss] = _values(sentbed.run(recipe, tmp_path / loss))["encoder/STSB-dev"]
+    assert found["info-nce"] > found["classification"] + 1
