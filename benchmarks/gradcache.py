@@ -61,7 +61,6 @@ def trainer(precision: str, batch: int, micro_batch: int | None) -> tuple[Encode
         schedule=plugins.find("schedule", "constant").cls(),
         total_steps=10**6,
         towers=dict.fromkeys(COLUMNS, "encoder"),
-        batch_size=batch,
         micro_batch=micro_batch,
     )
     found = engine.trainer({"encoder": encoder.placed}, training)

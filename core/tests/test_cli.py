@@ -15,7 +15,7 @@ import toy_plugin
 from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder, cli
 from sentbed.registry import KINDS
-from toy_plugin import RECIPE
+from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
 BROKEN = RECIPE.replace("seed = 7", "sede = 7").replace("width = 4", "width = 4.5")
@@ -257,6 +257,113 @@ def test_an_interrupted_run_exits_with_130(toy_path: list[Path], put: Callable[[
     assert done.stderr.splitlines()[-1] == "interrupted"
     assert "Traceback" not in done.stderr
     assert json.loads((recipe.parent / "out" / "report.json").read_text())["status"] == "interrupted"
+
+
+# --- resume ------------------------------------------------------------------------------------------------
+
+INTERRUPTED = RECIPE.replace('use = "pull" }', 'use = "pull", noise = 0.1, interrupt_at = 5 }').replace(
+    "[[stage]]", "[checkpoint]\nevery = 2\n\n[[stage]]"
+)
+"""Ctrl-C comes at the fifth of six steps; the state is that of the fourth, and two steps are left."""
+
+
+@pytest.fixture
+def interrupted(
+    installed_toy: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The directory of a run that was interrupted."""
+    quicken(monkeypatch)
+    recipe = put("r.toml", INTERRUPTED)
+    result = invoke("run", recipe, "--out", recipe.parent / "out")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.splitlines()[-1] == "interrupted"
+    return recipe.parent / "out"
+
+
+def losses(directory: Path) -> list[float]:
+    lines = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if line["event"] == "step_finished"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_an_interrupted_run_is_resumed_with_or_without_its_recipe(named: bool, interrupted: Path):
+    whole = invoke(
+        "run",
+        interrupted.parent / "r.toml",
+        "--out",
+        interrupted.parent / "whole",
+        "--set",
+        "stage.pull.loss.interrupt_at=",
+    )
+    assert whole.exit_code == 0
+    recipe = [interrupted.parent / "r.toml"] if named else []
+    result = invoke("run", *recipe, "--resume", interrupted)
+    assert (result.exit_code, result.stdout) == (0, f"{interrupted / 'report.html'}\n")
+    assert losses(interrupted) == losses(interrupted.parent / "whole")
+    assert len(losses(interrupted)) == 6
+
+
+def test_a_changed_recipe_is_refused_unless_changes_are_allowed(interrupted: Path):
+    changes = ("--set", "stage.pull.optimizer.lr=0.25", "--set", "run.seed=8")
+    result = invoke("run", "--resume", interrupted, *changes)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: the recipe is not the one that the run in `{interrupted}` was started with:\n"
+        "  run.seed: 7 -> 8\n"
+        "  stage.0.optimizer.lr: 0.5 -> 0.25\n"
+        "go on without these changes, or allow them (`--allow-changes`)\n"
+    )
+    result = invoke("run", "--resume", interrupted, *changes, "--allow-changes")
+    assert result.exit_code == 0
+    assert "the recipe has changed since the run was started:\n  run.seed: 7 -> 8\n" in result.stderr
+    assert json.loads((interrupted / "manifest.json").read_text())["seed"] == 8
+
+
+def test_a_problem_of_an_override_is_reported_before_anything_is_resumed(interrupted: Path):
+    result = invoke("run", "--resume", interrupted, "--set", "run.sede=8")
+    assert result.exit_code == 2
+    assert "unknown key `sede`. Did you mean `seed`?" in result.stderr
+    assert json.loads((interrupted / "manifest.json").read_text())["status"] == "interrupted"
+
+
+def test_what_cannot_be_resumed_exits_with_1(interrupted: Path):
+    none = invoke("run", "--resume", interrupted.parent)
+    assert none.exit_code == 1
+    assert none.stderr == (
+        f"error: `{interrupted.parent}` is not a run directory (no `manifest.json` in it); name one\n"
+    )
+    assert invoke("run", "--resume", interrupted).exit_code == 0
+    finished = invoke("run", "--resume", interrupted)
+    assert finished.exit_code == 1
+    assert finished.stderr == f"error: the run in `{interrupted}` has finished; there is nothing to resume\n"
+
+
+def test_a_damaged_state_is_warned_of_on_the_console(interrupted: Path):
+    (interrupted / "states" / "00-00000004" / "state.json").unlink()
+    result = invoke("run", "--resume", interrupted)
+    assert result.exit_code == 0
+    assert f"the checkpoint `{interrupted}/states/00-00000004` is damaged: `state.json` cannot be read" in (
+        result.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a RECIPE, or a run to go on with (`--resume DIR`)"),
+        (("r.toml", "--allow-changes"), "`--allow-changes` is for `--resume`"),
+        (("--resume", "out", "--out", "other"), "a resumed run stays in its directory: take `--out` out"),
+        (
+            ("r.toml", "--resume", "out", "--out", "o"),
+            "a resumed run stays in its directory: take `--out` out",
+        ),
+    ],
+)
+def test_a_wrong_use_of_resume_says_how_it_is_used(arguments: tuple[str, ...], message: str):
+    result = invoke("run", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: ")
+    assert message in result.stderr
 
 
 # --- encode and evaluate -----------------------------------------------------------------------------------

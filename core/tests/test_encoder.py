@@ -11,7 +11,7 @@ import tomli
 from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
-from toy_plugin import RECIPE, Average, Gap, Placed, Toy
+from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
 TEXTS = ["one", "two and three", "", "one"]
@@ -233,6 +233,60 @@ def test_an_encoder_whose_weights_diverged_is_not_finite(recipe_of: Callable[...
     assert encoder.is_finite()
     encoder.placed.backbone.embedding[:] = np.nan
     assert not encoder.is_finite()
+
+
+# --- another length, into an array, two encoders -----------------------------------------------------------
+
+
+def test_max_length_may_be_given_for_one_call(recipe_of: Callable[..., Recipe]):
+    encoder = encoder_with(recipe_of)
+    long, cut = encoder.encode(["abcdef"], max_length=4), encoder.encode(["abc"])
+    np.testing.assert_array_equal(long, cut)
+    assert not np.allclose(encoder.encode(["abcdef"]), cut)
+    assert encoder.recipe.max_length == 16
+
+
+@pytest.mark.parametrize(("normalize", "seen"), [(True, "<cats.>"), (False, "<cats>")])
+def test_text_rules_may_be_left_out_for_one_call(
+    normalize: bool, seen: str, recipe_of: Callable[..., Recipe]
+):
+    encoder = prompted(recipe_of, 'template = "<{text}>", normalizer = "prompt-eol"')
+    encoder.backbone.tokenizer.seen.clear()
+    encoder.encode(["cats"], normalize=normalize)
+    assert encoder.backbone.tokenizer.seen == [seen]
+
+
+def test_vectors_can_be_written_into_an_array(recipe_of: Callable[..., Recipe]):
+    encoder = encoder_with(recipe_of)
+    output = np.full((6, 4), 9, np.float32)
+    encoder.encode_into(output[1:5], TEXTS)
+    np.testing.assert_array_equal(output[1:5], encoder.encode(TEXTS))
+    assert (output[[0, 5]] == 9).all()
+    with pytest.raises(SentbedError, match="takes a list of texts, found one string"):
+        encoder.encode_into(output, "one")
+
+
+def two(recipe_of: Callable[..., Recipe]) -> tuple[Encoder, Encoder]:
+    recipe = recipe_of(TOWERS, "encoders.en.max_length=9")
+    return build_encoder(recipe, "zh"), build_encoder(recipe, "en")
+
+
+def test_a_second_encoder_encodes_the_second_sentence_and_is_in_the_protocol(
+    recipe_of: Callable[..., Recipe],
+):
+    zh, en = two(recipe_of)
+    (score,) = zh.evaluate(Across(), "zh", ("en", en)).scores
+    assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"])))
+    assert (score.encoder, score.evaluator) == ("zh", "across")
+    assert score.protocol == {"id": "across", **zh.protocol(), "second": {"encoder": "en", **en.protocol()}}
+    assert score.protocol["second"]["max_length"] == 9
+
+
+def test_without_a_second_encoder_the_first_encodes_both(recipe_of: Callable[..., Recipe]):
+    zh, _ = two(recipe_of)
+    (score,) = zh.evaluate(Across(), "zh").scores
+    assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - zh.encode(["nop"])))
+    assert "second" not in score.protocol
 
 
 # --- prompt and protocol -----------------------------------------------------------------------------------

@@ -7,10 +7,24 @@ import attrs
 import pytest
 import tomli
 from sentbed import RecipeError, load_recipe
-from sentbed.recipe import Recipe
+from sentbed.recipe import Checkpoint, Recipe, Validate, Watch
 from sentbed.registry import Plugins
 from sentbed.runner import resolved_toml
-from toy_plugin import RECIPE, Average, Characters, Falling, Gap, Pull, Sgd, Toy, Words
+from toy_plugin import (
+    RECIPE,
+    TOWERS,
+    Across,
+    Average,
+    Characters,
+    Falling,
+    Gap,
+    Lottery,
+    Notes,
+    Pull,
+    Sgd,
+    Toy,
+    Words,
+)
 
 Load = Callable[..., Recipe]
 VALIDATE = '\n[stage.validate]\nevery = 2\nwith = { use = "gap", target = 0.5, development = true }\n'
@@ -93,6 +107,118 @@ def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
     # The file is found; what is left to complain about is its one column.
     (only,) = caught.value.problems
     assert "needs the column `positive`" in only.message
+
+
+TRAINING = (
+    TOWERS.replace(
+        "epochs = 2",
+        """epochs = 2
+micro_batch = 2
+max_length = 9
+distinct = true
+shuffle_buffer = 50
+max_grad_norm = 0
+weights = { zh = "pretrained" }
+validate = { every = 3, with = { use = "lottery" }, encoder = "zh", patience = 4 }
+watch = [
+    { every = 1, with = { use = "across" }, second = "en" },
+    { every = 2, with = { use = "gap" }, encoder = "en" },
+]
+""",
+    )
+    + """
+[checkpoint]
+every = 7
+minutes = 0.5
+keep = 3
+
+[[tracker]]
+use = "notes"
+
+[[tracker]]
+use = "notes"
+file = "more.txt"
+"""
+)
+
+
+def test_everything_that_a_stage_can_say_is_read(recipe_of: Load):
+    recipe = recipe_of(TRAINING)
+    pairs, tune = recipe.stage
+    assert (pairs.train, pairs.freeze, pairs.columns) == (
+        ("zh",),
+        ("en",),
+        {"anchor": "en", "positive": "zh"},
+    )
+    for stage in (pairs, tune):
+        assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
+        assert (stage.distinct, stage.shuffle_buffer, stage.cache_frozen) == (True, 50, False)
+        assert stage.weights == {"zh": "pretrained"}
+        assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
+        assert stage.watch == (Watch(1, Across(), second="en"), Watch(2, Gap(), encoder="en"))
+    assert recipe.checkpoint == Checkpoint(7, 0.5, 3)
+    assert recipe.tracker == (Notes(), Notes("more.txt"))
+
+
+def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recipe_of: Load):
+    recipe = recipe_of()
+    (stage,) = recipe.stage
+    assert (stage.train, stage.freeze, stage.columns, stage.weights, stage.watch) == ((), (), {}, {}, ())
+    assert (stage.micro_batch, stage.shuffle_buffer, stage.distinct) == (None, None, False)
+    assert recipe.trained(stage) == ("encoder",)
+    assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
+    assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0, keep=2)
+    assert recipe.tracker == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [('"zh"', ("zh",)), ('["zh"]', ("zh",)), ('["en", "zh"]', ("en", "zh"))]
+)
+def test_one_encoder_or_several_can_be_named(written: str, read: tuple[str, ...], recipe_of: Load):
+    freeze = () if len(read) == 1 else ("stage.pairs.freeze=",)
+    assert recipe_of(TOWERS, f"stage.pairs.train={written}", *freeze).stage[0].train == read
+
+
+def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of: Load):
+    columns = '["label", "negative", "positive", "anchor"]'
+    data = f'stage.0.data={{ use = "table", path = "x.tsv", columns = {columns} }}'
+    sort = recipe_of(RECIPE, data, 'stage.0.loss={ use = "sort" }')
+    assert sort.stage[0].columns_used == ("label", "positive", "anchor")
+    assert list(sort.towers(sort.stage[0])) == ["positive", "anchor"]
+    chase = recipe_of(RECIPE, data, 'stage.0.loss={ use = "chase" }')
+    assert chase.stage[0].columns_used == ("positive", "anchor")
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "message"),
+    [
+        ("stage.pairs.micro_batch=0", "stage.0.micro_batch", "must be >= 1"),
+        ("stage.pairs.shuffle_buffer=1", "stage.0.shuffle_buffer", "must be >= 2"),
+        ("stage.pairs.max_grad_norm=-1", "stage.0.max_grad_norm", "must be >= 0"),
+        ("stage.pairs.validate.every=0", "stage.0.validate.every", "must be >= 1"),
+        ("stage.pairs.validate.patience=0", "stage.0.validate.patience", "must be >= 1"),
+        ("stage.pairs.validate.keep=first", "stage.0.validate.keep", "Choose one of `best`, `last`."),
+        ("stage.pairs.watch.0.every=0", "stage.0.watch.0.every", "must be >= 1"),
+        ("stage.pairs.watch.1.with.use=gapp", "stage.0.watch.1.with.use", "Did you mean `gap`?"),
+        ("stage.pairs.watch.1.secnd=en", "stage.0.watch.1.secnd", "Did you mean `second`?"),
+        ("stage.pairs.train=3", "stage.0.train", "found 3, expected"),
+        ("stage.pairs.train=[3]", "stage.0.train.0", "found 3, expected a string"),
+        ("stage.pairs.columns.anchor=3", "stage.0.columns.anchor", "found 3, expected a string"),
+        ("stage.pairs.distinct=1", "stage.0.distinct", "found 1, expected true or false"),
+        ("checkpoint.every=0", "checkpoint.every", "must be >= 1"),
+        ("checkpoint.minutes=-1", "checkpoint.minutes", "must be >= 0"),
+        ("checkpoint.keep=0", "checkpoint.keep", "must be >= 1"),
+        ("tracker.1.use=note", "tracker.1.use", "Did you mean `notes`?"),
+        ("tracker.1.fil=x", "tracker.1.fil", "Did you mean `file`?"),
+        ("tracker.1.use=tensorboard", "tracker.1.use", "install it with `pip install sentbed-trackers`"),
+    ],
+)
+def test_a_wrong_value_of_training_is_reported_where_it_stands(
+    override: str, path: str, message: str, recipe_of: Load
+):
+    _, found, said = problem(recipe_of, TRAINING, override)
+    assert found == path
+    assert message in said
 
 
 # --- one problem each --------------------------------------------------------------------------------------
@@ -415,6 +541,8 @@ ROUND_TRIPS = {
     ),
     "no stage": RECIPE[: RECIPE.index("[[stage]]")],
     "steps": RECIPE.replace("epochs = 2", "steps = 5"),
+    "two towers": TOWERS,
+    "training": TRAINING,
 }
 
 

@@ -11,13 +11,11 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, RunError, hookimpl, load_recipe, resume, run, runner, states
+from sentbed import DataError, Encoder, RunError, hookimpl, load_recipe, resume, run, states
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
-from sentbed.report.model import ReportData
-from sentbed.report.record import to_json
 from sentbed.resuming import differences
-from toy_plugin import TOWERS, Recorder, SgdTrainer
+from toy_plugin import TOWERS, Characters, Recorder, SgdTrainer, quicken
 
 Load = Callable[..., Recipe]
 
@@ -48,13 +46,6 @@ HOOKS = (
 )
 
 
-def write_plain(directory: Path, data: ReportData) -> Path:
-    """Write a report without figures, which are what takes longest."""
-    (directory / "report.html").touch()
-    (directory / "report.json").write_text(to_json(data))
-    return directory / "report.html"
-
-
 @pytest.fixture
 def plugins(toy_points: list[EntryPoint]) -> Plugins:
     """All but the console, which would only be slow."""
@@ -63,10 +54,7 @@ def plugins(toy_points: list[EntryPoint]) -> Plugins:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what takes time and decides nothing here; a process that is killed needs no `fsync`."""
-    monkeypatch.setattr(runner, "write_report", write_plain)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr("sentbed.manifest._git", lambda _: None)
+    quicken(monkeypatch)
 
 
 class Stop:
@@ -150,7 +138,7 @@ def whole(toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory
     (directory / "recipe.toml").write_text(RUN)
     plugins = load_plugins(toy_points)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "write_report", write_plain)
+        quicken(patch)
         run(load_recipe(directory / "recipe.toml", plugins=plugins), directory / "out", plugins)
     found = outcome(directory / "out")
     assert len(found["report"]["stages"]) == 2
@@ -521,6 +509,16 @@ def test_a_run_killed_before_its_first_state_starts_from_the_beginning(
     assert outcome(out) == whole
 
 
+def test_a_run_that_starts_from_the_beginning_has_no_digits_of_other_versions(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / "out"
+    assert stopping(plugins, Stop(3), lambda: run(recipe_of(RUN), out, plugins))
+    monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
+    resume(out, plugins=plugins)
+    assert warnings_of(out) == []
+
+
 # --- what has changed --------------------------------------------------------------------------------------
 
 
@@ -666,7 +664,7 @@ def test_changed_data_is_refused_and_a_warning_where_it_is_allowed(
     said = f"the data of stage `tune` is not what it was when the run started (7 rows then, {count} now)"
     with pytest.raises(RunError) as caught:
         resume(out, plugins=plugins)
-    assert str(caught.value) == f"{said}; put it back, or allow changes to go on with it"
+    assert str(caught.value) == f"{said}; put it back, or allow changes to go on with other texts in its rows"
     resume(out, plugins=plugins, allow_changes=True)
     assert warnings_of(out) == [said]
 
@@ -684,8 +682,6 @@ def test_data_of_a_stage_that_has_not_begun_may_change(
 def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_allowed(
     stopped: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ):
-    from toy_plugin import Characters
-
     build = Characters.build
 
     def other(self: Characters, context: Any) -> Any:

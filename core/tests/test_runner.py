@@ -15,7 +15,7 @@ from sentbed import Encoder, RunError, hookimpl, load_recipe, run
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.runner import RunResult, build_encoder, build_encoders
-from toy_plugin import RECIPE, TOWERS, Gap, Notes, Recorder
+from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
 FILES = {"encoder", "log.jsonl", "manifest.json", "report.html", "report.json", "report.md", "resolved.toml"}
@@ -234,6 +234,11 @@ watch = [{ every = 100, with = { use = "gap" } }]
 """A third stage, whose noise tells where its random numbers begin."""
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+
+
 def observed(directory: Path, step: int, stage: str = "again") -> float:
     """What the `watch` of a stage saw after `step`."""
     lines = [line for line in log(directory) if line["event"] == "observed"]
@@ -246,6 +251,7 @@ def gap_of(path: Path, plugins: Plugins) -> float:
     return Gap().evaluate(Encoder.load(path, {"use": "toy"}, plugins)).primary
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("source", ["pairs", "tune", "pretrained", None])
 def test_a_stage_begins_with_the_weights_that_it_names(
     source: str | None, recipe_of: Load, plugins: Plugins, tmp_path: Path
@@ -263,10 +269,11 @@ def test_a_stage_begins_with_the_weights_that_it_names(
     assert observed(out, 0) == expected[source or "tune"]
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_chance_of_a_stage_is_its_own(recipe_of: Load, plugins: Plugins, tmp_path: Path):
     def noisy(name: str, *overrides: str) -> float:
         text = TOWERS + '\n[[evaluate]]\nuse = "lottery"\nencoder = "zh"\nat = ["start"]\n' + NOISY
-        recipe = recipe_of(text, "stage.again.weights.zh=pretrained", *overrides)
+        recipe = recipe_of(text, "stage.again.train=en", *overrides)
         return observed(run(recipe, tmp_path / name, plugins).directory, 4)
 
     plain = noisy("plain")
@@ -276,6 +283,62 @@ def test_the_chance_of_a_stage_is_its_own(recipe_of: Load, plugins: Plugins, tmp
     assert noisy("other", "run.seed=8") != plain
 
 
+@pytest.mark.usefixtures("quick")
+def test_no_two_stages_and_no_stage_and_encoder_draw_the_same_numbers(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seeds: list[int] = []
+    monkeypatch.setattr(Engine, "seed", lambda self, seed: seeds.append(seed))
+    run(recipe_of(TOWERS + NOISY), tmp_path / "out", plugins)
+    assert len(seeds) == len(set(seeds)) == 2 + 3
+
+
+@pytest.mark.usefixtures("quick")
+def test_weights_that_a_stage_gives_to_an_encoder_that_it_freezes_stay(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    changes = ('stage.tune.train="en"', 'stage.tune.freeze="zh"', "stage.tune.weights.zh=pretrained")
+    recipe = recipe_of(TOWERS, *changes, 'stage.tune.columns={ anchor = "zh", positive = "en" }')
+    out = run(recipe, tmp_path / "out", plugins).directory
+    zh = Encoder.load(out / "encoder" / "zh", {"use": "toy"}, plugins)
+    np.testing.assert_array_equal(zh.encode(["abc"]), build_encoder(recipe, "zh").encode(["abc"]))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "stage.again.data.rows=10",
+        "stage.again.max_length=3",
+        "encoders.zh.max_length=3",
+        "encoders.zh.prompt.template='<{text}>'",
+        "encoders.zh.backbone.init_seed=9",
+        "stage.tune.optimizer.lr=0.25",
+        "stage.again.weights.zh=pairs",
+        "runtime.precision=fp64",
+    ],
+)
+def test_frozen_vectors_are_kept_apart_by_everything_that_decides_them(
+    change: str, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    seen: list[str] = []
+
+    class Look:
+        @hookimpl
+        def stage_finished(self, run: Any, stage: str) -> None:
+            if stage == "again":
+                seen.extend(path.name for path in (run.directory / "vectors").iterdir())
+
+    plugins.manager.register(Look())
+    frozen = ('stage.again.train="en"', 'stage.again.freeze="zh"', "stage.again.cache_frozen=true")
+    frozen = (*frozen, 'stage.again.columns={ anchor = "zh", positive = "en" }')
+    for name, overrides in (("one", ()), ("again", ()), ("other", (change,))):
+        run(recipe_of(TOWERS + NOISY, *frozen, *overrides), tmp_path / name, plugins)
+    one, again, other = seen
+    assert one == again != other
+
+
+@pytest.mark.usefixtures("quick")
 def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_it(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
@@ -298,6 +361,7 @@ def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_
     assert not np.allclose(other.encode(["abc"]), en.encode(["abc"]))
 
 
+@pytest.mark.usefixtures("quick")
 def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
@@ -311,6 +375,7 @@ def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(
     assert sum(line["event"] == "checkpoint_saved" for line in log(out)) > 2
 
 
+@pytest.mark.usefixtures("quick")
 def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
@@ -325,9 +390,10 @@ def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
     out = run(recipe_of(TOWERS, "stage.pairs.cache_frozen=true"), tmp_path / "out", plugins).directory
     assert all({"states", "vectors"} <= held for held in seen)
     assert len(seen) == 10
-    assert names(out) == FILES | {"checkpoints"}
+    assert names(out) == FILES - {"report.md"} | {"checkpoints"}
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_cache_of_frozen_vectors_does_not_change_the_result(
     cached: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
@@ -339,6 +405,7 @@ def test_a_cache_of_frozen_vectors_does_not_change_the_result(
     assert [s.value for s in result.scores] == pytest.approx([s.value for s in plain.scores], rel=1e-6)
 
 
+@pytest.mark.usefixtures("quick")
 def test_towers_that_do_not_fit_are_found_before_anything_is_computed(
     recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
 ):
@@ -356,6 +423,7 @@ def test_towers_that_do_not_fit_are_found_before_anything_is_computed(
     assert recorder.names == ["run_started", "run_failed"]
 
 
+@pytest.mark.usefixtures("quick")
 def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
@@ -400,6 +468,7 @@ def test_an_encoder_that_the_recipe_lacks_cannot_be_built(recipe_of: Load):
 NOTES = '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "more.txt"\n'
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("loss", ["pull.loss.memory=0", "pull.loss.nan_at=4"])
 def test_trackers_of_the_recipe_follow_their_run_and_no_other(
     loss: str, recipe_of: Load, plugins: Plugins, tmp_path: Path
@@ -416,6 +485,7 @@ def test_trackers_of_the_recipe_follow_their_run_and_no_other(
     assert not (tmp_path / "next" / "notes.txt").exists()
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_tracker_that_cannot_be_registered_leaves_the_plugin_manager_as_it_was(
     recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

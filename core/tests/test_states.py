@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sentbed import RunError, states
+from sentbed import PluginError, RunError, states
 from sentbed.states import State
 
 FILES = ["checksums.json", "state.json", "trainer/deep/rng", "trainer/weights"]
@@ -185,6 +184,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path):
     assert names(tmp_path) == ["00-00000010"]
 
 
-def test_a_value_that_json_does_not_know_is_kept_as_its_text(tmp_path: Path):
-    state = states.write(tmp_path, 0, 0, {"facts": {"path": Path("a/b")}}, None)
-    assert json.loads((state.path / "state.json").read_text())["facts"] == {"path": "a/b"}
+def test_a_tracker_whose_state_is_not_for_json_is_told_at_once(tmp_path: Path):
+    with pytest.raises(PluginError, match=r"a tracker's state cannot be written as JSON: .* PosixPath"):
+        states.write(tmp_path, 0, 0, {"trackers": {"mine": Path("a/b")}}, None)
+    assert not any((tmp_path / "states").iterdir())

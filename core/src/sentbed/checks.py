@@ -56,6 +56,9 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
         if searched is not None and encoders_fit:
             for message in _no_candidates(searched, recipe.search, plugins):
                 below(message, "candidates")
+    for i, tracker in enumerate(recipe.tracker):
+        if tracker in recipe.tracker[:i]:
+            add(f"the tracker `{tracker.name}` is there twice; take one out", "tracker", i)
     if recipe.expected and not recipe.evaluate:
         add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
     if problems:
@@ -109,6 +112,12 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
             "loss",
         )
+    if LABEL in stage.loss.needs and not getattr(stage.loss, "classes", ()):
+        add(
+            f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
+            "it may hold; that is for its plugin to say",
+            "loss",
+        )
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
         add(
             f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
@@ -137,6 +146,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
                 "validate",
                 "encoder",
             )
+    _check_second(recipe, validate.with_, validate.second, _below(add, "validate"))
     if (validate.keep == "best" or validate.patience) and not getattr(validate.with_, "development", False):
         add(_test_data("a validation chooses weights", validate.with_), "validate", "with")
 

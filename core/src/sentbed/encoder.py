@@ -195,18 +195,29 @@ class Encoder:
             progress,
         )
 
-    def evaluate(self, evaluator: Evaluator, name: str, second: Encoder | None = None) -> Evaluation:
+    def evaluate(
+        self, evaluator: Evaluator, name: str, second: tuple[str, Encoder] | None = None
+    ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
 
-        `second` encodes the second sentence of each pair, for an evaluator that is `two_sided`.
+        `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
+        `two_sided`.
         """
-        evaluation = evaluator.evaluate(self if second is None else _TwoSided(self, second))
-        how = self.protocol() | ({} if second is None else {"second": second.protocol()})
+        evaluation = evaluator.evaluate(self if second is None else _TwoSided(self, second[1]))
+        how = self.protocol()
+        if second is not None:
+            how["second"] = {"encoder": second[0], **second[1].protocol()}
         scores = (
-            attrs.evolve(score, encoder=name, evaluator=evaluator.name, protocol={**score.protocol, **how})
+            attrs.evolve(
+                score,
+                value=float(score.value),
+                encoder=name,
+                evaluator=evaluator.name,
+                protocol={**score.protocol, **how},
+            )
             for score in evaluation.scores
         )
-        return attrs.evolve(evaluation, scores=tuple(scores))
+        return attrs.evolve(evaluation, scores=tuple(scores), primary=float(evaluation.primary))
 
     def is_finite(self) -> bool:
         """Whether the encoder still gives numbers: training that diverged leaves weights that do not."""
@@ -260,6 +271,18 @@ class Encoder:
         """Go back to the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
+
+
+def evaluate(
+    encoders: Mapping[str, Encoder],
+    evaluator: Evaluator,
+    name: str,
+    second: str | None = None,
+    label: str | None = None,
+) -> Evaluation:
+    """Evaluate one of several encoders, perhaps with a second one, under the name `label` or its own."""
+    other = None if second is None else (second, encoders[second])
+    return encoders[name].evaluate(evaluator, label or name, other)
 
 
 @attrs.frozen(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import attrs
 
 from sentbed.encoder import Encoder
 from sentbed.errors import RunError
+from sentbed.paths import cannot_write
 from sentbed.protocols import Dataset
 
 if TYPE_CHECKING:
@@ -71,14 +73,29 @@ def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _memory_map(path: Path, rows: int, width: int) -> NDArray[Any]:
-    """Open an array on disk, or make one of zeros, which takes no space until it is written to."""
+    """Open an array on disk, or make one of zeros. Raises `RunError` where there is no space for it."""
     import numpy as np
 
     kind = np.dtype([("text", "<i8"), ("vector", "<f4", (width,))])
     try:
-        found = np.lib.format.open_memmap(path, "r+")
-        if (found.shape, found.dtype) == ((rows,), kind):
-            return found
-    except (FileNotFoundError, ValueError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    return np.lib.format.open_memmap(path, "w+", dtype=kind, shape=(rows,))
+        cache = _found(path) if path.exists() else None
+        if cache is None or (cache.shape, cache.dtype) != ((rows,), kind):
+            cache = np.lib.format.open_memmap(path, "w+", dtype=kind, shape=(rows,))
+        if hasattr(os, "posix_fallocate"):
+            # A map that finds no space when it is written to kills the process.
+            with path.open("r+b") as stream:
+                os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+    return cache
+
+
+def _found(path: Path) -> NDArray[Any] | None:
+    """Open an array on disk; None where its making was cut short."""
+    import numpy as np
+
+    try:
+        return np.lib.format.open_memmap(path, "r+")
+    except ValueError:
+        return None

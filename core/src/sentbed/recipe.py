@@ -32,11 +32,14 @@ from sentbed.protocols import (
     Tracker,
 )
 from sentbed.registry import Plugins, load_plugins
-from sentbed.structure import structure
+from sentbed.structure import structure, unstructure
 from sentbed.toml import Document, parse
 
 SCHEMA = 1
 """The version of the recipe format that this version of sentbed reads."""
+
+RESOLVED = "resolved.toml"
+"""The recipe with every default written out, in the run directory."""
 
 MAIN_ENCODER = "encoder"
 """The name of the encoder that the table `[encoder]` describes."""
@@ -91,6 +94,8 @@ class Validate:
     """The weights that the stage ends with: the best validated ones, or the last ones."""
     encoder: str | None = None
     """The encoder to validate; may be left out where the stage trains one."""
+    second: str | None = None
+    """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
     patience: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """End the stage after so many validations in a row without a better score; never where left out."""
 
@@ -158,7 +163,7 @@ class Stage:
         """The data's columns that the loss uses, in the data's order."""
         takes = getattr(self.loss, "takes", None)
         wanted = self.data.columns if takes is None else self.loss.needs | frozenset(takes)
-        return tuple(column for column in self.data.columns if column in wanted)
+        return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in self.loss.needs))
 
 
 @attrs.frozen
@@ -307,3 +312,13 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path) -> Recipe
 def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ...]]:
     """`[encoder]` is read as `[encoders.encoder]`; problems are reported where the file has them."""
     return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}
+
+
+def resolved_toml(recipe: Recipe) -> str:
+    """Return the recipe with every default written out; running it again is the same run."""
+    import tomli_w
+
+    table = unstructure(recipe)
+    if list(table["encoders"]) == [MAIN_ENCODER]:
+        table["encoder"] = table.pop("encoders")[MAIN_ENCODER]
+    return tomli_w.dumps(table)

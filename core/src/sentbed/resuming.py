@@ -9,12 +9,12 @@ from typing import Any
 
 from sentbed import states
 from sentbed.errors import RunError
+from sentbed.keeping import Kept
 from sentbed.manifest import describe
-from sentbed.recipe import Recipe, load_recipe
+from sentbed.recipe import RESOLVED, Recipe, load_recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report.record import plain
-from sentbed.runner import MANIFEST, RESOLVED, RunInfo, RunResult, execute
-from sentbed.stages import Kept
+from sentbed.runner import MANIFEST, RunInfo, RunResult, execute
 from sentbed.states import State
 from sentbed.structure import unstructure
 

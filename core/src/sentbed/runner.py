@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,28 +18,28 @@ import attrs
 import pluggy
 
 from sentbed import states
-from sentbed.encoder import Encoder
-from sentbed.errors import RecipeError, RunError
+from sentbed.encoder import Encoder, evaluate
+from sentbed.errors import RecipeError, RunError, SentbedError
+from sentbed.feeding import VECTORS
 from sentbed.history import History
+from sentbed.keeping import Kept, prune, write_state
 from sentbed.manifest import describe, peak_memory_gib
 from sentbed.paths import write_atomic
 from sentbed.protocols import Engine, Score
-from sentbed.recipe import MAIN_ENCODER, PRETRAINED, Recipe
+from sentbed.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import write_report
 from sentbed.report.model import START, Status
 from sentbed.report.record import plain
 from sentbed.seeds import derive
-from sentbed.stages import CHECKPOINTS, VECTORS, Kept, prune, require_fit, train_stage, write_state
+from sentbed.stages import require_fit, train_stage
 from sentbed.states import State
-from sentbed.structure import unstructure
 
 MANIFEST = "manifest.json"
-RESOLVED = "resolved.toml"
 ENCODER = "encoder"
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class RunInfo:
     """What lifecycle hooks are told about the run."""
 
@@ -53,6 +54,8 @@ class RunInfo:
     """Encoder -> the stage whose weights it holds; those of before the first stage where it is not named."""
     changes_allowed: bool = False
     """Whether a resumed run may go on with another recipe or other data."""
+    stepped: bool = False
+    """Whether this process has taken a training step."""
 
     def source(self, encoder: str) -> Any:
         """Return, for JSON, what decides the weights that an encoder holds."""
@@ -101,7 +104,7 @@ def execute(
     """Run what `info` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
     recipe, directory = info.recipe, info.directory
     history = History()
-    with _follow(plugins.manager, history, recipe) as hooks:
+    with _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
         try:
             source = recipe.document.file
             info.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
@@ -109,7 +112,8 @@ def execute(
             if resumed is not None:
                 at = {"stage": resumed.stage, "step": resumed.step, "warnings": warnings}
                 info.facts.setdefault("resumed", []).append(at)
-            write_atomic(directory / RESOLVED, resolved_toml(recipe))
+            if resumed is None:
+                write_atomic(directory / RESOLVED, resolved_toml(recipe))
             _write_manifest(info, "running")
             if resumed is None:
                 hooks.run_started(run=info)
@@ -168,16 +172,6 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
     return Encoder.build(recipe.encoders[name], engine, texts)
 
 
-def resolved_toml(recipe: Recipe) -> str:
-    """Return the recipe with every default written out; running it again is the same run."""
-    import tomli_w
-
-    table = unstructure(recipe)
-    if list(table["encoders"]) == [MAIN_ENCODER]:
-        table["encoder"] = table.pop("encoders")[MAIN_ENCODER]
-    return tomli_w.dumps(table)
-
-
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = info.recipe
     engine = recipe.runtime.build()
@@ -202,9 +196,12 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
             train_stage(info, index, encoders, hooks, resumed if inside else None)
             write_state(info, index + 1, 0, hooks)
         _place(info, len(recipe.stage), encoders)
+        info.stepped = True
     finally:
         # Also after an interruption: the weights that training has reached are the run's most costly result.
-        _save(info, encoders)
+        # A resumed run that has not taken a step knows no better ones than those that are there.
+        if info.stepped or resumed is None:
+            _save(info, encoders)
     _evaluate(info, encoders, "end", hooks)
 
 
@@ -227,13 +224,20 @@ def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:
 
 
 def _save(info: RunInfo, encoders: dict[str, Encoder]) -> None:
+    """Save every encoder that can be; raises for the first that cannot."""
+    target = info.directory / ENCODER
+    failed: list[SentbedError] = []
     for name, encoder in encoders.items():
-        target = info.directory / ENCODER
         if not encoder.is_finite():
             # Training diverged before any checkpoint was kept: such weights are not a result.
             info.facts.setdefault("not_saved", []).append(name)
             continue
-        encoder.save(target if len(encoders) == 1 else target / name)
+        try:
+            encoder.save(target if len(encoders) == 1 else target / name)
+        except SentbedError as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def _evaluate(
@@ -246,8 +250,7 @@ def _evaluate(
         label = name + START if at == "start" else name
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
-        second = None if entry.second is None else encoders[entry.second]
-        evaluation = encoders[name].evaluate(evaluator, label, second)
+        evaluation = evaluate(encoders, evaluator, name, entry.second, label)
         hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
 
 
@@ -273,6 +276,29 @@ def _free_name(name: str) -> Path:
 
 
 @contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keep other processes out of a run directory. Raises `RunError` where one is in it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise RunError(f"another process is at work on the run in `{directory}`; let it end first") from error
+    except OSError:
+        # Not every file system has locks.
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> Iterator[pluggy.HookRelay]:
     """Let the history and the recipe's trackers follow the run."""
     with ExitStack() as stack:
@@ -288,10 +314,11 @@ def _tidy(info: RunInfo) -> None:
         shutil.rmtree(info.directory / name, ignore_errors=True)
     for stage, kept in info.kept.items():
         prune(info, stage, kept)
-    ours = [path for name in (CHECKPOINTS, ENCODER) for path in (info.directory / name).rglob(".*")]
-    for path in info.directory.glob(".*"):
+    places = [info.directory, *(p for p in info.directory.rglob("*") if p.is_dir())]
+    ours = []
+    for path in (path for place in places for path in place.glob(".*")):
         written = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
-        if written and (info.directory / written[1]).exists():
+        if written and (path.parent / written[1]).exists():
             ours.append(path)
     for path in ours:
         if path.is_dir():

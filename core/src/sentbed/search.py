@@ -24,12 +24,12 @@ from sentbed.manifest import describe
 from sentbed.paths import cannot_write, write_atomic
 from sentbed.prompts import Prompt, read_candidates
 from sentbed.protocols import Evaluation, Score
-from sentbed.recipe import Recipe, Search
+from sentbed.recipe import RESOLVED, Recipe, Search, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import Candidate, Ranking, ReportData, write_report
 from sentbed.report.record import plain
 from sentbed.report.text import verdict
-from sentbed.runner import RESOLVED, build_encoder, new_directory, resolved_toml
+from sentbed.runner import build_encoder, new_directory
 from sentbed.structure import unstructure
 
 JOURNAL = "search.jsonl"

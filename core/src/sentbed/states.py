@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from sentbed.errors import PluginError
 from sentbed.paths import sha256, write_atomic, write_directory
 
 STATES = "states"
@@ -52,7 +53,11 @@ def write(
         if trainer is not None:
             (directory / TRAINER).mkdir()
             trainer(directory / TRAINER)
-        write_atomic(directory / STATE_FILE, json.dumps({"schema": SCHEMA, **content}, default=str))
+        try:
+            text = json.dumps({"schema": SCHEMA, **content})
+        except TypeError as error:
+            raise PluginError(f"a tracker's state cannot be written as JSON: {error}") from error
+        write_atomic(directory / STATE_FILE, text)
         files = sorted(p for p in directory.rglob("*") if p.is_file())
         sums = {file.relative_to(directory).as_posix(): sha256(file) for file in files}
         write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
@@ -76,13 +81,13 @@ def read(state: State) -> State:
     """
     try:
         sums = json.loads((state.path / SUMS_FILE).read_bytes())
-        for name, expected in sums.items():
+        for name, expected in ({STATE_FILE: None} | sums).items():
             if sha256(state.path / name) != expected:
                 raise ValueError(f"`{name}` is not what was written")
         content = json.loads((state.path / STATE_FILE).read_bytes())
     except OSError as error:
         raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
-    except (AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (AttributeError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
     if content.get("schema") != SCHEMA:
         raise ValueError(f"it has schema {content.get('schema')}, this version of sentbed reads {SCHEMA}")

@@ -30,6 +30,8 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
+from sentbed.report.model import ReportData
+from sentbed.report.record import to_json
 from sentbed.table import TextTable
 
 VOCABULARY = 64
@@ -113,6 +115,19 @@ second = "en"
 at = ["start", "end"]
 """
 """Two encoders: `zh` is trained beside the frozen `en` for six steps, then alone for four."""
+
+
+def quicken(patch: Any) -> None:
+    """Let runs leave out figures, `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
+
+    def write(directory: Path, data: ReportData) -> Path:
+        (directory / "report.html").touch()
+        (directory / "report.json").write_text(to_json(data))
+        return directory / "report.html"
+
+    patch.setattr("sentbed.runner.write_report", write)
+    patch.setattr("os.fsync", lambda _: None)
+    patch.setattr("sentbed.manifest._git", lambda _: None)
 
 
 # --- tokenizer, backbone, pooler ---------------------------------------------------------------------------

@@ -149,7 +149,6 @@ class ContrastModule(torch.nn.Module):
         super().__init__()
         start = torch.tensor(math.log(parameters.temperature))
         self.log_temperature = torch.nn.Parameter(start, parameters.learned)
-        self.compares_texts = parameters.compares_texts
         self.seen: list[Mapping[str, torch.Tensor]] = []
 
     def forward(self, inputs: Mapping[str, torch.Tensor], memory: torch.Tensor | None = None) -> LossOutput:
@@ -187,7 +186,6 @@ class Contrast:
     temperature: float = 0.2
     learned: bool = False
     memory: int = 0
-    compares_texts: bool = False
 
     def build(self, width: int) -> torch.nn.Module:
         return MemoryModule(self, width) if self.memory else ContrastModule(self)

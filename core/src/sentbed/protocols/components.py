@@ -129,6 +129,8 @@ class Loss(Component, Protocol):
     - `takes: frozenset[str]`, the columns that it uses where the data has them, beside those that it
       `needs`; no other column is encoded. A loss that does not say is given every column.
     - `classes: tuple[str, ...]`, the names that the column `label` may hold, for a loss that needs it.
+    - `compares_texts: bool`: whether `inputs` is to have `COLUMN.id`, int64 `(batch,)`, for each column of
+      texts: the same number for the same text, in every column and step.
     - `momentum: float`, in [0, 1), and `keys: frozenset[str]`: these columns are encoded without gradient by
       a copy of the encoder whose weights are an exponential moving average of its own, updated after each
       step as `momentum * average + (1 - momentum) * weights`.
@@ -144,12 +146,10 @@ class Loss(Component, Protocol):
 
         `inputs` has the fp32 vectors `(batch, width)` of each column by its name, and `label` `(batch,)`, the
         numbers of the classes. The module is a pure function of its arguments and its parameters: nothing is
-        kept between calls, gradients are stopped with `.detach()`. It may have
+        kept between calls, gradients are stopped with `.detach()`.
 
-        - `initial_state() -> dict[str, Tensor]`: then it is called as `module(inputs, state)`, and what its
-          output has as `state` is given to the next step; it is saved with every checkpoint;
-        - `compares_texts = True`: then `inputs` also has `COLUMN.id`, int64 `(batch,)`, for each column of
-          texts: the same number for the same text, in every step.
+        It may have `initial_state() -> dict[str, Tensor]`: then it is called as `module(inputs, state)`, and
+        what its output has as `state` is given to the next step; it is saved with every checkpoint.
         """
 
 
@@ -160,7 +160,8 @@ class Mixture:
     sizes: tuple[int, ...]
     """Rows of each part."""
     takes: tuple[int, ...]
-    """Rows that an epoch takes of each part; of a part with fewer, it begins again in another order."""
+    """Rows that an epoch takes of each part; of a part with fewer, it begins again in another order. All of
+    them are rows of that epoch: a source that changes its texts gives a row that comes again the same one."""
     in_turn: bool = False
     """Whether parts follow each other in strict turn; else their order is shuffled."""
     whole_batches: bool = False

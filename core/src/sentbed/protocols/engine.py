@@ -70,8 +70,6 @@ class Training:
     """Column of texts -> name of the encoder that is trained on it."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this L2 norm; 0 leaves them as they are."""
-    batch_size: int = 2
-    """Rows of a full batch."""
     micro_batch: int | None = None
     """Rows whose activations are held at a time (gradient caching, Gao et al., 2021); the whole batch where
     None. The gradient is that of the whole batch in either case."""

@@ -151,7 +151,7 @@ class ConsoleTracker:
         """Close."""
         self._stop()
 
-    @hookimpl
+    @hookimpl(tryfirst=True)
     def run_failed(self, run: RunInfo) -> None:
         """Close, and say what is left."""
         self._stop()

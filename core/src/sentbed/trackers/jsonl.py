@@ -110,7 +110,7 @@ class JsonlTracker:
         self._write("run_finished", report=str(report))
         self._close()
 
-    @hookimpl
+    @hookimpl(tryfirst=True)
     def run_failed(self, error: BaseException) -> None:
         """Log the reason and close."""
         self._write("run_failed", error=str(error) or type(error).__name__)

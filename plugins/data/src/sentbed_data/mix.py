@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import ClassVar, Literal
@@ -112,6 +113,19 @@ class Mixed:
     @_starts.default
     def _starts_of_parts(self) -> tuple[int, ...]:
         return tuple(accumulate(self.mixture.sizes, initial=0))
+
+    @property
+    def varies(self) -> bool:
+        """Whether a part changes its texts from epoch to epoch."""
+        return any(getattr(part, "varies", False) for part in self.parts)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What the parts left out -> how often."""
+        counts: Counter[str] = Counter()
+        for part in self.parts:
+            counts.update(getattr(part, "left_out", {}))
+        return dict(counts)
 
     @property
     def fingerprint(self) -> str:

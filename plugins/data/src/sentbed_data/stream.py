@@ -76,7 +76,9 @@ class StreamedTable:
         wanted = (field for column, field in self.fields.items() if columns is None or column in columns)
         for field in dict.fromkeys(wanted):
             for batch in self.batches:
-                yield from batch.column(field).to_pylist()
+                column = batch.column(field)
+                for start in range(0, len(column), BATCH_ROWS):
+                    yield from column.slice(start, BATCH_ROWS).to_pylist()
 
 
 def open_streamed(

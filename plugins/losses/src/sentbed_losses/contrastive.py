@@ -47,6 +47,11 @@ class Contrastive:
             )
 
     @property
+    def compares_texts(self) -> bool:
+        """Whether the numbers of the texts are needed."""
+        return self.mask_duplicates
+
+    @property
     def masked(self) -> bool:
         """Whether the rows of a batch may have denominators of different sizes."""
         return self.mask_duplicates or self.false_negative_threshold is not None

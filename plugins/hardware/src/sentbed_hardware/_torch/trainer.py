@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, StepResult, TokenIds, Training
@@ -86,7 +83,7 @@ class TorchTrainer:
         for tower in self.towers.values():
             tower.module.train()
             inputs |= self._encode(tower, columns, cached)
-        inputs = {name: inputs[name] for name in columns} | self._ids(columns)
+        inputs = {name: inputs[name] for name in columns}
         # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
         output = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
         output.loss.backward()
@@ -140,15 +137,6 @@ class TorchTrainer:
             found |= zip(some, torch.split(vectors, [len(t) for t in some.values()]), strict=True)
         return found
 
-    def _ids(self, columns: Columns) -> dict[str, torch.Tensor]:
-        if not getattr(self.loss, "compares_texts", False):
-            return {}
-        return {
-            f"{name}.id": text_ids(tokens).to(self.engine.device)
-            for name, tokens in columns.items()
-            if isinstance(tokens, TokenIds)
-        }
-
 
 def _common_width(encoders: Mapping[str, TorchEncoder]) -> int:
     (first, start), *others = encoders.items()
@@ -160,13 +148,3 @@ def _common_width(encoders: Mapping[str, TorchEncoder]) -> int:
                 f"`head = {{ projection = {min(start.width, encoder.width)} }}`"
             )
     return start.width
-
-
-def text_ids(tokens: TokenIds) -> torch.Tensor:
-    """Return a number for each text, int64 `(texts,)`, not negative, that is the same for the same tokens."""
-    ids = tokens.ids.astype("<i4")
-    digests = [
-        blake2b(ids[start:stop].tobytes(), digest_size=8).digest()
-        for start, stop in pairwise(tokens.offsets.tolist())
-    ]
-    return torch.from_numpy(np.frombuffer(b"".join(digests), "<i8") & np.int64(2**63 - 1))

@@ -90,7 +90,9 @@ def load(trainer: TorchTrainer, directory: Path) -> None:
         parameter = trainer.parameters[name]
         optimizer.state[parameter] = _joined(state, tensors, parameter)
     for group, settings in zip(optimizer.param_groups, values["settings"], strict=True):
-        group.update(_joined(settings, tensors, group["params"][0]))
+        # What the recipe sets, it may have changed.
+        kept = _joined(settings, tensors, group["params"][0])
+        group.update({key: value for key, value in kept.items() if key not in optimizer.defaults})
     trainer.steps = values["steps"]
     for tower in trainer.towers.values():
         tower.encoder.weights_changed()

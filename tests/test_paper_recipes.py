@@ -1,0 +1,315 @@
+"""The recipes of papers that train have their hyperparameters, and run on small models by `--set` alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+from sentbed.structure import unstructure
+
+pytestmark = pytest.mark.slow
+
+PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
+RECIPES = {
+    path.stem: path
+    for path in sorted(PAPERS.glob("*.toml"))
+    if "stage" in tomllib.loads(path.read_text("utf-8"))
+}
+SAMPLE = "pkg:sentbed_data/sample"
+DEV = f'{{ use = "sts", path = "{SAMPLE}/sts-dev.tsv", split = "dev" }}'
+STEPS = 2
+
+STS = ["STSB-dev"]
+LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
+
+
+def below(prefix: str, *groups: dict[str, Any], **values: Any) -> dict[str, Any]:
+    """Values by dotted path; `__` in a keyword is a dot."""
+    plain = {key.replace("__", "."): value for key, value in values.items()}
+    return {f"{prefix}.{key}": value for group in (*groups, plain) for key, value in group.items()}
+
+
+ADAMW = {"optimizer.use": "adamw", "optimizer.weight_decay": 0.0, "max_grad_norm": 1.0}
+LINEAR = {"schedule.use": "linear", "schedule.warmup": 0.0}
+INFO_NCE = {"loss.use": "info-nce", "loss.similarity": "cosine", "loss.symmetric": False, "loss.margin": 0.0}
+SIMCSE = {**ADAMW, **LINEAR, **INFO_NCE, "loss.temperature": 0.05, "validate.keep": "best"}
+EVERY_125 = {"validate.every": 125, "validate.with.tasks": STS}
+SENTENCE_T5 = {
+    **INFO_NCE,
+    "loss.temperature": 0.01,
+    "optimizer.use": "adafactor",
+    "optimizer.lr": 1e-3,
+    "schedule.use": "linear-after-hold",
+    "schedule.hold": 0.1,
+}
+TRANSLATION = {
+    **ADAMW,
+    "data.use": "parallel",
+    "loss.use": "queue",
+    "loss.size": 10_000,
+    "loss.temperature.initial": 1.0,
+    "optimizer.lr": 2e-4,
+    "schedule.use": "cosine",
+    "batch_size": 400,
+    "epochs": 2,
+    "validate.every": 250,
+    "validate.keep": "best",
+}
+TRANSLATION_NLI = {**SIMCSE, "data.use": "triplets", "optimizer.lr": 1e-5, "batch_size": 128, "epochs": 3}
+
+HYPERPARAMETERS: dict[str, dict[str, Any]] = {
+    "prompteol-opt-6.7b-qlora": {
+        "encoder.pooler.use": "prompt-eol",
+        **below(
+            "encoder.backbone",
+            use="opt",
+            model="facebook/opt-6.7b",
+            quantization="nf4",
+            dtype="bf16",
+            lora__r=64,
+            lora__alpha=16,
+            lora__dropout=0.05,
+            lora__targets="all-linear",
+        ),
+        **below(
+            "stage.nli",
+            ADAMW,
+            INFO_NCE,
+            data__use="triplets",
+            loss__temperature=0.05,
+            optimizer__lr=5e-4,
+            schedule__use="linear",
+            schedule__warmup=100,
+            batch_size=256,
+            epochs=1,
+            max_length=32,
+            normalize_text=False,
+            validate__every=50,
+            validate__keep="best",
+            validate__with__tasks=STS,
+        ),
+    },
+    "sentbench-bert-base": {
+        **below("encoder", max_length=32, backbone__model="bert-base-uncased"),
+        **below("encoder.pooler", use="cls-mlp", mlp_only_train=True),
+        **below(
+            "stage.train",
+            SIMCSE,
+            data__use="nsp",
+            data__limit=1_000_000,
+            batch_size=64,
+            epochs=1,
+            validate__with__tasks=STS,
+        ),
+    },
+    "sentence-t5-base": {
+        **below("encoder", pooler__use="mean", backbone__use="t5", backbone__model="t5-base"),
+        **below("encoder.head", projection=768, bias=False, normalize=True),
+        **below("stage.qa", SENTENCE_T5, data__use="pairs", batch_size=2048),
+        **below("stage.nli", SENTENCE_T5, data__use="triplets", batch_size=512, validate__keep="best"),
+        "evaluate.1.use": "geometry",
+        "evaluate.1.protocols": ["st5", "wang-isola"],
+    },
+    "simcse-sup-bert-base": {
+        **below("encoder", max_length=32, backbone__model="bert-base-uncased"),
+        **below("encoder.pooler", use="cls-mlp", mlp_only_train=False),
+        **below(
+            "stage.nli",
+            SIMCSE,
+            EVERY_125,
+            data__use="triplets",
+            optimizer__lr=5e-5,
+            batch_size=512,
+            epochs=3,
+        ),
+    },
+    "simcse-unsup-bert-base": {
+        **below("encoder", max_length=32, backbone__model="bert-base-uncased"),
+        **below("encoder.pooler", use="cls-mlp", mlp_only_train=True),
+        **below(
+            "stage.wiki",
+            SIMCSE,
+            EVERY_125,
+            data__use="dropout",
+            optimizer__lr=3e-5,
+            batch_size=64,
+            epochs=1,
+        ),
+    },
+    "translation-pairs-bert-base": {
+        **below("encoders.source", max_length=50, pooler__use="first"),
+        **below("encoders.zh", max_length=50, pooler__use="first", backbone__dropout=0.1),
+        **below("encoders.en", max_length=50, pooler__use="first", backbone__dropout=0.1),
+        **below("stage.a", TRANSLATION, train=["zh"], freeze=["source"]),
+        "stage.a.validate.with.task": "CNSD-STSB-dev",
+        **below("stage.nli-zh", TRANSLATION_NLI, train=["zh"]),
+        **below("stage.b", TRANSLATION, train=["en"], freeze=["zh"], validate__with__tasks=STS),
+        **below("stage.b.watch.0", every=100, encoder="en", with__use="geometry", with__task="STSB-dev"),
+        **below("stage.b.watch.1", every=100, encoder="en", second="zh", with__use="geometry"),
+        **below("stage.b.watch.1.with", pairs=1000, positives=250),
+        **below("stage.nli-en", TRANSLATION_NLI, train=["en"], validate__with__tasks=STS),
+    },
+}
+"""The values of the papers, written down from them and not from the recipes."""
+
+TABLE_5 = ["stage.b.loss.size=0", "stage.b.batch_size=128"]
+VARIATIONS = {
+    "sentbench-bert-base": [
+        [f'stage.train.data={{ use = "dropout", path = "{SAMPLE}/triplets.csv", column = "sent0" }}'],
+        ['stage.train.loss={ use = "classification" }'],
+        ["encoder.backbone.model=roberta-base"],
+    ],
+    "sentence-t5-base": [
+        ["encoder.pooler.use=first"],
+        ["encoder.pooler.use=decoder"],
+        ["stage.nli.weights.encoder=pretrained"],
+        ["encoder.backbone.model=t5-large", "stage.qa.micro_batch=32"],
+    ],
+    "translation-pairs-bert-base": [
+        TABLE_5,
+        [*TABLE_5, 'stage.b.train=["en", "zh"]', "stage.b.freeze="],
+        [*TABLE_5, 'stage.b.columns={ anchor = "en", positive = "en" }', "stage.b.freeze="],
+    ],
+}
+"""What the heads of the recipes offer to set."""
+
+
+def test_every_recipe_that_trains_has_its_hyperparameters_here() -> None:
+    assert list(RECIPES) == list(HYPERPARAMETERS)
+
+
+def local(name: str, directory: Path) -> list[str]:
+    """Settings that give a recipe data of this machine, for training and for every evaluation."""
+    text = directory / "sentences.txt"
+    other = directory / "translations.txt"
+    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(encoding="utf-8", newline="") as file:
+        sentences = [row["sent0"] for row in csv.DictReader(file)]
+    text.write_text("\n".join(sentences), "utf-8")
+    # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
+    other.write_text("\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8")
+    triplets = {"path": f"{SAMPLE}/triplets.csv", "config": ""}
+    data = {
+        "triplets": {**triplets, "anchor": "sent0", "positive": "sent1", "negative": "hard_neg"},
+        "pairs": {**triplets, "anchor": "sent0", "positive": "sent1"},
+        "dropout": {"path": f"{SAMPLE}/triplets.csv", "column": "sent0"},
+        "nsp": {"path": str(text)},
+        "parallel": {"anchor": str(text), "positive": str(other)},
+    }
+    settings = []
+    table = tomllib.loads(RECIPES[name].read_text("utf-8"))
+    for i, stage in enumerate(table["stage"]):
+        settings += [f"stage.{i}.data.{key}={value}" for key, value in data[stage["data"]["use"]].items()]
+        if "validate" in stage:
+            settings.append(f"stage.{i}.validate.with={DEV}")
+        for j, watch in enumerate(stage.get("watch", ())):
+            at = f"stage.{i}.watch.{j}.with"
+            if "parallel" in watch["with"]:
+                settings.append(f"{at}.parallel={json.dumps([str(text), str(other)])}")
+            else:
+                settings.append(f"{at}.path={SAMPLE}/sts-dev.tsv")
+    for i, evaluate in enumerate(table["evaluate"]):
+        settings.append(f"evaluate.{i}.path={SAMPLE}/sts-test.tsv")
+        if evaluate["use"] == "senteval-sts":
+            settings += [f"evaluate.{i}.use=sts", f"evaluate.{i}.tasks="]
+    return settings
+
+
+def small(name: str, directory: Path) -> list[str]:
+    """Settings that make models, batches and stages small, and leave everything else as it is."""
+    table = tomllib.loads(RECIPES[name].read_text("utf-8"))
+    encoders = {f"encoders.{key}": value for key, value in table.get("encoders", {}).items()}
+    settings = []
+    for place, encoder in (encoders or {"encoder": table["encoder"]}).items():
+        if "quantization" in encoder["backbone"]:
+            settings.append(f"{place}.backbone.model={saved_opt(directory)}")
+        else:
+            settings += [f"{place}.backbone.model=", f"{place}.backbone.init=random"]
+    for i, stage in enumerate(table["stage"]):
+        settings += [f"stage.{i}.epochs=", f"stage.{i}.steps={STEPS}", f"stage.{i}.batch_size=8"]
+        if "micro_batch" in stage:
+            settings.append(f"stage.{i}.micro_batch=3")
+        for j, watch in enumerate(stage.get("watch", ())):
+            if "parallel" in watch["with"]:
+                settings += [f"stage.{i}.watch.{j}.with.pairs=40", f"stage.{i}.watch.{j}.with.positives=10"]
+    return settings
+
+
+def saved_opt(directory: Path) -> Path:
+    """A tiny OPT with random weights, as a pretrained model: only such a one is held in 4 bits."""
+    import torch
+    from sentbed.protocols import BuildContext
+    from sentbed_backbones import Opt
+
+    torch.manual_seed(0)
+    texts = (directory / "sentences.txt").read_text("utf-8").splitlines()
+    Opt(init="random").build(BuildContext(lambda: texts)).save(directory / "opt")
+    return directory / "opt"
+
+
+def at(table: Any, path: str) -> Any:
+    """The value at a dotted path; elements of a list by number or by name."""
+    for key in path.split("."):
+        if isinstance(table, list):
+            table = next(item for i, item in enumerate(table) if key in (str(i), item.get("name")))
+        else:
+            table = table[key]
+    return table
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_has_the_hyperparameters_of_its_paper(name: str, tmp_path: Path) -> None:
+    require_packages(name)
+    written = tomllib.loads(RECIPES[name].read_text("utf-8"))
+    in_force = unstructure(sentbed.load_recipe(RECIPES[name], local(name, tmp_path)))
+    in_force["encoder"] = in_force["encoders"].get("encoder")
+    # What `local` has put in the place of something else is looked up in the file.
+    found = {
+        path: at(written if ".validate.with." in path else in_force, path) for path in HYPERPARAMETERS[name]
+    }
+    assert found == HYPERPARAMETERS[name]
+
+
+@pytest.mark.parametrize(("name", "settings"), [(n, s) for n, several in VARIATIONS.items() for s in several])
+def test_what_the_head_of_a_recipe_offers_to_set_passes_check(
+    name: str, settings: Sequence[str], tmp_path: Path
+) -> None:
+    plain = sentbed.load_recipe(RECIPES[name], local(name, tmp_path))
+    assert sentbed.load_recipe(RECIPES[name], [*local(name, tmp_path), *settings]) != plain
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_takes_two_steps_a_stage_on_small_models(name: str, tmp_path: Path) -> None:
+    require_packages(name)
+    recipe = sentbed.load_recipe(RECIPES[name], [*local(name, tmp_path), *small(name, tmp_path)])
+    run = sentbed.run(recipe, tmp_path / "run")
+    events = [json.loads(line) for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()]
+    steps = [(e["stage"], e["step"]) for e in events if e["event"] == "step_finished"]
+    assert steps == [(stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)]
+    assert all(math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished")
+    validated = [e["stage"] for e in events if e["event"] == "validated"]
+    assert validated == [stage.name for stage in recipe.stage if stage.validate is not None]
+    watched = [e["stage"] for e in events if e["event"] == "observed"]
+    assert watched == [stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))]
+    assert {score.encoder for score in run.scores} == {e.encoder or "encoder" for e in recipe.evaluate}
+    for encoder in recipe.encoders:
+        place = run.directory / "encoder"
+        vectors = sentbed.Encoder.load(place if len(recipe.encoders) == 1 else place / encoder).encode(
+            ["A cat sits on the mat.", "A dog barks at night."]
+        )
+        assert np.isfinite(vectors).all()
+        assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+def require_packages(name: str) -> None:
+    """Skip where a recipe needs packages for adapters and 4-bit weights that are not there."""
+    if "qlora" in name:
+        for package in ("peft", "bitsandbytes", "accelerate"):
+            pytest.importorskip(package, reason="needs the extra `qlora` of sentbed-backbones")
