@@ -29,6 +29,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/prefix.py
 	$(BIN)/python benchmarks/gradcache.py
+	$(BIN)/python benchmarks/train.py
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -221,6 +221,16 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "the evaluator `gap` has no use for a `second` encoder; take it out",
         ),
         (
+            [VALIDATE + f'{{ every = 1, {GAP}, second = "en" }}'],
+            "stage.1.validate.second",
+            "the evaluator `gap` has no use for a `second` encoder; take it out",
+        ),
+        (
+            [VALIDATE + '{ every = 1, with = { use = "across" }, second = "fr" }'],
+            "stage.1.validate.second",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
+        (
             ["evaluate.0.use=gap"],
             "evaluate.0.second",
             "the evaluator `gap` has no use for a `second` encoder; take it out",
@@ -282,6 +292,26 @@ def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
     recipe_of(RECIPE, *overrides)
     assert problems(recipe_of, RECIPE, *overrides, "stage.0.columns.label=encoder") == [
         ("stage.0.columns.label", "the column `label` holds no text; the columns are anchor, positive")
+    ]
+
+
+def test_a_loss_with_labels_must_say_which(recipe_of: Load):
+    table = '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
+    loss = 'stage.0.loss={ use = "sort", classes = [] }'
+    assert problems(recipe_of, RECIPE, f"stage.0.data={table}", loss) == [
+        (
+            "stage.0.loss",
+            "the loss `sort` needs the column `label` and does not say which `classes` it may hold; "
+            "that is for its plugin to say",
+        )
+    ]
+
+
+def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of: Load):
+    trackers = '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "b"\n'
+    recipe_of(RECIPE + trackers)
+    assert problems(recipe_of, RECIPE + trackers, "tracker.1.file=notes.txt") == [
+        ("tracker.1", "the tracker `notes` is there twice; take one out")
     ]
 
 

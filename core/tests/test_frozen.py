@@ -146,6 +146,18 @@ def test_max_length_and_text_rules_are_those_of_the_stage(recipe_of: Load):
     assert encoder.backbone.tokenizer.seen == ["<fou>", "<four.>"]
 
 
+def test_a_cache_for_which_there_is_no_space_is_refused_before_it_is_used(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(handle: int, start: int, length: int) -> None:
+        assert length > len(TEXTS) * (8 + 4 * 4)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+    with pytest.raises(RunError, match=r"cannot write `.*v\.npy`: No space left .* free some space"):
+        column(encoder, tmp_path / "v.npy")
+
+
 def test_data_that_gives_other_texts_in_every_epoch_cannot_be_cached(encoder: Encoder, tmp_path: Path):
     varying = VaryingTable({"anchor": TEXTS})
     with pytest.raises(RunError) as caught:

@@ -15,7 +15,7 @@ from sentbed import DataError, Encoder, RunError, hookimpl, load_recipe, resume,
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.resuming import differences
-from toy_plugin import TOWERS, Characters, Recorder, SgdTrainer, quicken
+from toy_plugin import RECIPE, TOWERS, Characters, Recorder, SgdTrainer, quicken
 
 Load = Callable[..., Recipe]
 
@@ -94,7 +94,7 @@ class StopAtStep:
             raise self.error
 
 
-def stopping(plugins: Plugins, stop: Stop | StopAtStep, go: Callable[[], object]) -> bool:
+def stopping(plugins: Plugins, stop: Any, go: Callable[[], object]) -> bool:
     """Whether `go` was stopped."""
     plugins.manager.register(stop)
     try:
@@ -353,7 +353,7 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
     assert recorder.names[:2] == ["run_resumed", "stage_started"]
     assert [details["step"] for name, details in recorder.events if name == "step_finished"][:2] == [3, 4]
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["resumed"] == [{"stage": 0, "step": 2, "warnings": []}]
+    assert manifest["resumed"] == [{"stage": 0, "step": 2}]
     assert manifest["status"] == "finished"
 
 
@@ -585,22 +585,60 @@ def test_a_changed_recipe_that_is_allowed_is_the_one_that_runs_and_a_warning(
     assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8
 
 
-def test_what_a_run_was_warned_of_is_not_forgotten_when_it_is_stopped_before_its_next_state(
+def test_a_change_holds_from_the_first_state_that_was_written_with_it(
     stopped: Path, recipe_of: Load, plugins: Plugins
 ):
     flip(newest(stopped)[0] / "state.json")
     changed = recipe_of(RUN, "checkpoint.every=1", "run.seed=8")
-    go: Callable[[], object] = lambda: resume(stopped, changed, plugins, allow_changes=True)  # noqa: E731
+
+    def go() -> None:
+        resume(stopped, changed, plugins, allow_changes=True)
+
+    # Stopped before such a state: the run is as if it had never been resumed.
     assert stopping(plugins, StopAtStep(3, True), go)
     first, second = warnings_of(stopped)
     assert "is damaged" in first
     assert second.endswith("run.seed: 7 -> 8")
-    for _ in range(2):
-        assert stopping(plugins, StopAtStep(3, True), lambda: resume(stopped, plugins=plugins))
-        assert sorted(warnings_of(stopped)) == sorted([first, second])
+    assert stopping(plugins, StopAtStep(3, True), lambda: resume(stopped, plugins=plugins))
+    assert warnings_of(stopped) == [first]
+    with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
+        resume(stopped, changed, plugins)
+    # Stopped behind it: the change is part of the run, and so is the warning.
+    assert stopping(plugins, StopAtStep(4, True), go)
+    assert [state.step for state in states.found(stopped)] == [3, 2]
     resume(stopped, plugins=plugins)
-    assert sorted(warnings_of(stopped)) == sorted([first, second])
+    assert warnings_of(stopped) == [first, second]
+    assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8
     assert len(json.loads((stopped / "manifest.json").read_text())["resumed"]) == 4
+
+
+def test_a_recipe_that_is_not_that_of_the_state_is_a_change_wherever_it_comes_from(
+    stopped: Path, plugins: Plugins
+):
+    """As a process leaves it that is killed while it writes its first state with another recipe."""
+    resolved = stopped / "resolved.toml"
+    resolved.write_text(resolved.read_text().replace("seed = 7", "seed = 8"))
+    with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
+        resume(stopped, plugins=plugins)
+    resume(stopped, plugins=plugins, allow_changes=True)
+    assert warnings_of(stopped)[0].endswith("run.seed: 7 -> 8")
+
+
+def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    class AtTheEnd:
+        error = KeyboardInterrupt
+
+        @hookimpl
+        def evaluation_started(self, encoder: str) -> None:
+            if encoder == "zh":
+                raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    assert stopping(plugins, AtTheEnd(), lambda: run(recipe_of(RUN), out, plugins))
+    resume(out, recipe_of(RUN, "evaluate.0.left=xyz"), plugins, allow_changes=True)
+    assert load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].with_.left == "xyz"
 
 
 @pytest.mark.parametrize(
@@ -621,6 +659,15 @@ def test_stages_that_a_run_has_begun_cannot_change_names_or_towers(
         f"the stages that the run in `{stopped}` has begun have other names, or train other encoders; "
         "undo that, or start a new run"
     )
+
+
+def test_the_only_encoder_cannot_be_renamed_in_a_stage_that_a_run_has_begun(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RECIPE, "checkpoint.every=1"), tmp_path / "out", 3)
+    renamed = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"), "checkpoint.every=1")
+    with pytest.raises(RunError, match="has begun have other names, or train other encoders"):
+        resume(out, renamed, plugins, allow_changes=True)
 
 
 def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of: Load, plugins: Plugins, tmp_path: Path):
@@ -708,6 +755,58 @@ def test_another_python_is_a_warning_and_another_version_of_a_plugin(
         for what in ("plugins", "python")
     ]
     assert outcome(stopped) == whole
+
+
+# --- refused without harm ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_another_process_works_on_is_left_alone(stopped: Path, plugins: Plugins):
+    fcntl = pytest.importorskip("fcntl")
+    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
+    other = os.open(stopped, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(RunError) as caught:
+        resume(stopped, plugins=plugins)
+    assert str(caught.value) == (f"another process is at work on the run in `{stopped}`; let it end first")
+    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+    os.close(other)
+    resume(stopped, plugins=plugins)
+
+
+def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    fcntl = pytest.importorskip("fcntl")
+    refused = []
+
+    class Look:
+        @hookimpl
+        def step_finished(self, run: Any) -> None:
+            with pytest.raises(RunError, match="another process is at work"):
+                resume(run.directory, plugins=plugins)
+            refused.append(1)
+
+    look = Look()
+    plugins.manager.register(look)
+    out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
+    assert len(refused) == 10
+    handle = os.open(out, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_resume_that_is_refused_keeps_the_encoder_that_was_saved(
+    inside: bool, recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
+):
+    put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
+    every = 1 if inside else 100
+    out = stop_at(plugins, recipe_of(RUN, f"checkpoint.every={every}", TABLE), tmp_path / "out", 8)
+    saved = {path: path.read_bytes() for path in (out / "encoder").rglob("*") if path.is_file()}
+    put("t.tsv", rows("other"))
+    with pytest.raises(RunError):
+        resume(out, plugins=plugins)
+    assert {path: path.read_bytes() for path in (out / "encoder").rglob("*") if path.is_file()} == saved
 
 
 # --- what is left ------------------------------------------------------------------------------------------

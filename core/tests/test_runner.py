@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pytest
 from pluggy import PluginValidationError
-from sentbed import Encoder, RunError, hookimpl, load_recipe, run
+from sentbed import Encoder, PluginError, RunError, hookimpl, load_recipe, run
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.runner import RunResult, build_encoder, build_encoders
@@ -483,6 +483,40 @@ def test_trackers_of_the_recipe_follow_their_run_and_no_other(
     assert plugins.manager.list_name_plugin() == before
     run(recipe_of(), tmp_path / "next", plugins)
     assert not (tmp_path / "next" / "notes.txt").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_two_trackers_that_keep_their_state_under_one_name_are_told_so(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    class Same:
+        @hookimpl
+        def tracker_state(self) -> tuple[str, dict[str, int]]:
+            return "recorder", {}
+
+    plugins.manager.register(Same())
+    with pytest.raises(PluginError) as caught:
+        run(recipe_of(), tmp_path / "out", plugins)
+    assert str(caught.value) == (
+        "two trackers keep a state under the name `recorder`; give each its own (`tracker_state`)"
+    )
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_encoder_that_cannot_be_saved_does_not_cost_the_others(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    save = Encoder.save
+
+    def fail(self: Encoder, path: Path) -> None:
+        if path == tmp_path / "out" / "encoder" / "en":
+            raise RunError("no space for it")
+        save(self, path)
+
+    monkeypatch.setattr(Encoder, "save", fail)
+    with pytest.raises(RunError, match="no space for it"):
+        run(recipe_of(TOWERS), tmp_path / "out", plugins)
+    assert names(tmp_path / "out" / "encoder") == {"zh"}
 
 
 @pytest.mark.usefixtures("quick")

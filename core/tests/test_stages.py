@@ -632,6 +632,14 @@ def test_with_keep_last_the_score_is_that_of_the_last_step(
     assert recorder.events[-1][1] == {"steps": 6, "best_score": score, "best_step": 6}
 
 
+def test_a_validation_may_have_a_second_encoder(
+    recipe_of: Load, train_towers: TrainTowers, recorder: Recorder
+):
+    trained = train_towers(recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last"))
+    expected = -float(np.linalg.norm(trained["zh"].encode(["abc"]) - trained["en"].encode(["nop"])))
+    assert details(recorder, "validated", "score") == [expected]
+
+
 # --- patience ----------------------------------------------------------------------------------------------
 
 

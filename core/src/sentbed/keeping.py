@@ -183,10 +183,11 @@ def write_state(
         "facts": plain(run.facts),
         "kept": {name: kept.table(run.directory) for name, kept in run.kept.items()},
         "trackers": dict(trackers),
+        "recipe": resolved_toml(run.recipe),
         **(own or {}),
     }
     # What goes on from this state goes on with this recipe, also where a changed one has been allowed.
-    write_atomic(run.directory / RESOLVED, resolved_toml(run.recipe))
+    write_atomic(run.directory / RESOLVED, content["recipe"])
     state = states.write(run.directory, stage, step, content, None if trainer is None else trainer.save)
     states.prune(run.directory, state, run.recipe.checkpoint.keep)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from sentbed import states
 from sentbed.errors import RunError
 from sentbed.keeping import Kept
 from sentbed.manifest import describe
-from sentbed.recipe import RESOLVED, Recipe, load_recipe
+from sentbed.recipe import MAIN_ENCODER, RESOLVED, Recipe, load_recipe, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report.record import plain
 from sentbed.runner import MANIFEST, RunInfo, RunResult, execute
 from sentbed.states import State
-from sentbed.structure import unstructure
 
 
 def resume(
@@ -44,19 +45,20 @@ def resume(
         raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error
     if status == "finished":
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
-    started = load_recipe(directory / RESOLVED, plugins=plugins)
-    recipe = recipe or started
-    if changes := list(differences(unstructure(started), unstructure(recipe))):
+    recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
+    info = RunInfo(recipe.run.name, directory, recipe, changes_allowed=allow_changes)
+    found, damaged = _newest(info)
+    state = found or State(directory, 0, 0)
+    before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
+    after = tomli.loads(resolved_toml(recipe))
+    if changes := list(differences(before, after)):
         listed = "\n".join(f"  {change}" for change in changes)
         if not allow_changes:
             raise RunError(
                 f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
                 "go on without these changes, or allow them (`--allow-changes`)"
             )
-    info = RunInfo(recipe.run.name, directory, recipe, changes_allowed=allow_changes)
-    found, damaged = _newest(info)
-    state = found or State(directory, 0, 0)
-    if _begun(started, state) != _begun(recipe, state):
+    if _begun(before, state) != _begun(after, state):
         raise RunError(
             f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
             "undo that, or start a new run"
@@ -73,10 +75,7 @@ def resume(
     ]
     # The state knows nothing of what was resumed after it was written.
     info.facts["resumed"] = manifest.get("resumed", [])
-    for earlier in info.facts["resumed"]:
-        if (earlier["stage"], earlier["step"]) >= (state.stage, state.step):
-            warnings += earlier["warnings"]
-    return execute(info, plugins, state, list(dict.fromkeys(warnings)))
+    return execute(info, plugins, state, warnings)
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
@@ -92,10 +91,11 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {shown[0]} -> {shown[1]}"
 
 
-def _begun(recipe: Recipe, state: State) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the stages that a state is inside of or behind, and what they train."""
-    stages = recipe.stage[: state.stage + (state.step > 0)]
-    return [(stage.name, recipe.trained(stage)) for stage in stages]
+def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
+    """Return the stages of a recipe, as TOML, that a state is inside of or behind, and what they train."""
+    stages = recipe.get("stage", [])[: state.stage + (state.step > 0)]
+    encoders = list(recipe.get("encoders", [MAIN_ENCODER]))
+    return [(stage["name"], stage["train"] or encoders) for stage in stages]
 
 
 def _newest(info: RunInfo) -> tuple[State | None, list[str]]:

@@ -110,10 +110,11 @@ def execute(
             info.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
             info.facts["seed"] = recipe.run.seed
             if resumed is not None:
-                at = {"stage": resumed.stage, "step": resumed.step, "warnings": warnings}
+                at = {"stage": resumed.stage, "step": resumed.step}
                 info.facts.setdefault("resumed", []).append(at)
-            if resumed is None:
+            else:
                 write_atomic(directory / RESOLVED, resolved_toml(recipe))
+            # Last, because what has a manifest is a run that can be resumed.
             _write_manifest(info, "running")
             if resumed is None:
                 hooks.run_started(run=info)
@@ -122,6 +123,7 @@ def execute(
             for warning in warnings:
                 hooks.warned(run=info, message=warning)
             _go(info, hooks, resumed if resumed and resumed.content else None)
+            write_atomic(directory / RESOLVED, resolved_toml(recipe))
             report = _close(info, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             # The report of what there is comes first; then the error goes on its way.

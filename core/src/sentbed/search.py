@@ -154,7 +154,7 @@ def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
     prompts: dict[str, Prompt] = {}
     for prompt in (bare, *candidates):
         resolved = prompt.resolve(encoder.pooler)
-        assert resolved is not None  # `recipe.check` has refused an encoder without a template
+        assert resolved is not None  # `checks.check` has refused an encoder without a template
         prompts.setdefault(str(resolved.template), prompt)
     return prompts
 

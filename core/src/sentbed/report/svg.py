@@ -22,6 +22,7 @@ _VARIABLES = {
 _PALETTE = {value: f"var(--{name})" for name, value in _VARIABLES.items()}
 
 _SETTINGS: dict[Any, Any] = {
+    "axes.formatter.useoffset": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "sentbed",
     "text.usetex": False,
