@@ -15,6 +15,7 @@ import toy_plugin
 from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder, cli
 from sentbed.registry import KINDS
+from sentbed.show import tables
 from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
@@ -148,6 +149,24 @@ def test_an_example_gives_every_required_field(installed_toy: Path):
     assert "  lr: float, required\n" in result.output
     example = tomli.loads(result.output.partition("example:\n")[2])
     assert set(example["stage"][0]["optimizer"]) == {"use", "lr"}
+
+
+def test_show_without_a_name_explains_a_table_of_a_recipe():
+    lines = invoke("show", "stage").output.splitlines()
+    assert lines[0] == "`[[stage]]`: one training phase."
+    at = lines.index("  distinct: bool, default false")
+    assert lines[at + 1].startswith("      Never put two rows that share a text into one batch")
+
+
+def test_every_table_can_be_shown():
+    for name in tables():
+        assert invoke("show", name).exit_code == 0
+
+
+def test_show_of_what_is_neither_says_what_there_is():
+    result = invoke("show", "loss")
+    assert result.exit_code == 2
+    assert "name one: `sentbed show loss NAME`" in result.output
 
 
 def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):

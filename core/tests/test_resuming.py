@@ -632,7 +632,7 @@ def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run
 
         @hookimpl
         def evaluation_started(self, encoder: str) -> None:
-            if encoder == "zh":
+            if encoder == "zh+en":
                 raise KeyboardInterrupt
 
     out = tmp_path / "out"
@@ -668,6 +668,23 @@ def test_the_only_encoder_cannot_be_renamed_in_a_stage_that_a_run_has_begun(
     renamed = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"), "checkpoint.every=1")
     with pytest.raises(RunError, match="has begun have other names, or train other encoders"):
         resume(out, renamed, plugins, allow_changes=True)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_an_encoder_cannot_become_another_one_within_a_run(
+    allowed: bool, stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    changed = recipe_of(RUN, "checkpoint.every=1", "encoders.zh.backbone.init_seed=9")
+    expected = "an encoder cannot become another one" if allowed else "is not the one that the run"
+    with pytest.raises(RunError, match=expected) as caught:
+        resume(stopped, changed, plugins, allow_changes=allowed)
+    assert "encoders.zh.backbone.init_seed" in str(caught.value)
+
+
+def test_a_stage_cannot_have_fewer_steps_than_are_done(stopped: Path, recipe_of: Load, plugins: Plugins):
+    changed = recipe_of(RUN, "checkpoint.every=1", "stage.1.epochs=", "stage.1.steps=1")
+    with pytest.raises(RunError, match="the stage `tune` has 1 steps, and 3 are done; give it more"):
+        resume(stopped, changed, plugins, allow_changes=True)
 
 
 def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of: Load, plugins: Plugins, tmp_path: Path):

@@ -429,7 +429,7 @@ def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
 ):
     recipe = recipe_of(TOWERS, "encoders.en.max_length=9")
     result = run(recipe, tmp_path / "out", plugins)
-    assert [score.encoder for score in result.scores] == ["zh@start", "zh"]
+    assert [score.encoder for score in result.scores] == ["zh+en@start", "zh+en"]
     protocol = result.scores[-1].protocol
     assert (protocol["max_length"], protocol["second"]["max_length"]) == (16, 9)
     zh, en = (

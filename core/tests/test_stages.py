@@ -711,7 +711,7 @@ def test_each_watch_has_its_encoder_and_its_second_one(
     recipe = recipe_of(TOWERS)
     start = build_encoders(recipe, recipe.runtime.build())
     trained = train_towers(recipe, watch=looks)
-    assert details(recorder, "observed", "encoder") == ["en", "zh", "zh"] * 2
+    assert details(recorder, "observed", "encoder") == ["en", "zh", "zh+en"] * 2
     expected = [
         value
         for towers in (start, trained)

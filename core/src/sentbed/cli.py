@@ -245,14 +245,22 @@ def _kinds() -> list[str]:
 
 
 @main.command()
-@click.argument("kind", type=click.Choice(_kinds()))
-@click.argument("name")
-def show(kind: str, name: str) -> None:
-    """Show a component: its fields, defaults, units and source, and an example."""
-    from sentbed.registry import load_plugins
-    from sentbed.show import describe
+@click.argument("kind")
+@click.argument("name", required=False)
+def show(kind: str, name: str | None) -> None:
+    """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
 
-    click.echo(describe(load_plugins().find(kind, name)))
+    Without a NAME, a table of a recipe: `show stage`, `show validate`, `show checkpoint` ...
+    """
+    from sentbed.registry import load_plugins
+    from sentbed.show import describe, describe_table, tables
+
+    known = tables() if name is None else _kinds()
+    if kind not in known:
+        what = "table of a recipe" if name is None else "kind of component"
+        hint = f"; name one: `sentbed show {kind} NAME`" if kind in _kinds() else ""
+        raise click.UsageError(f"there is no {what} `{kind}`{hint}; choose one of {', '.join(known)}")
+    click.echo(describe_table(kind) if name is None else describe(load_plugins().find(kind, name)))
 
 
 @main.group()

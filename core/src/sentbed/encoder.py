@@ -280,9 +280,14 @@ def evaluate(
     second: str | None = None,
     label: str | None = None,
 ) -> Evaluation:
-    """Evaluate one of several encoders, perhaps with a second one, under the name `label` or its own."""
+    """Evaluate one of several encoders, perhaps with a second one, under the name `label` or their own."""
     other = None if second is None else (second, encoders[second])
-    return encoders[name].evaluate(evaluator, label or name, other)
+    return encoders[name].evaluate(evaluator, label or pair_name(name, second), other)
+
+
+def pair_name(name: str, second: str | None) -> str:
+    """Return under which name the scores of two towers stand: those of `en` and `zh` are of `en+zh`."""
+    return name if second is None else f"{name}+{second}"
 
 
 @attrs.frozen(eq=False)

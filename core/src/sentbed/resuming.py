@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ def resume(
                 f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
                 "go on without these changes, or allow them (`--allow-changes`)"
             )
+    others = [change for change in changes if re.match(r"(encoder|encoders\.[^.]+)\.backbone\b", change)]
+    if others and state.content:
+        listed = "\n".join(f"  {change}" for change in others)
+        raise RunError(
+            f"an encoder cannot become another one within a run:\n{listed}\nstart a new run for it"
+        )
     if _begun(before, state) != _begun(after, state):
         raise RunError(
             f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "

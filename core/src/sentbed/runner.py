@@ -18,7 +18,7 @@ import attrs
 import pluggy
 
 from sentbed import states
-from sentbed.encoder import Encoder, evaluate
+from sentbed.encoder import Encoder, evaluate, pair_name
 from sentbed.errors import RecipeError, RunError, SentbedError
 from sentbed.feeding import VECTORS
 from sentbed.history import History
@@ -249,7 +249,7 @@ def _evaluate(
         if at not in entry.at:
             continue
         name = entry.encoder or info.recipe.main_encoder
-        label = name + START if at == "start" else name
+        label = pair_name(name, entry.second) + (START if at == "start" else "")
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
         evaluation = evaluate(encoders, evaluator, name, entry.second, label)

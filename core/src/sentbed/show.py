@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from typing import Any, get_type_hints
 
 import attrs
 
 from sentbed.registry import ComponentInfo
+from sentbed.structure import unstructure
 
 _PLACES = {
     "backbone": "[encoder]\nbackbone = {}",
@@ -28,17 +30,58 @@ def describe(info: ComponentInfo) -> str:
     """Return a component's documentation: what it is, its fields with defaults and meaning, an example."""
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
-    documented = _field_docs(info.cls)
-    hints = get_type_hints(info.cls)
-    fields = [field for field in attrs.fields(info.cls) if not field.metadata.get("skip")]
-    if fields:
-        lines += ["", "fields:"]
+    lines += _fields(info.cls)
+    return "\n".join([*lines, "", "example:", textwrap.indent(_example(info), "  ")])
+
+
+def tables() -> dict[str, type[Any]]:
+    """Return the tables of a recipe that are no components, by the name under which they are shown."""
+    from sentbed.prompts import Prompt
+    from sentbed.protocols import Head
+    from sentbed.recipe import (
+        Checkpoint,
+        EncoderRecipe,
+        Evaluate,
+        Expected,
+        Run,
+        Search,
+        Stage,
+        Validate,
+        Watch,
+    )
+
+    return {
+        "run": Run,
+        "encoder": EncoderRecipe,
+        "head": Head,
+        "prompt": Prompt,
+        "stage": Stage,
+        "validate": Validate,
+        "watch": Watch,
+        "evaluate": Evaluate,
+        "search": Search,
+        "checkpoint": Checkpoint,
+        "expected": Expected,
+    }
+
+
+def describe_table(name: str) -> str:
+    """Return the documentation of a table of a recipe: what it is, its keys with defaults and meaning."""
+    cls = tables()[name]
+    return "\n".join([*(inspect.getdoc(cls) or "").splitlines(), *_fields(cls)])
+
+
+def _fields(cls: type[Any]) -> list[str]:
+    documented = _field_docs(cls)
+    hints = get_type_hints(cls)
+    fields = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
+    lines = ["", "fields:"] if fields else []
     for field in fields:
         default = "required" if field.default is attrs.NOTHING else f"default {_toml(_default(field))}"
         lines.append(f"  {field.metadata.get('key', field.name)}: {_type_name(hints[field.name])}, {default}")
         meaning = inspect.cleandoc(documented.get(field.name, ""))
         lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
-    return "\n".join([*lines, "", "example:", textwrap.indent(_example(info), "  ")])
+    return lines
 
 
 def _field_docs(cls: type[Any]) -> dict[str, str]:
@@ -62,7 +105,7 @@ def _field_docs(cls: type[Any]) -> dict[str, str]:
 
 def _type_name(hint: Any) -> str:
     name = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
-    return name.replace("typing.", "").replace("sentbed.paths.", "")
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", name)
 
 
 def _default(field: attrs.Attribute[Any]) -> Any:
@@ -75,6 +118,8 @@ def _toml(value: Any) -> str:
 
     if value is None:
         return "none"
+    if attrs.has(type(value)):
+        value = unstructure(value)
     return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from sentbed import states
-from sentbed.encoder import Encoder, evaluate
+from sentbed.encoder import Encoder, evaluate, pair_name
 from sentbed.errors import RunError
 from sentbed.feeding import Feed, length_of
 from sentbed.keeping import Keeper, Kept, Saver
@@ -75,6 +75,10 @@ def train_stage(
         sampler.restore(resumed.content["sampler"])
         keeper.kept = Kept.of(run.directory, resumed.content["keeper"])
         first = resumed.step + 1
+    if first > total_steps + 1:
+        raise RunError(
+            f"the stage `{stage.name}` has {total_steps} steps, and {first - 1} are done; give it more"
+        )
     hooks.stage_started(run=run, stage=stage.name, total_steps=total_steps)
     saver = Saver(run, index, trainer, sampler, keeper, hooks)
     watch = _Watch(run, stage, encoders, hooks)
@@ -101,6 +105,11 @@ def train_stage(
         keeper.restore()
         raise
     keeper.restore()
+    if step < total_steps:
+        message = (
+            f"the stage `{stage.name}` ended at step {step} of {total_steps}: its validation rose no more"
+        )
+        hooks.warned(run=run, message=message)
     kept = keeper.finish(step)
     run.kept[stage.name] = kept
     run.sources.update(dict.fromkeys(trained, stage.name))
@@ -172,6 +181,7 @@ class _Watch:
                 continue
             name = watch.encoder or self.run.recipe.trained(self.stage)[0]
             evaluation = evaluate(self.encoders, watch.with_, name, watch.second)
+            who = pair_name(name, watch.second)
             self.hooks.observed(
-                run=self.run, stage=self.stage.name, step=step, encoder=name, evaluation=evaluation
+                run=self.run, stage=self.stage.name, step=step, encoder=who, evaluation=evaluation
             )

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentbed import RunError
-from sentbed.protocols import Head, TokenIds
+from sentbed import PluginError, RunError
+from sentbed.protocols import Head, LossOutput, TokenIds
 from sentbed_hardware import Adafactor, AdamW, Linear
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from transformers.optimization import Adafactor as TransformersAdafactor
@@ -453,6 +453,28 @@ def test_the_numbers_of_texts_go_to_the_loss_as_they_are(
     trainer = toys.train(assemble(), toys.loss(), toys.sgd(lr=0.1))
     trainer.step({**columns, "anchor.id": np.array([2**63 - 1, 5, 7], np.int64)})
     assert trainer.loss.seen[0]["anchor.id"].tolist() == [2**63 - 1, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("give", "said"),
+    [
+        (lambda output: output.loss, "the loss `toy-contrast` returned a Tensor, expected a `LossOutput`"),
+        (lambda output: LossOutput(output.loss.detach()), "returned a value without a gradient"),
+        (lambda output: LossOutput(output.loss), "has a state and returned none"),
+    ],
+)
+def test_a_loss_that_does_not_keep_its_contract_is_named(
+    give: Callable[[LossOutput], Any],
+    said: str,
+    toys: Any,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+) -> None:
+    trainer = toys.train(assemble(), toys.loss(memory=8), toys.sgd(lr=0.1))
+    whole = trainer.loss.forward
+    trainer.loss.forward = lambda *arguments: give(whole(*arguments))
+    with pytest.raises(PluginError, match=said):
+        trainer.step(columns)
 
 
 # what cannot be trained

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import Evaluation, StepResult
+from sentbed.states import STATES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -156,6 +157,8 @@ class ConsoleTracker:
         """Close, and say what is left."""
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
+        if (run.directory / STATES).is_dir():
+            self._say(f"to go on: sentbed run --resume {run.directory}")
 
     def _open(self) -> None:
         from rich.console import Console

@@ -59,7 +59,5 @@ class SeriesTracker:
 
 
 def _name(encoder: str, score: Score) -> str:
-    second = score.protocol.get("second", {}).get("encoder", "")
-    name = f"{encoder}+{second}" if second else encoder
-    parts = (name, score.task, score.metric, str(score.protocol.get("id", "")))
+    parts = (encoder, score.task, score.metric, str(score.protocol.get("id", "")))
     return "/".join(part for part in parts if part)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from sentbed import RunError
-from sentbed.protocols import Columns, StepResult, TokenIds, Training
+from sentbed import PluginError, RunError
+from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds, Training
 
 from sentbed_hardware._torch import training_state
 from sentbed_hardware._torch.average import Average
@@ -86,6 +86,7 @@ class TorchTrainer:
         inputs = {name: inputs[name] for name in columns}
         # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
         output = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
+        self._require_kept(output)
         output.loss.backward()
         for vectors in cached:
             vectors.backward()
@@ -103,6 +104,20 @@ class TorchTrainer:
         self.steps += 1
         metrics = {name: float(value) for name, value in output.metrics.items()}
         return StepResult(output.loss.item(), rate, float(norm), metrics)
+
+    def _require_kept(self, output: object) -> None:
+        """Raise `PluginError` where the loss has not kept its contract."""
+        name = self.training.loss.name
+        if not isinstance(output, LossOutput):
+            raise PluginError(
+                f"the loss `{name}` returned a {type(output).__name__}, expected a `LossOutput`"
+            )
+        if not output.loss.requires_grad:
+            raise PluginError(f"the loss `{name}` returned a value without a gradient; do not detach it")
+        if self.state is not None and output.state is None:
+            raise PluginError(
+                f"the loss `{name}` has a state and returned none; put it into its `LossOutput`"
+            )
 
     def save(self, directory: Path) -> None:
         """Write everything that decides the steps to come into the empty `directory`."""
