@@ -47,15 +47,20 @@ def test_a_small_encoder_from_scratch_rises_by_fifteen_points(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("_minilm")
 def test_unsupervised_simcse_does_not_spoil_minilm(tmp_path: Path) -> None:
-    recipe = sentbed.load_recipe(ROOT / "recipes" / "mini" / "minilm-simcse.toml")
+    recipe = sentbed.load_recipe(
+        ROOT / "recipes" / "mini" / "minilm-simcse.toml", ["stage.dropout.data.limit=1600"]
+    )
     values = _values(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > -3
 
 
-@pytest.mark.parametrize("pooler", ["first", "mean", "decoder"])
-def test_a_two_layer_t5_learns_under_every_pooler_of_sentence_t5(pooler: str, tmp_path: Path) -> None:
+# The decoder's first output is the slowest to learn.
+@pytest.mark.parametrize(("pooler", "epochs"), [("first", 3), ("mean", 2), ("decoder", 6)])
+def test_a_two_layer_t5_learns_under_every_pooler_of_sentence_t5(
+    pooler: str, epochs: int, tmp_path: Path
+) -> None:
     path = ROOT / "recipes" / "mini" / "sentence-t5.toml"
-    recipe = sentbed.load_recipe(path, [f"encoder.pooler.use={pooler}"])
+    recipe = sentbed.load_recipe(path, [f"encoder.pooler.use={pooler}", f"stage.nli.epochs={epochs}"])
     values = _values(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 2
 
