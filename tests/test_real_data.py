@@ -62,7 +62,7 @@ def test_a_two_layer_t5_learns_under_every_pooler_of_sentence_t5(
     path = ROOT / "recipes" / "mini" / "sentence-t5.toml"
     recipe = sentbed.load_recipe(path, [f"encoder.pooler.use={pooler}", f"stage.nli.epochs={epochs}"])
     values = _values(sentbed.run(recipe, tmp_path / "run"))
-    assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 2
+    assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 1
 
 
 def test_a_small_opt_learns_to_say_it_in_one_word(tmp_path: Path) -> None:
