@@ -22,6 +22,7 @@ def test_the_recipes_were_found() -> None:
         "mini/prompteol.toml",
         "mini/sentbench.toml",
         "mini/sentence-t5.toml",
+        "mini/translation-modes.toml",
         "mini/translation-pairs.toml",
         "papers/minilm-sts.toml",
         "papers/prompteol-opt-125m-icl.toml",
