@@ -47,7 +47,7 @@ def triplets(rows: int) -> list[list[str]]:
     return [found[row % len(found)] for row in range(rows)]
 
 
-def trainer(precision: str, batch: int, micro_batch: int | None) -> tuple[Encoder, Trainer]:
+def trainer(precision: str, micro_batch: int | None) -> tuple[Encoder, Trainer]:
     """Build MiniLM with mean pooling and a trainer that has taken one small step."""
     plugins = load_plugins()
     backbone = plugins.find("backbone", "bert").cls(model=MODEL)
@@ -87,7 +87,7 @@ def resident(field: str) -> int:
 
 def measure(precision: str, rows: int, batch: int, micro_batch: int | None) -> dict[str, int]:
     """Return bytes before the steps over `rows` rows, and at most in them."""
-    encoder, found = trainer(precision, batch, micro_batch)
+    encoder, found = trainer(precision, micro_batch)
     texts = triplets(rows)
     batches = [columns(encoder, texts[start : start + batch]) for start in range(0, rows, batch)]
     Path("/proc/self/clear_refs").write_text("5")
@@ -126,7 +126,7 @@ def timing(options: argparse.Namespace) -> dict[str, Any]:
     """Compare steps and print them."""
     rows = options.timed_batch
     names = ("plain", "cached")
-    made = [trainer(options.precision, rows, some) for some in (None, options.micro_batch)]
+    made = [trainer(options.precision, some) for some in (None, options.micro_batch)]
     batch = columns(made[0][0], triplets(rows))
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(options.rounds):

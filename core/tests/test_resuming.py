@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from damage import flip, truncate
 from sentbed import DataError, Encoder, RunError, hookimpl, load_recipe, resume, run, states
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
@@ -358,16 +359,6 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
 
 
 # --- damage ------------------------------------------------------------------------------------------------
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from damage import flip, truncate
 from sentbed import PluginError, RunError, states
 from sentbed.states import State
 
@@ -67,16 +68,6 @@ def damaged(tmp_path: Path, change: Callable[[Path], object], name: str) -> str:
     with pytest.raises(ValueError, match=r"\S") as caught:
         states.read(state)
     return str(caught.value)
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 def empty(path: Path) -> None:

@@ -185,6 +185,14 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TTY_INTERACTIVE", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+
+
 @pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_plain_lines_go_to_standard_error(
     info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -222,14 +230,10 @@ def test_without_a_terminal_steps_are_told_only_now_and_then(
     assert capsys.readouterr().err.count("nli: step") == 1
 
 
-@pytest.mark.usefixtures("no_terminal")
+@pytest.mark.usefixtures("terminal")
 def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
-    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    info: RunInfo, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setenv("TTY_INTERACTIVE", "1")
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setenv("TERM", "xterm")
     follow(ConsoleTracker(), info)
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -272,14 +276,10 @@ def test_a_resumed_run_says_where_it_goes_on(
     assert capsys.readouterr().err == f"my-run resumed {where}, writes to {info.directory}\n"
 
 
-@pytest.mark.usefixtures("no_terminal")
+@pytest.mark.usefixtures("terminal")
 def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
-    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    info: RunInfo, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setenv("TTY_INTERACTIVE", "1")
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setenv("TERM", "xterm")
     info.facts["resumed"] = [{"stage": 0, "step": 3}]
     tracker = ConsoleTracker()
     tracker.run_resumed(info)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +103,6 @@ def prune(run: Path, last: State, keep: int) -> None:
     place = [state.path for state in states].index(last.path)
     for state in states[:place] + states[place + keep :]:
         shutil.rmtree(state.path, ignore_errors=True)
-    for left in leftovers(run / STATES):
+    # What processes that were killed while they wrote have left.
+    for left in (run / STATES).glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
-
-
-def leftovers(directory: Path) -> Iterator[Path]:
-    """Yield what a process that was killed while writing has left."""
-    yield from directory.glob(".*")
