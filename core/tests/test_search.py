@@ -74,7 +74,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def word_of(encoder: Any) -> str:
-    demonstration = encoder.recipe.prompt.demonstration
+    demonstration = encoder.encoder.recipe.prompt.demonstration
     return demonstration.word if demonstration else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -32,6 +32,9 @@ from sentbed.toml import Document, parse
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+PartProgress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a part of an evaluation, how much of it is done, and of how much."""
 
 BACKBONE = "backbone"
 """The backbone's directory in the one that `Encoder.save` writes."""
@@ -196,14 +199,19 @@ class Encoder:
         )
 
     def evaluate(
-        self, evaluator: Evaluator, name: str, second: tuple[str, Encoder] | None = None
+        self,
+        evaluator: Evaluator,
+        name: str,
+        second: tuple[str, Encoder] | None = None,
+        progress: PartProgress | None = None,
     ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
 
         `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
-        `two_sided`.
+        `two_sided`. `progress` is told of each part how far it is.
         """
-        evaluation = evaluator.evaluate(self if second is None else _TwoSided(self, second[1]))
+        other = None if second is None else _Seen(second[1], progress)
+        evaluation = evaluator.evaluate(_Seen(self, progress, other))
         how = self.protocol()
         if second is not None:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
@@ -279,10 +287,11 @@ def evaluate(
     name: str,
     second: str | None = None,
     label: str | None = None,
+    progress: PartProgress | None = None,
 ) -> Evaluation:
     """Evaluate one of several encoders, perhaps with a second one, under the name `label` or their own."""
     other = None if second is None else (second, encoders[second])
-    return encoders[name].evaluate(evaluator, label or pair_name(name, second), other)
+    return encoders[name].evaluate(evaluator, label or pair_name(name, second), other, progress)
 
 
 def pair_name(name: str, second: str | None) -> str:
@@ -291,14 +300,30 @@ def pair_name(name: str, second: str | None) -> str:
 
 
 @attrs.frozen(eq=False)
-class _TwoSided:
-    """An encoder, and another one for the second sentence of each pair."""
+class _Seen:
+    """What an evaluator sees of an encoder: a `TextEncoder` with all that it may have."""
 
-    first: Encoder
-    second: Encoder
+    encoder: Encoder
+    told: PartProgress | None = None
+    second: _Seen | None = None
+
+    @property
+    def device(self) -> str:
+        return str(getattr(self.encoder.engine, "device", "cpu"))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.first.encode(texts)
+        finished = 0
+
+        def advance(count: int) -> None:
+            nonlocal finished
+            finished += count
+            self.progress("encode", finished, len(texts))
+
+        return self.encoder.encode(texts, advance)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        if self.told is not None:
+            self.told(what, done, total)
 
 
 def _require_list(texts: object) -> None:

@@ -20,6 +20,7 @@ from sentbed.protocols import (
     DataSource,
     Evaluation,
     Evaluator,
+    KnownData,
     Loss,
     Optimizer,
     Pooler,
@@ -86,6 +87,11 @@ def trackers() -> Sequence[type[Tracker]]:
     """Return tracker classes: where a recipe's `[[tracker]]` sends what the run shows."""
 
 
+@hookspec
+def known_data() -> Sequence[KnownData]:
+    """Return collections of data files that `sentbed data` knows: layouts, row counts, digests, sources."""
+
+
 # --- lifecycle: what a tracker follows ---------------------------------------------------------------------
 
 
@@ -105,6 +111,13 @@ def run_resumed(run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
 @hookspec
 def evaluation_started(run: RunInfo, evaluator: str, encoder: str) -> None:
     """Called before an `[[evaluate]]` entry starts."""
+
+
+@hookspec
+def evaluation_progressed(
+    run: RunInfo, evaluator: str, encoder: str, what: str, done: int, total: int
+) -> None:
+    """Called often during an evaluation: of its part `what`, such as `encode`, so much is done."""
 
 
 @hookspec

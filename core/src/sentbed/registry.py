@@ -74,7 +74,19 @@ OURS: Mapping[str, frozenset[str]] = MappingProxyType(
             }
         ),
         "sentbed-trackers": frozenset({"tracker/tensorboard", "tracker/mlflow"}),
-        "sentbed-evaluators": frozenset({"evaluator/senteval-sts", "evaluator/sts", "evaluator/geometry"}),
+        "sentbed-evaluators": frozenset(
+            {
+                "evaluator/senteval-sts",
+                "evaluator/senteval-transfer",
+                "evaluator/senteval-probing",
+                "evaluator/sentglue",
+                "evaluator/sentbench",
+                "evaluator/sts",
+                "evaluator/geometry",
+                "evaluator/retrieval",
+                "evaluator/mteb",
+            }
+        ),
         "sentbed-hardware": frozenset(
             {
                 "runtime/cpu",

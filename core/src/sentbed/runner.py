@@ -252,8 +252,17 @@ def _evaluate(
         label = pair_name(name, entry.second) + (START if at == "start" else "")
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
-        evaluation = evaluate(encoders, evaluator, name, entry.second, label)
+        told = partial(_progressed, info=info, hooks=hooks, evaluator=evaluator.name, encoder=label)
+        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told)
         hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
+
+
+def _progressed(
+    what: str, done: int, total: int, *, info: RunInfo, hooks: pluggy.HookRelay, evaluator: str, encoder: str
+) -> None:
+    hooks.evaluation_progressed(
+        run=info, evaluator=evaluator, encoder=encoder, what=what, done=done, total=total
+    )
 
 
 def new_directory(directory: Path) -> Path:

@@ -472,7 +472,7 @@ class Lottery:
     development: ClassVar[bool] = True
 
     def evaluate(self, encoder: Any) -> Evaluation:
-        value = float(encoder.engine.rng.random())
+        value = float(encoder.encoder.engine.rng.random())
         return Evaluation((Score("lottery", "luck", value, {"id": "lottery"}),), value)
 
 

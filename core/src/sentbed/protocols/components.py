@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import attrs
 
@@ -210,12 +210,38 @@ class DataSource(Component, Protocol):
 class TextEncoder(Protocol):
     """What an evaluator sees of an encoder.
 
-    An evaluator whose class says `two_sided = True` may find another `TextEncoder` in the attribute
-    `second`, for the second sentence of each pair: the tower of another language.
+    It may have further attributes; an evaluator asks for them with `getattr` and does without:
+
+    - `second: TextEncoder | None`, for an evaluator whose class says `two_sided = True`: what encodes the
+      second sentence of each pair, the tower of another language;
+    - `device: str`, where an evaluator that trains a classifier computes, in torch's words (`cpu`, `cuda:0`);
+    - `progress(what: str, done: int, total: int)`, to be called with how far a part of the evaluation is
+      (`encode` reports itself).
     """
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, `(n, width)`, in the order given."""
+
+
+@attrs.frozen(eq=False)
+class Items:
+    """What a score was computed from, item by item, so that it can be resampled (`sentbed.statistics`).
+
+    Two encoders that are scored on the same data by the same protocol have the same items in the same order.
+    """
+
+    statistic: Literal["mean", "spearman", "pearson", "matthews", "f1"]
+    """How the score follows from the items: the mean of `x`, or a statistic of `x` and `y`."""
+    x: NDArray[np.float64]
+    """`(n,)`: of `mean` the value of each item, such as 1 where it was found correctly; else the gold."""
+    y: NDArray[np.float64] | None = None
+    """`(n,)`: what stands against the gold: the cosine, or the class found; None for `mean`."""
+    groups: NDArray[np.int64] | None = None
+    """`(n,)`, numbers from 0: the score is a mean over these groups, such as the subsets of an STS year."""
+    weighted: bool = False
+    """Whether each group counts as often as it has items."""
+    scale: float = 100.0
+    """The score is the statistic times this."""
 
 
 @attrs.frozen
@@ -232,6 +258,8 @@ class Score:
     """Filled in by the runner."""
     evaluator: str = ""
     """Filled in by the runner."""
+    items: Items | None = attrs.field(default=None, eq=False, repr=False)
+    """What it was computed from; None where it cannot be resampled."""
 
     @property
     def protocol_name(self) -> str:
@@ -262,6 +290,8 @@ class Evaluation:
 
 class Evaluator(Component, Protocol):
     """Encoder -> named scores, each with its protocol.
+
+    The first score of a task is the one that papers print; tables have the tasks in the order of the scores.
 
     An evaluator may say `development: bool` (an attribute or property): whether everything that it scores is
     development or training data. Only such an evaluator may choose a prompt (`[search]`) or a checkpoint
@@ -294,6 +324,43 @@ class Tracker(Component, Protocol):
 
     def build(self) -> object:
         """Return an object that implements lifecycle hooks with `@sentbed.hookimpl`."""
+
+
+@attrs.frozen
+class KnownFile:
+    """One file of a known collection of data."""
+
+    path: str
+    """Below the collection's directory, with `/`."""
+    rows: int | None = None
+    """Lines that count as data (without a header); not checked where None."""
+    header: bool = False
+    """Whether the first line is a header."""
+    sha256: tuple[str, ...] = ()
+    """The digests of the copies that are known; a file with another one is used, and said to be unknown."""
+    url: str | None = None
+    """Where `sentbed data get` downloads this file from; None where it comes in one of the archives."""
+
+
+@attrs.frozen
+class KnownData:
+    """A collection of data files that an evaluator or a data source reads, and where it comes from."""
+
+    name: str
+    """As in `sentbed data get NAME`: `senteval`, `glue`, ..."""
+    summary: str
+    """One line: what it is, and what reads it."""
+    places: tuple[str, ...]
+    """Where below `SENTBED_DATA` it may be, the usual place first."""
+    files: tuple[KnownFile, ...]
+    source: str
+    """The page that describes it."""
+    archives: tuple[tuple[str, str], ...] = ()
+    """(url, directory inside the archive that holds the files) of `.zip` and `.tar` archives."""
+    licence: str = ""
+    """What is known of its terms, in a few words."""
+    advice: str = ""
+    """How to obtain it by hand where it cannot be downloaded."""
 
 
 class Runtime(Component, Protocol):

@@ -34,7 +34,9 @@ class Head:
 class PlacedEncoder(Protocol):
     """Backbone, pooler and head on the engine's device.
 
-    It may have `shares_prefix: bool`: whether `encode` takes a batch with a `prefix`.
+    It may have `shares_prefix: bool`: whether `encode` takes a batch with a `prefix`; and
+    `fingerprint() -> str`, a hash of all weights and of the code between tokens and vector: where two agree,
+    so do their vectors. Without it vectors are never taken from the store.
     """
 
     width: int
@@ -98,7 +100,10 @@ class Trainer(Protocol):
 
 
 class Engine(Protocol):
-    """Places modules, encodes batches, takes training steps."""
+    """Places modules, encodes batches, takes training steps.
+
+    It may have `device: str`, in torch's words, for evaluators that train a classifier (`cpu` if it has not).
+    """
 
     token_budget: int
     """Tokens a batch when encoding: where this device is fastest."""

@@ -70,7 +70,10 @@ class TokenBatch:
 
 
 class Tokenizer(Protocol):
-    """Text -> token ids, in bulk."""
+    """Text -> token ids, in bulk.
+
+    It may have `fingerprint: str`, a hash of all that decides the ids of a text; see `PlacedEncoder`.
+    """
 
     @property
     def pad_id(self) -> int:

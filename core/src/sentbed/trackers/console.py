@@ -29,6 +29,8 @@ class ConsoleTracker:
         self._console: Console | None = None
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._part = ""
+        """The part of an evaluation that the bar shows."""
         self._score = ""
         self._said = 0.0
         self._done: dict[str, int] = {}
@@ -65,10 +67,26 @@ class ConsoleTracker:
         self._say(f"evaluating {encoder} with {evaluator}")
 
     @hookimpl
+    def evaluation_progressed(self, evaluator: str, what: str, done: int, total: int) -> None:
+        """Move the bar of this part, or open it; a part that is done leaves."""
+        if self._console is None:
+            return
+        if not self._console.is_terminal:
+            self._say_sometimes(f"{evaluator}: {what} {done} of {total}")
+            return
+        if self._progress is None or what != self._part:
+            self._stop()
+            self._open_bar(what, total, done)
+            self._part = what
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done, total=total)
+
+    @hookimpl
     def scores_ready(self, evaluation: Evaluation) -> None:
         """Show the scores as a table."""
         from rich.table import Table
 
+        self._stop()
         if self._console is None:
             return
         table = Table(box=None, padding=(0, 2, 0, 2))
@@ -82,6 +100,15 @@ class ConsoleTracker:
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:
         """Open the bar."""
+        if self._console is None:
+            return
+        self._stop()
+        self._score = ""
+        self._say(f"training stage {stage}: {total_steps} steps")
+        if self._console.is_terminal:
+            self._open_bar(stage, total_steps, self._done.pop(stage, 0))
+
+    def _open_bar(self, what: str, total: int, done: int) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -91,12 +118,6 @@ class ConsoleTracker:
             TimeRemainingColumn,
         )
 
-        if self._console is None:
-            return
-        self._score = ""
-        self._say(f"training stage {stage}: {total_steps} steps")
-        if not self._console.is_terminal:
-            return
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -107,8 +128,7 @@ class ConsoleTracker:
             TextColumn("{task.fields[live]}"),
             console=self._console,
         )
-        done = self._done.pop(stage, 0)
-        self._task = self._progress.add_task(stage, total=total_steps, completed=done, rate="", live="")
+        self._task = self._progress.add_task(what, total=total, completed=done, rate="", live="")
         self._progress.start()
 
     @hookimpl
@@ -181,3 +201,4 @@ class ConsoleTracker:
         if self._progress is not None:
             self._progress.stop()
             self._progress = self._task = None
+            self._part = ""

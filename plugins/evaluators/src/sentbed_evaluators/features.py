@@ -1,0 +1,29 @@
+"""What a classifier of sentence pairs sees of two embeddings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PairFeatures: TypeAlias = Literal["senteval", "infersent"]
+
+FORMULAS: dict[PairFeatures, str] = {"senteval": "[|u-v|, u*v]", "infersent": "[u, v, u*v, |u-v|]"}
+"""What a score's protocol says of the features."""
+
+
+def pair_features(
+    first: NDArray[np.float32], second: NDArray[np.float32], kind: PairFeatures
+) -> NDArray[np.float32]:
+    """Return the features of pairs `(n, 2 * width)` or `(n, 4 * width)` from their vectors `(n, width)`.
+
+    `senteval` is what SentEval does for MRPC, `infersent` what it does for NLI (Conneau et al., 2017), which
+    Sentence-T5 (section 5.1) takes for every pair task of SentGLUE.
+    """
+    import numpy as np
+
+    product, distance = first * second, np.abs(first - second)
+    parts = (distance, product) if kind == "senteval" else (first, second, product, distance)
+    return np.concatenate(parts, axis=1)
