@@ -48,6 +48,24 @@ def embed(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
     return vectors
 
 
+def embed_nonzero(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Encode, and check also that no row is zero throughout; raises `RunError` that names the sentence.
+
+    For a classifier a zero vector is a sentence that the encoder has lost: its score would only look like one.
+    """
+    import numpy as np
+
+    vectors = embed(encoder, texts)
+    found = vectors.any(axis=1)
+    if not found.all():
+        text = texts[int(np.argmin(found))]
+        raise RunError(
+            f"the embedding of {_shorten(text)!r} is a zero vector, as are {int((~found).sum()) - 1} others of "
+            f"{len(vectors)}; check the pooler and the weights"
+        )
+    return vectors
+
+
 def embed_sides(encoder: TextEncoder, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float32]:
     """Encode the first sentences of pairs, then the second ones; returns both, below each other.
 
