@@ -30,6 +30,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/prefix.py
 	$(BIN)/python benchmarks/gradcache.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/transfer.py
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -24,6 +24,7 @@ def test_the_recipes_were_found() -> None:
         "mini/sentence-t5.toml",
         "mini/translation-modes.toml",
         "mini/translation-pairs.toml",
+        "papers/minilm-senteval.toml",
         "papers/minilm-sts.toml",
         "papers/prompteol-opt-125m-icl.toml",
         "papers/prompteol-opt-125m.toml",
@@ -70,12 +71,14 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     assert names == {
         "checkpoints",
         "encoder",
+        "items",
         "log.jsonl",
         "manifest.json",
         "report.html",
         "report.json",
         "report.md",
         "resolved.toml",
+        "tables",
     }
     report = json.loads((result.directory / "report.json").read_text())
     assert report["status"] == "finished"

@@ -17,6 +17,7 @@ HEAVY = (
     "tokenizers",
     "scipy",
     "sklearn",
+    "mteb",
     "matplotlib",
     "datasets",
     "numpy",

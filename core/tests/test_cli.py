@@ -56,7 +56,21 @@ def test_help_names_every_command():
     assert done.returncode == 0
     listed = done.stdout.partition("Commands:")[2].split("\n")
     commands = {line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")}
-    assert commands == {"check", "encode", "evaluate", "export", "new", "plugins", "run", "search", "show"}
+    assert commands == {
+        "cache",
+        "check",
+        "compare",
+        "data",
+        "encode",
+        "evaluate",
+        "export",
+        "new",
+        "plugins",
+        "run",
+        "search",
+        "show",
+        "table",
+    }
 
 
 @pytest.mark.parametrize("command", sorted(cli.main.commands))
@@ -456,6 +470,69 @@ def test_evaluate_reports_every_wrong_field(encoder: Path):
     assert result.stderr.startswith("error: 2 problems in the recipe:\n")
     assert "unknown key `taget`. Did you mean `target`? @ evaluate.taget" in result.stderr
     assert "found 3, expected a string @ evaluate.left" in result.stderr
+
+
+# --- compare and table -------------------------------------------------------------------------------------
+
+SCORED = RECIPE.replace('use = "gap"', 'use = "nearness"')
+
+
+@pytest.fixture
+def scored(installed_toy: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a run whose scores have items."""
+    quicken(monkeypatch)
+    recipe = put("r.toml", SCORED)
+    assert invoke("run", recipe, "--out", recipe.parent / "out").exit_code == 0
+    return recipe.parent / "out"
+
+
+def test_compare_says_difference_interval_and_p_value_of_each_score(scored: Path):
+    ends = ("--encoder", "encoder@start", "--encoder", "encoder")
+    result = invoke("compare", scored, scored, *ends, "--resamples", "200")
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[:2] == ["A: toy-run/encoder@start", "B: toy-run/encoder"]
+    near, worst = (
+        next(line for line in lines if line.startswith(f"near  {m}")) for m in ("distance", "worst")
+    )
+    assert " to " in near
+    assert worst.split()[-2:] == ["–", "–"]
+    assert "paired bootstrap, 200 resamples" in result.output
+    found = json.loads(invoke("compare", scored, scored, *ends, "--method", "randomisation", "--json").output)
+    assert (found["method"], found["resamples"]) == ("randomisation", 1000)
+    assert [row["metric"] for row in found["comparisons"]] == ["distance", "worst"]
+
+
+def test_compare_of_what_is_no_run_exits_with_1(tmp_path: Path):
+    result = invoke("compare", tmp_path, tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: `{tmp_path}` is not a run directory (no `report.json` in it that can be read); name one\n"
+    )
+    assert invoke("compare", "a", "b", *["--encoder", "e"] * 3).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ("text", "nearness; distance; nearness"),
+        ("markdown", "| encoder | near |"),
+        ("latex", "% nearness; distance; nearness"),
+        ("csv", "encoder,near"),
+    ],
+)
+def test_table_prints_each_format_and_the_run_directory_has_it(scored: Path, form: str, first: str):
+    result = invoke("table", scored, "--format", form)
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, first)
+    if form != "text":
+        suffix = {"markdown": "md", "latex": "tex", "csv": "csv"}[form]
+        assert (scored / "tables" / f"nearness.{suffix}").read_text() == result.output
+
+
+def test_table_of_an_evaluator_that_is_not_there_suggests_one(scored: Path):
+    result = invoke("table", scored, "--evaluator", "nearnes")
+    assert result.exit_code == 1
+    assert result.stderr == "error: no score is of the evaluator `nearnes`. Did you mean `nearness`?\n"
 
 
 # --- new ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, RunError, locate
-from sentbed.paths import absolute, atomic_file, data_root, sha256, write_atomic, write_directory
+from sentbed.paths import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
 
 # --- locate ------------------------------------------------------------------------------------------------
 
@@ -269,3 +269,22 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_pat
     assert names(tmp_path) == ["d", "f"]
     assert (tmp_path / "f").read_text() == "old"
     assert names(tmp_path / "d") == ["old"]
+
+
+# --- cache_root --------------------------------------------------------------------------------------------
+
+
+def test_the_cache_is_in_the_users_cache_directory_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    assert cache_root() == tmp_path / "cache"
+    monkeypatch.delenv("SENTBED_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_root() == tmp_path / ".cache" / "sentbed"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_root() == tmp_path / "xdg" / "sentbed"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_root() == tmp_path / "Library" / "Caches" / "sentbed"

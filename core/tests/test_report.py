@@ -14,14 +14,25 @@ import numpy as np
 import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Scatter, Score
-from sentbed.report import Candidate, ExpectedRow, Ranking, ReportData, StageCurve, Watched, write_report
+from sentbed.report import (
+    Bootstrapped,
+    Candidate,
+    Difference,
+    ExpectedRow,
+    Ranking,
+    ReportData,
+    StageCurve,
+    Watched,
+    write_report,
+)
 from sentbed.report.figures import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed.report.html import to_html
 from sentbed.report.markdown import escape, to_markdown
 from sentbed.report.record import plain, to_json
 from sentbed.report.tables import GeometryPoint, encoder_order, geometry_panels, score_tables
-from sentbed.report.text import duration, number, short, signed, verdict
+from sentbed.report.text import chance, duration, number, short, signed, verdict
 from sentbed.report.watched import metrics_plot, score_plots, trajectory_panels, trajectory_plot
+from sentbed.statistics import Comparison
 
 EMPTY = ReportData(
     name="empty",
@@ -426,6 +437,69 @@ def test_html_omits_a_section_with_nothing_to_show(empty: dict[str, object], sec
     assert f'<h2 id="{section}"' not in to_html(attrs.evolve(full(), **empty))
 
 
+def resampled() -> ReportData:
+    comparison = Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012)
+    data = full()
+    return attrs.evolve(
+        data,
+        bootstrap=Bootstrapped(
+            2000,
+            0.9,
+            ((48.1, 51.95), *[None] * (len(data.scores) - 1)),
+            (
+                Difference("encoder@start", "encoder", data.scores[2], comparison),
+                Difference("a", ATTACK, data.scores[3], attrs.evolve(comparison, p_value=0.0502, low=-2.5)),
+            ),
+        ),
+    )
+
+
+def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
+    text = to_html(resampled())
+    assert "<small>48.10 to 51.95</small>" in text
+    assert text.count(" to ") == 3 + full_page().count(" to ")
+    assert re.search(r"\+10\.00<small>2\.50 to 17\.25</small></td><td class=\"n\">0\.012 \*</td>", text)
+    assert re.search(r"−2\.50 to 17\.25</small></td><td class=\"n\">0\.050</td>", text)
+    assert "Intervals of 90 %: bootstrap of the items, 2,000 resamples." in text
+    assert "not corrected for the number of comparisons made here (2)." in text
+    assert "<script>alert" not in text
+    assert '<h2 id="differences"' not in full_page()
+    rows = rows_of(to_markdown(resampled()))
+    assert rows[2][4] == "50.00 (48.10 to 51.95)"
+    (header, found) = (row for row in rows if row[4:6] in (["first", "second"], ["encoder@start", "encoder"]))
+    assert found[6:] == ["+10.00", "2.50 to 17.25", "0.012 \\*"]
+    assert len(header) == len(found)
+
+
+def test_json_has_intervals_and_differences_where_there_are_any() -> None:
+    document = json.loads(to_json(resampled()))
+    assert document["schema"] == 1
+    assert [score["interval"] for score in document["scores"][:2]] == [[48.1, 51.95], None]
+    about = document["bootstrap"]
+    assert (about["resamples"], about["confidence"]) == (2000, 0.9)
+    assert about["differences"][0] == {
+        "evaluator": "sts",
+        "task": "STS12",
+        "metric": "spearman",
+        "protocol": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+        "first": "encoder@start",
+        "second": "encoder",
+        "a": 50.0,
+        "b": 60.0,
+        "difference": 10.0,
+        "low": 2.5,
+        "high": 17.25,
+        "p_value": 0.012,
+    }
+
+
+@pytest.mark.parametrize(
+    ("p_value", "text"), [(0.2, "0.200"), (0.0499, "0.050 *"), (0.05, "0.050"), (0.0002, "< 0.001 *")]
+)
+def test_a_small_p_value_has_a_star(p_value: float, text: str) -> None:
+    assert chance(p_value) == text
+
+
 def test_tables_have_scoped_headers() -> None:
     headers = re.findall(r"<th(?:\s[^>]*)?>", full_page())
     assert headers
@@ -735,6 +809,22 @@ def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
     assert ">en<" in both.svg
     assert ">zh<" in both.svg
     assert score_plots([attrs.evolve(again, primary=[math.nan, math.nan])], "w") == ()
+
+
+def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure() -> None:
+    both = geometry("en", "dev", "wang-isola", (-1.0, 0.5), (-2.0, 0.25))
+    more = tuple(
+        Score("dev", metric, math.nan, {"id": "anisotropy"}, "en", "geometry")
+        for metric in ("anisotropy", "top-singular-share")
+    )
+    values = [[*look, 0.5 - i / 4, 0.125] for i, look in enumerate(both.values)]
+    watched = attrs.evolve(both, scores=both.scores + more, values=values)
+    assert len(trajectory_panels([watched])) == 1
+    cosine, share = score_plots([watched], "w")
+    assert (cosine.title, share.title) == ("geometry anisotropy: dev", "geometry top-singular-share: dev")
+    assert "en: from 0.500 to 0.250" in cosine.svg
+    assert "en: from 0.125 to 0.125" in share.svg
+    assert score_plots([both], "w") == ()
 
 
 def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers() -> None:

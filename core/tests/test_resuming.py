@@ -327,6 +327,24 @@ def test_states_are_also_saved_by_time(
     assert len(saved) == 3 + count
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_scores_of_a_resumed_run_find_their_items_again(
+    damaged: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    text = RUN.replace('use = "across"\nencoder = "zh"\nsecond = "en"', 'use = "nearness"\nencoder = "zh"')
+    recipe = recipe_of(text + "\n[bootstrap]\nresamples = 100\n")
+    out = tmp_path / "out"
+    assert stopping(plugins, StopAtStep(5), lambda: run(recipe, out, plugins))
+    (file,) = (out / "items").iterdir()
+    if damaged:
+        truncate(file)
+    result = resume(out, plugins=plugins)
+    report = json.loads((out / "report.json").read_text())
+    assert [score.encoder for score in result.scores if score.items] == ["zh@start", "zh"][damaged:]
+    assert [one["first"] for one in report["bootstrap"]["differences"]] == ["zh@start"][damaged:]
+    assert [str(file) in warning for warning in report["warnings"]] == [True] * damaged
+
+
 def test_a_run_without_stages_has_no_states_and_starts_from_the_beginning(
     recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
 ):

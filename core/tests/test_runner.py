@@ -11,14 +11,16 @@ import attrs
 import numpy as np
 import pytest
 from pluggy import PluginValidationError
-from sentbed import Encoder, PluginError, RunError, hookimpl, load_recipe, run
+from sentbed import Encoder, PluginError, RunError, hookimpl, items, load_recipe, run
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.runner import RunResult, build_encoder, build_encoders
+from sentbed.statistics import value
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
-FILES = {"encoder", "log.jsonl", "manifest.json", "report.html", "report.json", "report.md", "resolved.toml"}
+REPORTS = {"report.html", "report.json", "report.md", "tables"}
+FILES = {"encoder", "log.jsonl", "manifest.json", "resolved.toml", *REPORTS}
 VALIDATED = RECIPE.replace(
     "[[evaluate]]",
     '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
@@ -74,6 +76,27 @@ def names(directory: Path) -> set[str]:
 def test_a_run_directory_holds_encoder_log_manifest_recipe_and_reports(ran: Ran):
     assert names(ran.result.directory) == FILES | {"checkpoints"}
     assert ran.result.report == ran.result.directory / "report.html"
+
+
+def test_a_run_keeps_items_and_says_how_sure_its_scores_are(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    quicken(monkeypatch)
+    text = RECIPE.replace('use = "gap"', 'use = "nearness"') + "\n[bootstrap]\nresamples = 200\n"
+    result = run(recipe_of(text), tmp_path / "out", plugins)
+    assert len(list((tmp_path / "out" / "items").iterdir())) == 2
+    before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
+    found = items.attach(tmp_path / "out", (before, after))
+    assert [value(score.items) for score in found if score.items] == [before.value, after.value]
+    report = read(tmp_path / "out", "report.json")
+    low, high = report["scores"][0]["interval"]
+    assert low < before.value < high
+    assert report["scores"][1]["interval"] is None
+    (difference,) = report["bootstrap"]["differences"]
+    assert (difference["first"], difference["second"]) == ("encoder@start", "encoder")
+    assert difference["difference"] == after.value - before.value
+    lines = (tmp_path / "out" / "tables" / "nearness.csv").read_text().splitlines()
+    assert lines == ["encoder,near", f"encoder@start,{before.value}", f"encoder,{after.value}"]
 
 
 def test_scores_before_training_are_labelled_start(ran: Ran):

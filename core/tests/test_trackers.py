@@ -159,7 +159,16 @@ def test_what_was_watched_and_warned_of_is_logged(info: RunInfo, tracker: JsonlT
         "step": 0,
         "encoder": "en",
         "primary": None,
-        "scores": [attrs.asdict(SCORES.scores[0])],
+        "scores": [
+            {
+                "encoder": "",
+                "evaluator": "",
+                "task": "STS12",
+                "metric": "spearman",
+                "value": 71.234,
+                "protocol": {"id": "p"},
+            }
+        ],
     }
 
 
@@ -176,7 +185,8 @@ def follow(tracker: ConsoleTracker, info: RunInfo) -> None:
         if step == 2:
             tracker.validated(step, 80.125, True)
     tracker.stage_finished("nli", 80.125, 2)
-    tracker.run_finished(info.directory / "report.html")
+    info.facts["cache"] = {"taken": 1500, "encoded": 500}
+    tracker.run_finished(info, info.directory / "report.html")
 
 
 @pytest.fixture
@@ -215,6 +225,7 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
         ["nli:", "step", "3", "of", "4,", "loss", "0.3333,", "validation", "80.12"],
         ["nli:", "step", "4", "of", "4,", "loss", "0.2500,", "validation", "80.12"],
         ["stage", "nli", "keeps", "step", "2,", "validation", "80.12"],
+        ["1,500", "of", "2,000", "vectors", "came", "from", "the", "cache"],
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import sentbed.sources  # noqa: F401 - its clock starts before any plugin is imported
 from sentbed.errors import (
     DataError,
     ModelError,

@@ -21,6 +21,7 @@ from sentbed.protocols import Evaluation, Evaluator, Runtime
 from sentbed.registry import load_plugins
 from sentbed.structure import structure
 from sentbed.toml import Document
+from sentbed.vectors import VectorStore
 
 
 def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: Path) -> tuple[int, int]:
@@ -109,8 +110,12 @@ class _Request:
     runtime: Runtime
 
 
-def evaluate_encoder(encoder: str, evaluator: str, overrides: Sequence[str]) -> Evaluation:
+def evaluate_encoder(
+    encoder: str, evaluator: str, overrides: Sequence[str], store: VectorStore | None = None
+) -> Evaluation:
     """Evaluate an encoder on disk; `overrides` set the evaluator's fields, or `runtime.FIELD`.
+
+    Vectors that are in `store` are not computed again.
 
     Raises:
         RecipeError: with every field that is wrong.
@@ -122,4 +127,4 @@ def evaluate_encoder(encoder: str, evaluator: str, overrides: Sequence[str]) -> 
     request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
     if problems:
         raise RecipeError(problems)
-    return Encoder.load(encoder, request.runtime, plugins).evaluate(request.evaluate, encoder)
+    return Encoder.load(encoder, request.runtime, plugins).evaluate(request.evaluate, encoder, store=store)

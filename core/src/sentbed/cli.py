@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -52,16 +52,27 @@ _set = click.option(
 )
 
 
+_no_cache = click.option(
+    "--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it."
+)
+
+
 @main.command()
 @click.argument("recipe", type=click.Path(dir_okay=False), required=False)
 @_set
+@_no_cache
 @click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
 @click.option(
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
 )
 @click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
 def run(
-    recipe: str | None, overrides: tuple[str, ...], out: str | None, resumed: str | None, allow_changes: bool
+    recipe: str | None,
+    overrides: tuple[str, ...],
+    no_cache: bool,
+    out: str | None,
+    resumed: str | None,
+    allow_changes: bool,
 ) -> None:
     """Run RECIPE; the last line printed is the path of its report.
 
@@ -73,6 +84,8 @@ def run(
 
     # Batch systems end a job with SIGTERM: it is to leave a usable run directory as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
+    if no_cache:
+        overrides = (*overrides, "run.cache=false")
     if resumed is None:
         from sentbed.runner import run as run_recipe
 
@@ -163,24 +176,84 @@ def encode(encoder: str, source: str, output: str, runtime: str, precision: str 
 @click.argument("encoder", type=click.Path(file_okay=False))
 @click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
 @_set
+@_no_cache
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
-def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache: bool, as_json: bool) -> None:
     """Evaluate the encoder in ENCODER.
 
     `--set` sets the evaluator's fields (`tasks=["STSB"]`) and the runtime's (`runtime.precision=bf16`).
     """
     import json
-
-    import attrs
+    from functools import partial
 
     from sentbed.bulk import evaluate_encoder
+    from sentbed.report.record import plain, score_record
+    from sentbed.vectors import VectorStore
 
-    evaluation = evaluate_encoder(encoder, evaluator, overrides)
+    store = None if no_cache else VectorStore(say=partial(click.echo, err=True))
+    evaluation = evaluate_encoder(encoder, evaluator, overrides, store)
     if as_json:
-        click.echo(json.dumps([attrs.asdict(score) for score in evaluation.scores], indent=2))
+        click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
     else:
         for score in evaluation.scores:
             click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
+
+
+@main.command()
+@click.argument("run_a", type=click.Path(file_okay=False))
+@click.argument("run_b", type=click.Path(file_okay=False))
+@click.option(
+    "--encoder", "encoders", multiple=True, metavar="NAME", help="Of both runs; given twice, of A and of B."
+)
+@click.option("--resamples", type=click.IntRange(100), default=1000, show_default=True, help="Draws.")
+@click.option(
+    "--method",
+    type=click.Choice(["bootstrap", "randomisation"]),
+    default="bootstrap",
+    show_default=True,
+    help="Where the p-value comes from.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def compare(
+    run_a: str,
+    run_b: str,
+    encoders: tuple[str, ...],
+    resamples: int,
+    method: Literal["bootstrap", "randomisation"],
+    as_json: bool,
+) -> None:
+    """Compare the encoders of RUN_A and RUN_B, score by score: difference, interval and p-value.
+
+    Only scores of one protocol are compared; what the encoders themselves differ in is remarked. Encoders
+    before and after training: `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
+    """
+    from sentbed.report.results import compare_runs, comparison_json, comparison_text
+
+    if len(encoders) > 2:
+        raise click.UsageError("`--encoder` names one encoder for both runs, or one for each")
+    found = compare_runs(run_a, run_b, encoders, resamples, method)
+    click.echo(comparison_json(found) if as_json else comparison_text(found))
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(file_okay=False))
+@click.option("--evaluator", help="Only the scores of this evaluator.")
+@click.option("--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "latex", "csv"]),
+    default="text",
+    show_default=True,
+    help="LaTeX is for the package booktabs.",
+)
+def table(runs: Sequence[str], evaluator: str | None, protocol: str | None, form: str) -> None:
+    """Print the scores of RUNS as papers do: an encoder a row, a task a column, then the average."""
+    from sentbed.report.formats import FORMATS
+    from sentbed.report.results import run_tables
+
+    found = run_tables(runs, evaluator, protocol)
+    click.echo("\n".join(FORMATS[form](table) for table in found), nl=False)
 
 
 @main.command()
@@ -261,6 +334,135 @@ def show(kind: str, name: str | None) -> None:
         hint = f"; name one: `sentbed show {kind} NAME`" if kind in _kinds() else ""
         raise click.UsageError(f"there is no {what} `{kind}`{hint}; choose one of {', '.join(known)}")
     click.echo(describe_table(kind) if name is None else describe(load_plugins().find(kind, name)))
+
+
+@main.group()
+def data() -> None:
+    """Find, check and download the data sets that the plugins know."""
+
+
+_data_dir = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False),
+    help="The data directory; SENTBED_DATA by default.",
+)
+_digests = click.option("--check", "digests", is_flag=True, help="Compare digests too, beside row counts.")
+
+
+@data.command("list")
+@_data_dir
+@_digests
+def data_list(directory: str | None, digests: bool) -> None:
+    """List the known data: name, state, what it is for."""
+    from sentbed.known import collections, look
+    from sentbed.paths import data_root
+    from sentbed.registry import load_plugins
+
+    base = data_root() if directory is None else Path(directory)
+    for name, known in collections(load_plugins()).items():
+        found = look(known, base, digests)
+        click.echo(f"{name:<18} {found.state:<16} {known.summary}")
+        if found.detail:
+            click.echo(f"{'':<18} {found.detail}")
+    if base is None:
+        click.echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
+
+
+@data.command("where")
+@click.argument("name", required=False)
+@_data_dir
+@_digests
+def data_where(name: str | None, directory: str | None, digests: bool) -> None:
+    """Show where the files of NAME (or of all known data) are or would have to be, and the state of each."""
+    from sentbed.known import collections, find, how_to_get, look
+    from sentbed.paths import data_root
+    from sentbed.registry import load_plugins
+
+    base = data_root() if directory is None else Path(directory)
+    loaded = load_plugins()
+    for known in collections(loaded).values() if name is None else [find(loaded, name)]:
+        found = look(known, base, digests)
+        click.echo(f"{known.name}: {found.state}, {found.directory}")
+        for item in found.files:
+            click.echo(f"  {item.state:<16} {item.path.relative_to(found.directory)}  {item.detail}".rstrip())
+        click.echo(f"  source: {known.source}" + (f" ({known.licence})" if known.licence else ""))
+        if found.bad:
+            click.echo(f"  {how_to_get(known)}")
+
+
+@data.command("get")
+@click.argument("name")
+@_data_dir
+def data_get(name: str, directory: str | None) -> None:
+    """Download what is missing of NAME; stopped, it goes on where it was when started again."""
+    from sentbed.download import Bars
+    from sentbed.getting import get
+    from sentbed.known import UNKNOWN, data_base, find
+    from sentbed.paths import DATA_VARIABLE, data_root
+    from sentbed.registry import load_plugins
+
+    known = find(load_plugins(), name)
+    base = data_base(directory)
+    with Bars() as bars:
+        found = get(known, base, bars)
+    for item in found.files:
+        if item in found.bad or item.state == UNKNOWN:
+            click.echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
+    if found.bad:
+        raise SentbedError(
+            f"{len(found.bad)} of {len(found.files)} files of `{name}` are not what they should be; "
+            f"{known.advice or f'see {known.source}'}"
+        )
+    root = data_root()
+    if root is None or root.absolute() != base.absolute():
+        click.echo(f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}", err=True)
+    click.echo(f"{found.directory}: {found.state}")
+
+
+@main.group()
+def cache() -> None:
+    """Look at the vectors that evaluations have kept on this machine, or remove them."""
+
+
+@cache.command()
+def info() -> None:
+    """Say where the vectors are, how many, and of which encoders."""
+    from datetime import datetime
+
+    from sentbed.vectors import LIMIT_VARIABLE, VectorStore
+
+    store = VectorStore()
+    spaces = store.held()
+    click.echo(f"place    {store.root}")
+    click.echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
+    click.echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
+    click.echo(f"vectors  {sum(space.vectors for space in spaces):,} in {len(spaces)} spaces")
+    for space in spaces:
+        model, pooler, width = (space.about.get(key, "?") for key in ("model", "pooler", "width"))
+        used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
+        counts = f"{space.vectors:>10,} x {width:<5} {_gigabytes(space.size):>10}"
+        click.echo(f"  {used}  {counts}  {pooler:<16} {model}")
+
+
+@cache.command()
+@click.option(
+    "--older-than",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    default=0.0,
+    help="Only what was not used since.",
+)
+def clear(older_than: float) -> None:
+    """Remove the vectors, or those that were not used for some days."""
+    from sentbed.vectors import VectorStore
+
+    store = VectorStore()
+    click.echo(f"removed {_gigabytes(store.clear(older_than))} from {store.root}")
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.3f} GB"
 
 
 @main.group()

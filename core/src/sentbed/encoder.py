@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from sentbed import __version__
 from sentbed.encode import Progress, encode_into
 from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.fit import needs_of
@@ -26,8 +27,10 @@ from sentbed.protocols import (
 )
 from sentbed.recipe import SCHEMA, EncoderRecipe
 from sentbed.registry import Plugins, load_plugins
+from sentbed.sources import code_of
 from sentbed.structure import structure, unstructure
 from sentbed.toml import Document, parse
+from sentbed.vectors import Space, VectorStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +43,8 @@ BACKBONE = "backbone"
 """The backbone's directory in the one that `Encoder.save` writes."""
 ENCODER_FILE = "encoder.toml"
 """The encoder's part of the recipe, in the directory that `Encoder.save` writes."""
+ENCODING = ("sentbed.encode", "sentbed.encoder", "sentbed.prompts", "sentbed.protocols.tokens")
+"""The modules of core that decide which batches texts become."""
 
 
 @attrs.define(eq=False)
@@ -149,6 +154,29 @@ class Encoder:
         facts |= getattr(self.backbone, "protocol", {})
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
+    def space(self) -> Space | None:
+        """Return everything that decides the vectors of texts, or None where a part cannot tell.
+
+        Weights are hashed as they are now: what training has changed since is another space.
+        """
+        weights = getattr(self.placed, "fingerprint", None)
+        tokens = getattr(self.backbone.tokenizer, "fingerprint", None)
+        parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
+        code = code_of(*map(type, parts), *ENCODING)
+        if weights is None or tokens is None or code is None or not (hashed := weights()):
+            return None
+        prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
+        key = {
+            "weights": hashed,
+            "tokenizer": tokens,
+            "recipe": recipe,
+            "prompt": None if prompt is None else attrs.asdict(prompt),
+            "engine": {"token_budget": self.engine.token_budget, **self.engine.describe()},
+            "code": [__version__, code],
+        }
+        model = getattr(self.recipe.backbone, "model", None) or self.recipe.backbone.name
+        return Space(key, {"model": model, "pooler": self.recipe.pooler.name, "width": self.width})
+
     def encode(
         self,
         texts: Sequence[str],
@@ -179,15 +207,7 @@ class Encoder:
         normalize: bool = True,
     ) -> None:
         """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`."""
-        _require_list(texts)
-        for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise SentbedError(f"text {row} is {text!r}, expected a string")
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                message = f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
-                raise SentbedError(message) from error
+        _require_texts(texts)
         encode_into(
             output,
             texts,
@@ -204,14 +224,16 @@ class Encoder:
         name: str,
         second: tuple[str, Encoder] | None = None,
         progress: PartProgress | None = None,
+        store: VectorStore | None = None,
     ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
 
         `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
-        `two_sided`. `progress` is told of each part how far it is.
+        `two_sided`. `progress` is told of each part how far it is. Vectors that are in `store` are not
+        computed again, which changes no score.
         """
-        other = None if second is None else _Seen(second[1], progress)
-        evaluation = evaluator.evaluate(_Seen(self, progress, other))
+        other = None if second is None else _Seen.of(second[1], progress, store)
+        evaluation = evaluator.evaluate(_Seen.of(self, progress, store, other))
         how = self.protocol()
         if second is not None:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
@@ -288,10 +310,11 @@ def evaluate(
     second: str | None = None,
     label: str | None = None,
     progress: PartProgress | None = None,
+    store: VectorStore | None = None,
 ) -> Evaluation:
     """Evaluate one of several encoders, perhaps with a second one, under the name `label` or their own."""
     other = None if second is None else (second, encoders[second])
-    return encoders[name].evaluate(evaluator, label or pair_name(name, second), other, progress)
+    return encoders[name].evaluate(evaluator, label or pair_name(name, second), other, progress, store)
 
 
 def pair_name(name: str, second: str | None) -> str:
@@ -306,6 +329,18 @@ class _Seen:
     encoder: Encoder
     told: PartProgress | None = None
     second: _Seen | None = None
+    store: VectorStore | None = None
+    space: Space | None = None
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        told: PartProgress | None,
+        store: VectorStore | None,
+        second: _Seen | None = None,
+    ) -> _Seen:
+        return cls(encoder, told, second, store, encoder.space() if store else None)
 
     @property
     def device(self) -> str:
@@ -319,11 +354,31 @@ class _Seen:
             finished += count
             self.progress("encode", finished, len(texts))
 
-        return self.encoder.encode(texts, advance)
+        if self.store is None:
+            return self.encoder.encode(texts, advance)
+        _require_texts(texts)
+        vectors = self.store.encode(
+            self.space, texts, lambda missing: self.encoder.encode(missing, advance), self.encoder.width
+        )
+        if finished < len(texts):
+            advance(len(texts) - finished)
+        return vectors
 
     def progress(self, what: str, done: int, total: int) -> None:
         if self.told is not None:
             self.told(what, done, total)
+
+
+def _require_texts(texts: Sequence[object]) -> None:
+    _require_list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise SentbedError(f"text {row} is {text!r}, expected a string")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
+            raise SentbedError(message) from error
 
 
 def _require_list(texts: object) -> None:

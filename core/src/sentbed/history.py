@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from sentbed import items
+from sentbed.errors import RunError
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import Evaluation, Scatter, Score, StepResult
 from sentbed.recipe import Recipe
-from sentbed.report.model import START, ExpectedRow, ReportData, StageCurve, Status, Watched
-from sentbed.report.record import plain
+from sentbed.report.comparing import bootstrapped
+from sentbed.report.model import START, Bootstrapped, ExpectedRow, ReportData, StageCurve, Status, Watched
+from sentbed.report.record import plain, score_record
+from sentbed.seeds import derive
 
 if TYPE_CHECKING:
     from sentbed.runner import RunInfo
@@ -144,6 +149,13 @@ class History:
         watched.primary.append(float(evaluation.primary))
         watched.values.append([float(score.value) for score in evaluation.scores])
 
+    def find_items(self, directory: Path) -> Iterator[str]:
+        """Give scores that went through a checkpoint their items again; yields why some have none."""
+        try:
+            self._scores = list(items.attach(directory, self._scores))
+        except RunError as error:
+            yield str(error)
+
     @property
     def scores(self) -> tuple[Score, ...]:
         """Every score, in the order in which they were obtained."""
@@ -164,6 +176,14 @@ class History:
             # Two that fit are no answer: the key must say which is meant.
             found = fitting[0].value if len(fitting) == 1 else None
             yield ExpectedRow(key, expected.value, expected.tolerance, expected.source, found)
+
+    def _bootstrap(self, recipe: Recipe) -> Bootstrapped | None:
+        rule = recipe.bootstrap
+        if rule is None:
+            return None
+        return bootstrapped(
+            self._scores, rule.resamples, rule.confidence, derive(recipe.run.seed, "bootstrap")
+        )
 
     def report_data(
         self, run: RunInfo, status: Status, error: BaseException | None, recipe_toml: str
@@ -194,6 +214,7 @@ class History:
                 for s in self._stages
             ),
             scatters=tuple(self._scatters),
+            bootstrap=self._bootstrap(run.recipe),
             warnings=tuple(self._warnings),
         )
 
@@ -211,12 +232,9 @@ def _floats(values: Sequence[float]) -> list[float]:
 
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """Items stay in files of their own; see `find_items`."""
     return [
-        {
-            **attrs.asdict(score, recurse=False),
-            "value": float(score.value),
-            "protocol": plain(score.protocol),
-        }
+        {**score_record(score), "value": float(score.value), "protocol": plain(score.protocol)}
         for score in scores
     ]
 

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import importlib.util
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ ModelId = NewType("ModelId", str)
 """A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
 
 DATA_VARIABLE = "SENTBED_DATA"
+CACHE_VARIABLE = "SENTBED_CACHE"
 
 
 def absolute(location: str, base: Path) -> str:
@@ -82,6 +84,18 @@ def data_root() -> Path | None:
     """Return the directory that `SENTBED_DATA` names, or None where it is not set."""
     value = os.environ.get(DATA_VARIABLE)
     return Path(value).expanduser() if value else None
+
+
+def cache_root() -> Path:
+    """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
+    if value := os.environ.get(CACHE_VARIABLE):
+        return Path(value).expanduser()
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/sentbed").expanduser()
+    variable, default = (
+        ("LOCALAPPDATA", "~/AppData/Local") if sys.platform == "win32" else ("XDG_CACHE_HOME", "~/.cache")
+    )
+    return Path(os.environ.get(variable) or default).expanduser() / "sentbed"
 
 
 def sha256(path: Path) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import attrs
-from attrs.validators import and_, ge, le, matches_re, min_len, optional
+from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
 from sentbed.errors import Problem, RecipeError
 from sentbed.overrides import apply_overrides
@@ -57,6 +57,9 @@ class Run:
     """Also the name of the run directory: letters, digits, `.`, `_` and `-`."""
     seed: int = attrs.field(default=42, validator=and_(ge(0), le(2**32 - 1)))
     """Seeds initialisation, dropout and shuffling."""
+    cache: bool = True
+    """Take the vectors of an evaluation from the store of this machine where the same encoder has encoded the
+    same texts before, and keep new ones there; `sentbed cache info` says where. No score depends on it."""
 
 
 @attrs.frozen
@@ -192,6 +195,16 @@ class Evaluate:
 
 
 @attrs.frozen
+class Bootstrap:
+    """`[bootstrap]`: intervals of the scores, and whether encoders of the run differ; none where left out."""
+
+    resamples: int = attrs.field(default=1000, validator=ge(100))
+    """How often the items behind each score are drawn anew."""
+    confidence: float = attrs.field(default=0.95, validator=and_(gt(0), lt(1)))
+    """Of an interval; above 0, below 1."""
+
+
+@attrs.frozen
 class Search:
     """`[search]`: which demonstration makes the prompt best (in-context learning, PromptEOL section 3.2).
 
@@ -235,6 +248,7 @@ class Recipe:
     stage: tuple[Stage, ...] = ()
     evaluate: tuple[Evaluate, ...] = ()
     search: Search | None = None
+    bootstrap: Bootstrap | None = None
     checkpoint: Checkpoint = attrs.field(factory=Checkpoint)
     tracker: tuple[Tracker, ...] = ()
     """`[[tracker]]`: where else the run is shown."""

@@ -84,6 +84,7 @@ OURS: Mapping[str, frozenset[str]] = MappingProxyType(
                 "evaluator/sts",
                 "evaluator/geometry",
                 "evaluator/retrieval",
+                "evaluator/bitext",
                 "evaluator/mteb",
             }
         ),

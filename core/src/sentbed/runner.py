@@ -17,7 +17,7 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
-from sentbed import states
+from sentbed import items, states
 from sentbed.encoder import Encoder, evaluate, pair_name
 from sentbed.errors import RecipeError, RunError, SentbedError
 from sentbed.feeding import VECTORS
@@ -29,11 +29,13 @@ from sentbed.protocols import Engine, Score
 from sentbed.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import write_report
+from sentbed.report.formats import write_tables
 from sentbed.report.model import START, Status
 from sentbed.report.record import plain
 from sentbed.seeds import derive
 from sentbed.stages import require_fit, train_stage
 from sentbed.states import State
+from sentbed.vectors import VectorStore
 
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
@@ -120,6 +122,7 @@ def execute(
                 hooks.run_started(run=info)
             else:
                 hooks.run_resumed(run=info, states=resumed.content.get("trackers", {}))
+                warnings = [*warnings, *history.find_items(directory)]
             for warning in warnings:
                 hooks.warned(run=info, message=warning)
             _go(info, hooks, resumed if resumed and resumed.content else None)
@@ -176,6 +179,7 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = info.recipe
+    store = _store(info, hooks)
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
     encoders = build_encoders(recipe, engine)
@@ -188,7 +192,7 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
         hooks.warned(run=info, message=message)
     info.facts["weights"] = weights
     if resumed is None:
-        _evaluate(info, encoders, "start", hooks)
+        _evaluate(info, encoders, "start", hooks, store)
         if recipe.stage:
             write_state(info, 0, 0, hooks)
     try:
@@ -204,7 +208,19 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
         # A resumed run that has not taken a step knows no better ones than those that are there.
         if info.stepped or resumed is None:
             _save(info, encoders)
-    _evaluate(info, encoders, "end", hooks)
+    _evaluate(info, encoders, "end", hooks, store)
+
+
+def _store(info: RunInfo, hooks: pluggy.HookRelay) -> VectorStore | None:
+    """Return the store of vectors; a run that goes on counts on."""
+    if not info.recipe.run.cache:
+        return None
+    before = info.facts.get("cache", {})
+    return VectorStore(
+        say=lambda message: hooks.warned(run=info, message=message),
+        taken=before.get("taken", 0),
+        encoded=before.get("encoded", 0),
+    )
 
 
 def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:
@@ -243,7 +259,11 @@ def _save(info: RunInfo, encoders: dict[str, Encoder]) -> None:
 
 
 def _evaluate(
-    info: RunInfo, encoders: dict[str, Encoder], at: Literal["start", "end"], hooks: pluggy.HookRelay
+    info: RunInfo,
+    encoders: dict[str, Encoder],
+    at: Literal["start", "end"],
+    hooks: pluggy.HookRelay,
+    store: VectorStore | None,
 ) -> None:
     for entry in info.recipe.evaluate:
         if at not in entry.at:
@@ -253,7 +273,10 @@ def _evaluate(
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
         told = partial(_progressed, info=info, hooks=hooks, evaluator=evaluator.name, encoder=label)
-        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told)
+        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told, store)
+        if store is not None:
+            info.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
+        items.keep(info.directory, evaluation.scores)
         hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
 
 
@@ -348,5 +371,6 @@ def _close(info: RunInfo, history: History, status: Status, error: BaseException
     info.facts["peak_memory_gib"] = peak_memory_gib()
     data = history.report_data(info, status, error, resolved_toml(info.recipe))
     report = write_report(info.directory, data)
+    write_tables(info.directory, data.scores)
     _write_manifest(info, status)
     return report

@@ -27,10 +27,11 @@ from sentbed.protocols import Evaluation, Score
 from sentbed.recipe import RESOLVED, Recipe, Search, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import Candidate, Ranking, ReportData, write_report
-from sentbed.report.record import plain
+from sentbed.report.record import plain, score_record
 from sentbed.report.text import verdict
 from sentbed.runner import build_encoder, new_directory
 from sentbed.structure import unstructure
+from sentbed.vectors import VectorStore
 
 JOURNAL = "search.jsonl"
 SCHEMA = 1
@@ -76,6 +77,7 @@ def search(
     name = wanted.encoder or recipe.main_encoder
     prompts = _prompts(recipe, name, wanted)
 
+    store = VectorStore(say=say) if recipe.run.cache else None
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _decides(recipe, plugins, encoder))
     taken_over = sum(template in journal.lines for template in prompts)
@@ -89,7 +91,7 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt))
-            evaluation = tried.evaluate(wanted.with_, name)
+            evaluation = tried.evaluate(wanted.with_, name, store=store)
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:
@@ -162,7 +164,8 @@ def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
 def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
     """Return a hash of each thing that decides the scores besides the prompt."""
     table = {key: value for key, value in unstructure(recipe).items() if key not in ("evaluate", "expected")}
-    table["run"].pop("name")
+    for key in ("name", "cache"):
+        table["run"].pop(key)
     for key in ("candidates", "limit"):
         table["search"].pop(key, None)
     how = {key: value for key, value in encoder.protocol().items() if key != "prompt"}
@@ -235,7 +238,7 @@ class _Journal:
                 "index": index,
                 "prompt": prompt,
                 "score": evaluation.primary,
-                "scores": [attrs.asdict(score) for score in evaluation.scores],
+                "scores": [score_record(score) for score in evaluation.scores],
                 "seconds": round(seconds, 3),
             }
         )

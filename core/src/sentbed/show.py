@@ -39,6 +39,7 @@ def tables() -> dict[str, type[Any]]:
     from sentbed.prompts import Prompt
     from sentbed.protocols import Head
     from sentbed.recipe import (
+        Bootstrap,
         Checkpoint,
         EncoderRecipe,
         Evaluate,
@@ -59,6 +60,7 @@ def tables() -> dict[str, type[Any]]:
         "validate": Validate,
         "watch": Watch,
         "evaluate": Evaluate,
+        "bootstrap": Bootstrap,
         "search": Search,
         "checkpoint": Checkpoint,
         "expected": Expected,

@@ -5,6 +5,7 @@ It is a whole implementation of the protocols, so that core is tested without a 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from sentbed.protocols import (
     BuildContext,
     Evaluation,
     Head,
+    Items,
     LossOutput,
     Scatter,
     Score,
@@ -139,6 +141,7 @@ class CharacterTokenizer:
     mask_token: str | None = None
     seen: list[str] = attrs.field(factory=list)
     """Every text that was tokenised."""
+    fingerprint: str = "characters"
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         self.seen += texts
@@ -459,9 +462,29 @@ class Across:
     development: bool = True
 
     def evaluate(self, encoder: Any) -> Evaluation:
-        one, other = encoder.encode([self.left]), getattr(encoder, "second", encoder).encode([self.right])
+        one, other = encoder.encode([self.left]), (encoder.second or encoder).encode([self.right])
         value = -float(np.linalg.norm(one - other))
         return Evaluation((Score("across", "distance", value, {"id": "across"}),), value)
+
+
+@attrs.frozen
+class Nearness:
+    """How near words are to the next one, on average; has items, and another metric."""
+
+    name: ClassVar[str] = "nearness"
+
+    words: int = 12
+    task: str = "near"
+
+    def evaluate(self, encoder: Any) -> Evaluation:
+        vectors = encoder.encode(["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]).astype(float)
+        found = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
+        protocol = {"id": "nearness", "words": self.words, "columns": ("a", "b")}
+        mean = Score(
+            self.task, "distance", float(found.mean()), protocol, items=Items("mean", found, scale=1.0)
+        )
+        worst = Score(self.task, "worst", float(found.min()), protocol)
+        return Evaluation((mean, worst), mean.value)
 
 
 @attrs.frozen
@@ -510,6 +533,10 @@ class Placed:
         if self.normalize:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors.astype(np.float32)
+
+    def fingerprint(self) -> str:
+        arrays = (self.backbone.embedding, self.projection)
+        return hashlib.sha256(b"|".join(b"" if a is None else a.tobytes() for a in arrays)).hexdigest()
 
     def save(self, directory: Path) -> None:
         self.backbone.save(directory / "backbone")
@@ -721,7 +748,7 @@ def data_sources() -> list[type[Any]]:
 
 @hookimpl
 def evaluators() -> list[type[Any]]:
-    return [Gap, Across, Lottery]
+    return [Gap, Across, Nearness, Lottery]
 
 
 @hookimpl

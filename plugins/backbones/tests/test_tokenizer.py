@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,22 @@ def load(
         return BulkTokenizer(one), two
 
     return pair
+
+
+def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before(load: Any, tmp_path: Path):
+    (one, same), (other, _) = load("bert"), load("roberta")
+    again = BulkTokenizer(same)
+    first = one.fingerprint
+    again.encode(["a text"], 3)
+    again.truncate(["a text"], 1)
+    assert again.fingerprint == first == one.fingerprint != other.fingerprint
+    same.save_pretrained(tmp_path / "saved")
+    assert BulkTokenizer(transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")).fingerprint == first
+    same.add_tokens(["anewword"])
+    assert BulkTokenizer(same).fingerprint != first
+    unpadded = BulkTokenizer(transformers.AutoTokenizer.from_pretrained(tmp_path / "saved"))
+    unpadded.pad_id += 1
+    assert unpadded.fingerprint != first
 
 
 @pytest.mark.parametrize("max_length", [3, 8, 512])

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from sentbed import DataError, RunError
 from sentbed_data.dropout import Dropout
 from sentbed_data.pairs import Pairs
-from sentbed_data.stream import BATCH_ROWS, StreamedTable, cache_root
+from sentbed_data.stream import BATCH_ROWS, StreamedTable
 from sentbed_data.triplets import Triplets
 
 Put = Callable[[str, str | bytes], str]
@@ -247,21 +247,6 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
     path = write(tmp_path / "a.csv", columns_of(5))
     with pytest.raises(RunError, match=r"cannot write .*plain.*`SENTBED_CACHE`"):
         Triplets(path=path, stream=True).open()
-
-
-def test_the_cache_is_in_the_users_cache_directory_unless_told_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cache_root() == tmp_path / "cache"
-    monkeypatch.delenv("SENTBED_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_root() == tmp_path / ".cache" / "sentbed"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_root() == tmp_path / "xdg" / "sentbed"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache_root() == tmp_path / "Library" / "Caches" / "sentbed"
 
 
 OPEN = """

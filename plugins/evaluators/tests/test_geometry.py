@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed_evaluators import Geometry
-from sentbed_evaluators.geometry import uniformity
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -18,21 +17,6 @@ def naive_uniformity(vectors: np.ndarray, power: int) -> float:
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
     terms = [math.exp(-2 * math.dist(unit[i], unit[j]) ** power) for i in range(len(unit)) for j in range(i)]
     return math.log(sum(terms) / len(terms))
-
-
-@pytest.mark.parametrize("block", [1, 4, 7, 23, 100])
-@pytest.mark.parametrize(("squared", "power"), [(True, 2), (False, 1)])
-def test_uniformity_in_blocks_equals_a_double_loop(block: int, squared: bool, power: int) -> None:
-    vectors = np.random.default_rng(1).normal(size=(23, 4)).astype(np.float32)
-    found = uniformity(vectors, squared=squared, block=block)
-    assert found == pytest.approx(naive_uniformity(vectors, power), abs=1e-12)
-
-
-def test_uniformity_of_opposite_and_of_equal_vectors() -> None:
-    opposite = np.array([[3.0, 0.0], [-2.0, 0.0]])
-    assert uniformity(opposite, squared=True) == pytest.approx(-8)
-    assert uniformity(opposite, squared=False) == pytest.approx(-4)
-    assert uniformity(np.ones((5, 3)), squared=True) == pytest.approx(0)
 
 
 def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -> None:
@@ -88,8 +72,68 @@ def test_no_positive_pair_is_an_error(write: Write, encoder: Any) -> None:
 
 def test_a_zero_vector_is_an_error(write: Write, table_encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\n")
-    with pytest.raises(RunError, match="1 of 2 embeddings are zero vectors"):
-        Geometry(path=str(path)).evaluate(table_encoder({"a": [0.0] * 5}))
+    with pytest.raises(RunError, match=r"1 of 2 embeddings are zero vectors.* that of 'b'"):
+        Geometry(path=str(path)).evaluate(table_encoder({"b": [0.0] * 5}))
+
+
+def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write, table_encoder: Any) -> None:
+    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\ta\t0\n")
+    encoder = table_encoder({"a": [2.0, 0.0], "b": [0.0, 3.0], "c": [-1.0, 0.0]})
+    result = Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity")).evaluate(encoder)
+    names = [(score.protocol["id"], score.metric) for score in result.scores]
+    convention = [("wang-isola", "alignment"), ("wang-isola", "uniformity")]
+    convention += [("st5", "alignment"), ("st5", "uniformity")]
+    assert names == [*convention, ("anisotropy", "anisotropy"), ("anisotropy", "top-singular-share")]
+    cosine, share = result.scores[-2:]
+    # a twice, b orthogonal to all, c opposite to a: the six cosines are 1, -1, -1 and three zeros.
+    assert cosine.value == pytest.approx(-1 / 6)
+    # The columns are orthogonal: squares 4 + 4 + 1 against 9.
+    assert share.value == pytest.approx(9 / 18)
+    assert (cosine.protocol["normalised"], share.protocol["normalised"]) == ("L2", "no")
+    assert cosine.protocol["sentences"] == 4
+    assert result.primary == -(result.scores[0].value + result.scores[1].value)
+
+
+@pytest.mark.parametrize(
+    ("measures", "metrics", "main"),
+    [
+        (("alignment",), ["alignment", "alignment"], [0]),
+        (("uniformity",), ["uniformity", "uniformity"], [0]),
+        (("anisotropy",), ["anisotropy", "top-singular-share"], [0]),
+        (("anisotropy", "uniformity"), ["uniformity", "uniformity", "anisotropy", "top-singular-share"], [0]),
+    ],
+)
+def test_only_what_is_asked_for_is_measured(
+    measures: Any, metrics: list[str], main: list[int], write: Write, encoder: Any
+) -> None:
+    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\n")
+    result = Geometry(path=str(path), measures=measures).evaluate(encoder)
+    assert [score.metric for score in result.scores] == metrics
+    assert result.primary == -sum(result.scores[i].value for i in main)
+
+
+def test_without_alignment_no_pair_needs_to_be_positive(write: Write, encoder: Any) -> None:
+    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
+    result = Geometry(path=str(path), measures=("uniformity",)).evaluate(encoder)
+    assert result.scores[0].protocol["positive_pairs"] == 0
+
+
+def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) -> None:
+    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n")
+    result = Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy")).evaluate(encoder)
+    for score in result.scores:
+        if score.metric != "alignment":
+            assert score.items is None
+            continue
+        assert score.items is not None
+        assert (score.items.statistic, len(score.items.x), score.items.scale) == ("mean", 2, 1.0)
+        assert float(score.items.x.mean()) == pytest.approx(score.value)
+
+
+def test_check_names_measures_that_do_not_exist() -> None:
+    problems = list(Geometry(measures=("anisotrophy", "anisotrophy"), path="x.tsv").check())  # type: ignore
+    assert "`measures` is empty or names one twice" in problems[0]
+    assert "Did you mean `anisotropy`?" in problems[1]
 
 
 @pytest.mark.usefixtures("no_data")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
+from sentbed.statistics import value
 from sentbed_evaluators import SentEvalSTS
 from sentbed_evaluators.senteval_files import YEARS
 
@@ -66,9 +67,22 @@ def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None
     assert result.primary == pytest.approx(np.mean(main))
 
 
-def test_all_tasks_are_encoded_in_one_call(directory: Path, encoder: Any) -> None:
+def test_every_score_follows_from_its_items(directory: Path, encoder: Any, table_encoder: Any) -> None:
+    evaluator = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory))
+    collapsed = table_encoder()
+    collapsed._vector = lambda text: [0.1, 0.2, 0.7]
+    for one in (encoder, collapsed):
+        scores = evaluator.evaluate(one).scores
+        assert [score.metric for score in scores][:3] == ["spearman", "spearman-mean", "spearman-wmean"]
+        for score in scores:
+            assert score.items is not None
+            assert value(score.items) == pytest.approx(score.value, abs=1e-9)
+            assert len(score.items.x) == score.protocol["pairs"]
+
+
+def test_each_task_is_encoded_in_a_call_of_its_own(directory: Path, encoder: Any) -> None:
     result = SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory)).evaluate(encoder)
-    assert len(encoder.calls) == 1
+    assert len(encoder.calls) == 2
     assert [scatter.title for scatter in result.scatters] == ["STSB", "STS16"]
     assert list(result.scatters[0].x) == [k % 5 for k in range(9)]
     found = [naive_cosine(*encoder.encode([f'says "{k}', f"other {k}"])) for k in range(9)]
@@ -113,7 +127,7 @@ def test_a_collapsed_encoder_scores_zero_and_says_so(directory: Path, table_enco
 def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
     encoder = table_encoder({"other 3": [0.0] * 5})
     (score,) = SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).evaluate(encoder).scores
-    assert score.protocol["note"] == "1 zero vectors, whose cosine counts as 0"
+    assert score.protocol["note"] == ("1 zero vectors, whose cosine counts as 0, the first that of 'other 3'")
 
 
 def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
+from sentbed.statistics import value
 from sentbed_evaluators import STS
 
 Write = Callable[[str, str | bytes], Path]
@@ -29,6 +30,14 @@ def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -
     np.testing.assert_allclose(result.scatters[0].y, cosines, atol=1e-6)
     assert pearson.protocol["correlation"] == "pearson"
     assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(spearman.protocol)
+
+
+def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
+    rows = [f"a{i}\tb{i}\t{i % 4}\n" for i in range(20)]
+    path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
+    for score in STS(path=str(path)).evaluate(encoder).scores:
+        assert score.items is not None
+        assert value(score.items) == pytest.approx(score.value, abs=1e-9)
 
 
 def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encoder: Any) -> None:
@@ -55,7 +64,7 @@ def test_constant_similarity_and_zero_vectors_are_noted(write: Write, table_enco
     result = STS(path=str(path)).evaluate(encoder)
     assert result.primary == 0.0
     assert result.scores[0].protocol["note"] == (
-        "constant similarity; 2 zero vectors, whose cosine counts as 0"
+        "constant similarity; 2 zero vectors, whose cosine counts as 0, the first that of 'a'"
     )
 
 

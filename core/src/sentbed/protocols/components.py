@@ -336,10 +336,43 @@ class KnownFile:
     """Lines that count as data (without a header); not checked where None."""
     header: bool = False
     """Whether the first line is a header."""
+    at_least: bool = False
+    """Whether more than `rows` lines are right as well."""
     sha256: tuple[str, ...] = ()
-    """The digests of the copies that are known; a file with another one is used, and said to be unknown."""
+    """The digests of the copies that are known; a file with another one is used, and said to be unknown. What
+    comes from `url` must have one of them."""
     url: str | None = None
     """Where `sentbed data get` downloads this file from; None where it comes in one of the archives."""
+    others: tuple[str, ...] = ()
+    """Further paths where readers find it."""
+    optional: bool = False
+    """Whether a collection without it is complete: no reader here needs it."""
+
+
+@attrs.frozen
+class KnownArchive:
+    """A `.zip` or `.tar` archive, compressed or not, that holds files of a known collection.
+
+    In it they may lie below a directory of its own: the end of their path counts.
+    """
+
+    url: str
+    holds: str = ""
+    """Of its collection it has the files whose paths begin with this."""
+    sha256: str | None = None
+    """Its digest; not checked where None."""
+
+
+@attrs.frozen
+class KnownMade:
+    """Files of a known collection that are made out of others, which are downloaded for it."""
+
+    files: tuple[str, ...]
+    """The paths of what is made."""
+    sources: tuple[KnownFile, ...]
+    """What it is made of; each has a `url`."""
+    make: Callable[[Path], Mapping[str, bytes]]
+    """From the collection's directory, which has the sources, to the content of each file by its path."""
 
 
 @attrs.frozen
@@ -355,12 +388,12 @@ class KnownData:
     files: tuple[KnownFile, ...]
     source: str
     """The page that describes it."""
-    archives: tuple[tuple[str, str], ...] = ()
-    """(url, directory inside the archive that holds the files) of `.zip` and `.tar` archives."""
+    archives: tuple[KnownArchive, ...] = ()
+    made: tuple[KnownMade, ...] = ()
     licence: str = ""
     """What is known of its terms, in a few words."""
     advice: str = ""
-    """How to obtain it by hand where it cannot be downloaded."""
+    """How to obtain by hand what cannot be downloaded: a clause without a full stop."""
 
 
 class Runtime(Component, Protocol):

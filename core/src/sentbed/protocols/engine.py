@@ -35,8 +35,8 @@ class PlacedEncoder(Protocol):
     """Backbone, pooler and head on the engine's device.
 
     It may have `shares_prefix: bool`: whether `encode` takes a batch with a `prefix`; and
-    `fingerprint() -> str`, a hash of all weights and of the code between tokens and vector: where two agree,
-    so do their vectors. Without it vectors are never taken from the store.
+    `fingerprint() -> str | None`, a hash of all weights and of the code between tokens and vector: where two
+    agree, so do their vectors. Without it, or where it is None, none is taken from the store.
     """
 
     width: int

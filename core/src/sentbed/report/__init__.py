@@ -8,7 +8,9 @@ from sentbed.paths import write_atomic
 from sentbed.report.html import to_html
 from sentbed.report.markdown import to_markdown
 from sentbed.report.model import (
+    Bootstrapped,
     Candidate,
+    Difference,
     ExpectedRow,
     Ranking,
     ReportData,
@@ -19,7 +21,9 @@ from sentbed.report.model import (
 from sentbed.report.record import to_json
 
 __all__ = [
+    "Bootstrapped",
     "Candidate",
+    "Difference",
     "ExpectedRow",
     "Ranking",
     "ReportData",

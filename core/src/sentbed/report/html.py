@@ -58,7 +58,7 @@ def to_html(data: ReportData) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number=text.number, signed=text.signed)
+    environment.filters.update(number=text.number, signed=text.signed, spread=text.spread, chance=text.chance)
     script = _resource("theme.js")
     stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
     return environment.from_string(_resource("template.html.j2")).render(
@@ -67,7 +67,9 @@ def to_html(data: ReportData) -> str:
         status_line=text.status_line(data),
         verdict=text.verdict(data.ranking) if data.ranking else "",
         distribution=ranking_plot(data.ranking, "r") if data.ranking else None,
-        tables=score_tables(data.scores),
+        tables=score_tables(data.scores, data.bootstrap.intervals if data.bootstrap else ()),
+        resampling=text.resampling(data.bootstrap) if data.bootstrap else "",
+        pairing=text.pairing,
         stages=[stage for stage in stages if stage.plots],
         scatters=scatter_groups(data.scatters, "s"),
         geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(geometry_panels(data.scores))],

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sentbed.report.model import ReportData, StageCurve, digits
-from sentbed.report.tables import ScoreTable, score_tables
-from sentbed.report.text import number, signed, status_line, summary, verdict
+from sentbed.report.model import Difference, ReportData, StageCurve, digits
+from sentbed.report.tables import Cell, ScoreTable, score_tables
+from sentbed.report.text import (
+    chance,
+    number,
+    pairing,
+    resampling,
+    signed,
+    spread,
+    status_line,
+    summary,
+    verdict,
+)
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown could read as markup inside a line; an underscore within a word is none."""
@@ -50,11 +60,17 @@ def _blocks(data: ReportData) -> Iterator[str]:
             ),
             numbers=(0, 3, 4),
         )
-    tables = score_tables(data.scores)
+    tables = score_tables(data.scores, data.bootstrap.intervals if data.bootstrap else ())
     if tables:
         yield "## Scores"
         yield _scores(tables)
         yield "Protocols:\n\n" + "\n".join(f"- {_protocol(table)}" for table in tables)
+    if data.bootstrap:
+        yield escape(resampling(data.bootstrap))
+    if data.bootstrap and data.bootstrap.differences:
+        yield "## Differences"
+        yield _differences(data.bootstrap.differences)
+        yield escape(pairing(len(data.bootstrap.differences), data.bootstrap.resamples))
     if data.expected:
         yield "## Expected"
         yield _table(
@@ -124,11 +140,40 @@ def _scores(tables: Sequence[ScoreTable]) -> str:
                     escape(table.evaluator),
                     escape(table.metric),
                     escape(table.protocol) or "–",
-                    *("–" if cell is None else number(cell.value, table.digits) for cell in values),
+                    *(_cell(cell, table.digits) for cell in values),
                 )
             )
     heading = ("encoder", "evaluator", "metric", "protocol", *map(escape, tasks))
     return _table(heading, rows, numbers=range(4, len(heading)))
+
+
+def _cell(cell: Cell | None, places: int) -> str:
+    if cell is None:
+        return "–"
+    text = number(cell.value, places)
+    return text if cell.interval is None else f"{text} ({spread(cell.interval, places)})"
+
+
+def _differences(differences: Sequence[Difference]) -> str:
+    heading = (
+        "evaluator",
+        "task",
+        "metric",
+        "protocol",
+        "first",
+        "second",
+        "second − first",
+        "interval",
+        "p",
+    )
+    rows = []
+    for one in differences:
+        score, found = one.score, one.comparison
+        names = (score.evaluator, score.task, score.metric, score.protocol_name, one.first, one.second)
+        places = one.digits
+        numbers = (signed(found.difference, places), spread((found.low, found.high), places))
+        rows.append((*map(escape, names), *numbers, escape(chance(found.p_value))))
+    return _table(heading, rows, numbers=(6, 7, 8))
 
 
 def _protocol(table: ScoreTable) -> str:

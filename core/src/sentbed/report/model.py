@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from sentbed.protocols import Scatter, Score
+from sentbed.statistics import Comparison
 
 Status: TypeAlias = Literal["finished", "interrupted", "failed"]
 """How a run ended."""
@@ -131,6 +132,34 @@ def digits(values: Iterable[float]) -> int:
     return 2 if max((abs(value) for value in values if math.isfinite(value)), default=100.0) >= 10 else 3
 
 
+@attrs.frozen
+class Difference:
+    """Two encoders of a run on the same items."""
+
+    first: str
+    second: str
+    score: Score
+    """Evaluator, task, metric and protocol; the number is the second encoder's."""
+    comparison: Comparison
+    """`b` is the second encoder."""
+
+    @property
+    def digits(self) -> int:
+        """Decimals to print; see `ScoreTable.digits`."""
+        return digits((self.comparison.a, self.comparison.b))
+
+
+@attrs.frozen
+class Bootstrapped:
+    """How sure the scores are."""
+
+    resamples: int
+    confidence: float
+    intervals: tuple[tuple[float, float] | None, ...]
+    """One a score; None where it cannot be resampled."""
+    differences: tuple[Difference, ...]
+
+
 @attrs.frozen(eq=False)
 class ReportData:
     """Everything that a report shows."""
@@ -154,5 +183,7 @@ class ReportData:
     """(encoder, points), with encoders named as in `scores`."""
     ranking: Ranking | None = None
     """Of a search."""
+    bootstrap: Bootstrapped | None = None
+    """Where the recipe asks for it."""
     warnings: tuple[str, ...] = ()
     """What the run went on in spite of."""

@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import attrs
+
 from sentbed.protocols import Score
-from sentbed.report.model import ExpectedRow, Ranking, ReportData, StageCurve, Watched
+from sentbed.report.model import Bootstrapped, ExpectedRow, Ranking, ReportData, StageCurve, Watched
 
 SCHEMA = 1
 """Goes up when a key of `report.json` changes its meaning or goes away."""
@@ -24,11 +26,13 @@ def to_json(data: ReportData) -> str:
         "warnings": data.warnings,
         "started": data.started,
         "seconds": data.seconds,
-        "scores": [_score(score) for score in data.scores],
+        "scores": _scores(data),
         "expected": [_expected(row) for row in data.expected],
         "stages": [_stage(stage) for stage in data.stages],
         "manifest": data.manifest,
     }
+    if data.bootstrap is not None:
+        document["bootstrap"] = _bootstrap(data.bootstrap)
     if data.ranking is not None:
         document["ranking"] = _ranking(data.ranking)
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -59,7 +63,8 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def _score(score: Score) -> dict[str, Any]:
+def score_record(score: Score) -> dict[str, Any]:
+    """Return a score without the items behind it."""
     return {
         "encoder": score.encoder,
         "evaluator": score.evaluator,
@@ -67,6 +72,34 @@ def _score(score: Score) -> dict[str, Any]:
         "metric": score.metric,
         "value": score.value,
         "protocol": score.protocol,
+    }
+
+
+def _scores(data: ReportData) -> list[dict[str, Any]]:
+    records = [score_record(score) for score in data.scores]
+    if data.bootstrap is not None:
+        for record, interval in zip(records, data.bootstrap.intervals, strict=True):
+            record["interval"] = interval
+    return records
+
+
+def _bootstrap(found: Bootstrapped) -> dict[str, Any]:
+    return {
+        "resamples": found.resamples,
+        "confidence": found.confidence,
+        "differences": [
+            {
+                **{
+                    key: value
+                    for key, value in score_record(one.score).items()
+                    if key not in ("encoder", "value")
+                },
+                "first": one.first,
+                "second": one.second,
+                **attrs.asdict(one.comparison),
+            }
+            for one in found.differences
+        ],
     }
 
 

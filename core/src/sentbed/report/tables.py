@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -28,6 +29,8 @@ class Cell:
 
     value: float
     change: float | None = None
+    interval: tuple[float, float] | None = None
+    """None where there is none, or none was asked for."""
 
 
 @attrs.frozen
@@ -92,15 +95,17 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for base in bases for name in (base + START, base) if name in found)
 
 
-def score_tables(scores: Sequence[Score]) -> tuple[ScoreTable, ...]:
-    """Group scores into tables, in order of appearance."""
+def score_tables(
+    scores: Sequence[Score], intervals: Sequence[tuple[float, float] | None] = ()
+) -> tuple[ScoreTable, ...]:
+    """Group scores into tables, in order of appearance; `intervals` has none or one a score."""
     families: dict[tuple[str, ...], list[_Draft]] = {}
-    for score in scores:
+    for score, interval in zip_longest(scores, intervals):
         heading = tuple(_entry(score.protocol, name) for name in _HEADING)
         drafts = families.setdefault((score.evaluator, score.metric, *heading), [])
-        if not any(draft.take(score) for draft in drafts):
+        if not any(draft.take(score, interval) for draft in drafts):
             drafts.append(_Draft())
-            drafts[-1].take(score)
+            drafts[-1].take(score, interval)
     return tuple(
         _finish(draft, evaluator, metric, _label(heading, draft, drafts))
         for (evaluator, metric, *heading), drafts in families.items()
@@ -148,15 +153,15 @@ class _Draft:
 
     def __init__(self) -> None:
         self.protocols: dict[str, dict[str, str]] = {}
-        self.values: dict[tuple[str, str], float] = {}
+        self.cells: dict[tuple[str, str], Cell] = {}
 
-    def take(self, score: Score) -> bool:
+    def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
         """Add the score, unless its place is taken or its column is of another protocol."""
         protocol = {str(name): _text(plain(value)) for name, value in score.protocol.items()}
         place = (score.encoder, score.task)
-        if place in self.values or self.protocols.setdefault(score.task, protocol) != protocol:
+        if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
             return False
-        self.values[place] = score.value
+        self.cells[place] = Cell(score.value, interval=interval)
         return True
 
     @property
@@ -185,11 +190,11 @@ def _finish(draft: _Draft, evaluator: str, metric: str, protocol: str) -> ScoreT
     varying = tuple(name for name in names if name not in common)
 
     def cell(encoder: str, task: str) -> Cell | None:
-        value = draft.values.get((encoder, task))
-        if value is None:
-            return None
-        before = None if encoder.endswith(START) else draft.values.get((encoder + START, task))
-        return Cell(value, None if before is None else value - before)
+        found = draft.cells.get((encoder, task))
+        before = None if encoder.endswith(START) else draft.cells.get((encoder + START, task))
+        if found is None or before is None:
+            return found
+        return attrs.evolve(found, change=found.value - before.value)
 
     return ScoreTable(
         evaluator=evaluator,
@@ -198,7 +203,7 @@ def _finish(draft: _Draft, evaluator: str, metric: str, protocol: str) -> ScoreT
         tasks=tasks,
         rows=tuple(
             Row(encoder, tuple(cell(encoder, task) for task in tasks))
-            for encoder in encoder_order(encoder for encoder, _ in draft.values)
+            for encoder in encoder_order(encoder for encoder, _ in draft.cells)
         ),
         common=tuple(common.items()),
         varying=varying,

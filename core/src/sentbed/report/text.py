@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from sentbed.report.model import Ranking, ReportData
+from sentbed.report.model import Bootstrapped, Ranking, ReportData
+from sentbed.statistics import SIGNIFICANT, Method
 
 MINUS = "−"
 
@@ -28,6 +29,33 @@ def signed(value: float | None, digits: int = 2) -> str:
     if value is None or not math.isfinite(value) or text.startswith(MINUS):
         return text
     return ("±" if float(text) == 0 else "+") + text
+
+
+def spread(interval: tuple[float, float] | None, digits: int = 2) -> str:
+    """Return `48.10 to 51.90`; nothing where there is no interval."""
+    return "" if interval is None else f"{number(interval[0], digits)} to {number(interval[1], digits)}"
+
+
+def chance(p_value: float) -> str:
+    """Return a p-value, with a star where it is below 0.05."""
+    text = f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
+    return f"{text} *" if p_value < SIGNIFICANT else text
+
+
+def resampling(found: Bootstrapped) -> str:
+    """Return how the intervals were found."""
+    return (
+        f"Intervals of {100 * found.confidence:g} %: bootstrap of the items, {found.resamples:,} resamples."
+    )
+
+
+def pairing(comparisons: int, resamples: int, method: Method = "bootstrap") -> str:
+    """Return how differences were judged, and what a star does not say."""
+    how = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation"}[method]
+    return (
+        f"Two-sided p-values by {how}, {resamples:,} resamples; * marks p < {SIGNIFICANT}, which is not "
+        f"corrected for the number of comparisons made here ({comparisons:,})."
+    )
 
 
 def short(value: float) -> str:

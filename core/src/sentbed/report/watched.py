@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,7 +11,7 @@ import attrs
 
 from sentbed.report.curves import finite, padded_range, thinned
 from sentbed.report.figures import MARKED, WIDTH, Plot, step_axis
-from sentbed.report.model import StageCurve, Watched
+from sentbed.report.model import StageCurve, Watched, digits
 from sentbed.report.svg import colour, draw, label_text
 from sentbed.report.text import number, short
 
@@ -104,16 +104,27 @@ def trajectory_plot(panel: TrajectoryPanel, name: str) -> Plot:
 
 
 def score_plots(watched: Iterable[Watched], name: str) -> tuple[Plot, ...]:
-    """Draw the primary score of every watched evaluation that is no geometry, one line an encoder."""
+    """Draw each watched evaluation that no trajectory shows, one line an encoder."""
     lines = (
-        ((one.evaluator, *dict.fromkeys(score.task for score in one.scores)), one.encoder, one)
+        (key, one.encoder, (one.encoder, points))
         for one in watched
-        if not trajectory_panels([one]) and finite(zip(one.steps, one.primary, strict=True))
+        for key, values in _followed(one)
+        if (points := finite(zip(one.steps, values, strict=True)))
     )
     return tuple(
-        _score_plot(evaluator, tasks, panel, f"{name}-{index}")
-        for index, ((evaluator, *tasks), panel) in enumerate(_shared(lines))
+        _score_plot(what, tasks, dict(panel), f"{name}-{index}")
+        for index, ((what, *tasks), panel) in enumerate(_shared(lines))
     )
+
+
+def _followed(one: Watched) -> Iterator[tuple[tuple[str, ...], Sequence[float]]]:
+    """Yield the primary score, or where trajectories show that, every other score."""
+    if not trajectory_panels([one]):
+        yield (one.evaluator, *dict.fromkeys(score.task for score in one.scores)), one.primary
+        return
+    for index, score in enumerate(one.scores):
+        if score.metric not in ("alignment", "uniformity"):
+            yield (f"{one.evaluator} {score.metric}", score.task), [look[index] for look in one.values]
 
 
 def metrics_plot(stage: StageCurve, name: str) -> Plot | None:
@@ -180,9 +191,9 @@ def _trajectory(axes: Axes, line: Trajectory, tone: str) -> None:
     axes.plot(*points[0], "o", color=colour("page"), markeredgecolor=tone, markersize=8)
 
 
-def _score_plot(evaluator: str, tasks: Sequence[str], panel: Sequence[Watched], name: str) -> Plot:
-    curves = {one.encoder: finite(zip(one.steps, one.primary, strict=True)) for one in panel}
-
+def _score_plot(
+    what: str, tasks: Sequence[str], curves: Mapping[str, Sequence[tuple[float, float]]], name: str
+) -> Plot:
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         for index, (encoder, points) in enumerate(curves.items()):
@@ -194,13 +205,16 @@ def _score_plot(evaluator: str, tasks: Sequence[str], panel: Sequence[Watched], 
                 markersize=3.5,
                 label=label_text(encoder, 28),
             )
-        axes.set_ylabel(label_text(evaluator))
+        axes.set_ylabel(label_text(what))
         axes.margins(y=0.16)
         step_axis(axes)
         _legend(axes, curves)
 
-    title = f"{evaluator}: {', '.join(tasks)}"
-    ends = "; ".join(f"{e}: from {number(p[0][1])} to {number(p[-1][1])}" for e, p in curves.items())
+    title = f"{what}: {', '.join(tasks)}"
+    decimals = digits(value for points in curves.values() for _, value in points)
+    ends = "; ".join(
+        f"{e}: from {number(p[0][1], decimals)} to {number(p[-1][1], decimals)}" for e, p in curves.items()
+    )
     label = label_text(f"{title} over the steps. {ends}", 300)
     return Plot(draw(name, label, WIDTH, 280, paint), title, "Watched: chooses nothing.")
 

@@ -168,9 +168,12 @@ class ConsoleTracker:
             self._say(f"stage {stage} keeps step {best_step}, validation {best_score:.2f}")
 
     @hookimpl
-    def run_finished(self, report: Path) -> None:
-        """Close."""
+    def run_finished(self, run: RunInfo, report: Path) -> None:
+        """Close, and say what did not have to be encoded."""
         self._stop()
+        counts = run.facts.get("cache", {})
+        if taken := counts.get("taken"):
+            self._say(f"{taken:,} of {taken + counts['encoded']:,} vectors came from the cache")
 
     @hookimpl(tryfirst=True)
     def run_failed(self, run: RunInfo) -> None:

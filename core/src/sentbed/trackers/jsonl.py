@@ -16,6 +16,7 @@ from sentbed.errors import RunError
 from sentbed.hookspecs import hookimpl
 from sentbed.paths import cannot_write
 from sentbed.protocols import Evaluation, StepResult
+from sentbed.report.record import score_record
 
 if TYPE_CHECKING:
     from sentbed.runner import RunInfo
@@ -141,7 +142,7 @@ class JsonlTracker:
 
 
 def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
-    return [attrs.asdict(score) for score in evaluation.scores]
+    return [score_record(score) for score in evaluation.scores]
 
 
 def _finite(value: Any) -> Any:

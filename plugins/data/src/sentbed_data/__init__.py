@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
+from sentbed.protocols import KnownData
 
 from sentbed_data.crop import Crop
 from sentbed_data.delete import Delete
 from sentbed_data.dropout import Dropout
+from sentbed_data.known import KNOWN
 from sentbed_data.mix import Mix
 from sentbed_data.nli import Nli
 from sentbed_data.nsp import Nsp
@@ -31,6 +33,7 @@ __all__ = [
     "Synonyms",
     "Triplets",
     "data_sources",
+    "known_data",
 ]
 
 
@@ -38,3 +41,9 @@ __all__ = [
 def data_sources() -> list[type]:
     """Return the data sources of this distribution."""
     return [Pairs, Triplets, Dropout, Crop, Delete, Synonyms, Nsp, Parallel, Nli, Qa, Mix, Sample]
+
+
+@hookimpl
+def known_data() -> tuple[KnownData, ...]:
+    """Return the collections of data that the sources of this distribution read."""
+    return KNOWN

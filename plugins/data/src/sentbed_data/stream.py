@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,13 +13,11 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.paths import atomic_file, sha256
+from sentbed.paths import CACHE_VARIABLE, atomic_file, cache_root, sha256
 
 from sentbed_data.library_formats import ARROW, arrow_batches, require, unreadable_arrow
 from sentbed_data.readers import fault
 from sentbed_data.text_formats import position
-
-CACHE_VARIABLE = "SENTBED_CACHE"
 
 BATCH_ROWS = 4096
 """Rows of a record batch that is written."""
@@ -111,18 +108,6 @@ def open_streamed(
         if batches is None:
             raise RunError(f"cannot read `{cached}`, which was just written; check the disk")
     return StreamedTable(columns, key, batches)
-
-
-def cache_root() -> Path:
-    """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
-    if value := os.environ.get(CACHE_VARIABLE):
-        return Path(value).expanduser()
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/sentbed").expanduser()
-    variable, default = (
-        ("LOCALAPPDATA", "~/AppData/Local") if sys.platform == "win32" else ("XDG_CACHE_HOME", "~/.cache")
-    )
-    return Path(os.environ.get(variable) or default).expanduser() / "sentbed"
 
 
 def _unchanged(rows: Iterator[Sequence[str]], path: Path, content: str) -> Iterator[Sequence[str]]:

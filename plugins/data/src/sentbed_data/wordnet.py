@@ -14,11 +14,12 @@ from typing import Any
 import attrs
 from sentbed import DataError, locate
 
-_FILES = (
+FILES = (
     *(f"{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv")),
     *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")),
     "cntlist.rev",
 )
+"""What is read of WordNet."""
 
 _PLACES = ("/usr/share/wordnet", "/usr/share/nltk_data/corpora/wordnet", "~/nltk_data/corpora/wordnet")
 
@@ -115,7 +116,7 @@ def find_lexicon(lexicon: str | None) -> Path:
         if found is None:
             raise DataError(f"there is no WordNet in {', '.join(f'`{path}`' for path in places)}; {_GET_IT}")
         place = found
-    for name in _FILES:
+    for name in FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)
     return place
@@ -132,7 +133,7 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
 
     place = find_lexicon(lexicon)
     try:
-        files = {name: (place / name).read_bytes() for name in _FILES}
+        files = {name: (place / name).read_bytes() for name in FILES}
     except OSError as error:
         raise DataError(f"WordNet's files cannot be read: {error.strerror or error}", place) from error
     fingerprint = sha256(b"".join(files.values())).hexdigest()

@@ -1,17 +1,55 @@
-"""Evaluators: semantic textual similarity and the geometry of an embedding space."""
+"""Evaluators: the benchmarks of sentence embeddings."""
 
 from __future__ import annotations
 
 from sentbed import hookimpl
+from sentbed.protocols import KnownData
 
+from sentbed_evaluators.bitext import Bitext
 from sentbed_evaluators.geometry import Geometry
+from sentbed_evaluators.mteb import MTEB
+from sentbed_evaluators.probing import SentEvalProbing
+from sentbed_evaluators.retrieval import Retrieval
+from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
+from sentbed_evaluators.sentglue import SentGLUE
 from sentbed_evaluators.sts import STS
+from sentbed_evaluators.transfer import SentEvalTransfer
 
-__all__ = ["STS", "Geometry", "SentEvalSTS"]
+__all__ = [
+    "MTEB",
+    "STS",
+    "Bitext",
+    "Geometry",
+    "Retrieval",
+    "SentBench",
+    "SentEvalProbing",
+    "SentEvalSTS",
+    "SentEvalTransfer",
+    "SentGLUE",
+]
 
 
 @hookimpl
 def evaluators() -> list[type]:
     """Return the evaluators of this distribution."""
-    return [SentEvalSTS, STS, Geometry]
+    return [
+        SentEvalSTS,
+        SentEvalTransfer,
+        SentEvalProbing,
+        SentGLUE,
+        SentBench,
+        STS,
+        Geometry,
+        Retrieval,
+        Bitext,
+        MTEB,
+    ]
+
+
+@hookimpl
+def known_data() -> tuple[KnownData, ...]:
+    """Return the collections of data that the evaluators of this distribution read."""
+    from sentbed_evaluators.known import known_collections
+
+    return known_collections()

@@ -1,28 +1,21 @@
-"""Alignment and uniformity of an embedding space."""
+"""Alignment, uniformity and anisotropy of an embedding space."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
-from sentbed import DataError, FilePath, RunError, locate
+from sentbed import DataError, FilePath, RunError
 from sentbed.errors import suggest
-from sentbed.paths import sha256
-from sentbed.protocols import Evaluation, Score, TextEncoder
+from sentbed.protocols import Evaluation, Items, Score, TextEncoder
 
+from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
+from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
 from sentbed_evaluators.pairs import PairFile
 from sentbed_evaluators.parallel import ParallelFiles
-from sentbed_evaluators.senteval_files import (
-    DEVELOPMENT,
-    TASKS,
-    find_root,
-    missing_files,
-    missing_message,
-    read_task,
-)
+from sentbed_evaluators.senteval_files import DEVELOPMENT, TASKS, find_root, missing_files, missing_message
 from sentbed_evaluators.similarity import embed_sides, zero_vectors
 
 if TYPE_CHECKING:
@@ -30,40 +23,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Convention: TypeAlias = Literal["wang-isola", "st5"]
+Measure: TypeAlias = Literal["alignment", "uniformity", "anisotropy"]
 
 _FORMULAS: dict[str, dict[str, str]] = {
     "wang-isola": {"alignment": "E ||x-y||^2", "uniformity": "log E exp(-2 ||x-y||^2)"},
     "st5": {"alignment": "E ||x-y||", "uniformity": "log E exp(-2 ||x-y||)"},
 }
+_MEASURES = tuple(f"`{measure}`" for measure in get_args(Measure))
 _DEFAULT_TASK = "STSB"
-_BLOCK = 1024
-
-
-@attrs.frozen
-class _Pairs:
-    task: str
-    first: Sequence[str]
-    second: Sequence[str]
-    positive: Sequence[int]
-    """The places of the pairs that count for alignment."""
-    protocol: Mapping[str, Any]
-    """Which pairs these are."""
 
 
 @attrs.frozen
 class Geometry:
-    """Alignment of positive pairs and uniformity of all sentences, on L2-normalised embeddings.
+    """Alignment of positive pairs, uniformity and anisotropy of all sentences.
 
-    Of both, lower is better. Wang & Isola (2020, section 4.1) and SimCSE square the distances; Sentence-T5
-    does not. The numbers cannot be compared, so each carries its convention as protocol id. They are not
-    multiplied by 100.
+    Of all, lower is better. They are not multiplied by 100.
+
+    Alignment and uniformity are on L2-normalised embeddings. Wang & Isola (2020, section 4.1) and SimCSE
+    square the distances; Sentence-T5 does not. The numbers cannot be compared, so each carries its convention
+    as protocol id.
 
     Alignment is the mean over the positive pairs: those with a gold score above `threshold`, or the aligned
     ones of `parallel` files. Uniformity is over all unordered pairs of different positions in the list of all
     sentences (first sides, then second sides), a sentence that occurs twice counting twice. Memory grows with
     the number of sentences, not with its square. With a `second` encoder the second sides are encoded by it.
 
-    `primary` is -(alignment + uniformity) under the first of `protocols`.
+    Anisotropy is two numbers over the same list, under a protocol id of their own: `anisotropy`, the mean
+    cosine of the pairs that uniformity is over (Ethayarajh 2019, of all pairs instead of a sample), and
+    `top-singular-share`, s_1^2 / sum s_i^2 of the singular values of the embedding matrix, neither centred
+    nor normalised: 1 where all vectors lie on one line.
+
+    Alignment can be resampled. The others cannot: they are over pairs of sentences, and a sentence that a
+    resample has twice would stand in a pair with itself.
+
+    `primary` is -(alignment + uniformity) under the first of `protocols`, without the one that is not
+    measured; where neither is, it is minus the mean cosine.
     """
 
     name: ClassVar[str] = "geometry"
@@ -103,6 +97,8 @@ class Geometry:
     """A pair is positive where its gold score is greater than this (STS-B: 0 to 5)."""
     protocols: tuple[Convention, ...] = ("wang-isola", "st5")
     """Conventions to report: `wang-isola` squares distances, `st5` does not."""
+    measures: tuple[Measure, ...] = ("alignment", "uniformity")
+    """What to measure, of `alignment`, `uniformity` and `anisotropy`."""
 
     @property
     def development(self) -> bool:
@@ -119,6 +115,11 @@ class Geometry:
             if protocol not in _FORMULAS:
                 hint = suggest(protocol, get_args(Convention))
                 yield f"`{protocol}` is not a protocol of `{self.name}`.{hint}"
+        if not self.measures or len(set(self.measures)) != len(self.measures):
+            yield "`measures` is empty or names one twice; give one or more of " + ", ".join(_MEASURES)
+        for measure in self.measures:
+            if measure not in get_args(Measure):
+                yield f"`{measure}` is not a measure of `{self.name}`.{suggest(measure, get_args(Measure))}"
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
         given = [name for name in ("path", "parallel", "data_dir") if getattr(self, name) is not None]
@@ -156,33 +157,31 @@ class Geometry:
             raise DataError(problem)
         pairs = self._read()
         vectors = embed_sides(encoder, pairs.first, pairs.second)
-        if zeros := zero_vectors(vectors):
-            raise RunError(
-                f"{zeros} of {len(vectors)} embeddings are zero vectors, which cannot be normalised; "
-                f"check the pooler"
-            )
-        scores: list[Score] = []
+        _refuse_zeros(vectors, pairs)
+        scores = [*self._by_convention(pairs, vectors), *self._anisotropy(pairs, vectors)]
+        main = scores[: len({"alignment", "uniformity"}.intersection(self.measures)) or 1]
+        return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
+
+    def _by_convention(self, pairs: GeometryPairs, vectors: NDArray[np.float32]) -> Iterator[Score]:
         for convention in self.protocols:
             squared = convention == "wang-isola"
-            values = {
-                "alignment": alignment(vectors, pairs.positive, len(pairs.first), squared=squared),
-                "uniformity": uniformity(vectors, squared=squared),
-            }
-            for metric, value in values.items():
-                protocol: dict[str, Any] = {
-                    "id": convention,
-                    "formula": _FORMULAS[convention][metric],
-                    "normalised": "L2",
-                    "positive_pairs": len(pairs.positive),
-                    "pairs": len(pairs.first),
-                    "sentences": len(vectors),
-                    "duplicates": "kept",
-                    "aggregation": "single",
-                    "text": "as in the file",
-                    **pairs.protocol,
-                }
-                scores.append(Score(pairs.task, metric, value, protocol))
-        return Evaluation(tuple(scores), primary=-(scores[0].value + scores[1].value))
+            formulas = _FORMULAS[convention]
+            if "alignment" in self.measures:
+                apart = distances(vectors, pairs.positive, len(pairs.first), squared=squared)
+                protocol = _protocol(pairs, convention, formulas["alignment"], "L2")
+                items = Items("mean", apart, scale=1.0)
+                yield Score(pairs.task, "alignment", float(apart.mean()), protocol, items=items)
+            if "uniformity" in self.measures:
+                protocol = _protocol(pairs, convention, formulas["uniformity"], "L2")
+                yield Score(pairs.task, "uniformity", uniformity(vectors, squared=squared), protocol)
+
+    def _anisotropy(self, pairs: GeometryPairs, vectors: NDArray[np.float32]) -> Iterator[Score]:
+        if "anisotropy" not in self.measures:
+            return
+        protocol = _protocol(pairs, "anisotropy", "E cos(x,y)", "L2")
+        yield Score(pairs.task, "anisotropy", mean_cosine(vectors), protocol)
+        protocol = _protocol(pairs, "anisotropy", "s_1^2 / sum s_i^2, uncentred", "no")
+        yield Score(pairs.task, "top-singular-share", top_singular_share(vectors), protocol)
 
     def _file(self, path: FilePath) -> PairFile:
         return PairFile(path, self.columns, self.header, self.separator, self.encoding)
@@ -190,79 +189,44 @@ class Geometry:
     def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
         return ParallelFiles(*files, self.pairs, self.positives, self.seed, self.encoding)
 
-    def _read(self) -> _Pairs:
+    def _read(self) -> GeometryPairs:
         if self.parallel is not None:
-            return self._read_parallel(self._parallel(self.parallel))
+            return of_parallel_files(self._parallel(self.parallel), self.task, self.split)
         if self.path is not None:
-            path = locate(self.path)
-            pairs = self._file(self.path).read()
-            task, data = self.task or Path(path).stem, sha256(path)
-            split: str = self.split or "whole file"
-            first, second, scores = list(pairs.first), list(pairs.second), list(pairs.scores)
+            pairs = of_pair_file(self._file(self.path), self.task, self.split, self.threshold)
         else:
-            found = read_task(find_root(self.data_dir), self.task or _DEFAULT_TASK)
-            task, split, data = found.name, found.split, found.data
-            first = [text for subset in found.subsets for text in subset.first]
-            second = [text for subset in found.subsets for text in subset.second]
-            scores = [score for subset in found.subsets for score in subset.scores]
-        positive = [i for i, score in enumerate(scores) if score > self.threshold]
-        if not positive:
+            pairs = of_senteval(self.data_dir, self.task or _DEFAULT_TASK, self.threshold)
+        if "alignment" in self.measures and not pairs.positive:
             raise DataError(
-                f"no pair of `{task}` has a gold score above `threshold` = {self.threshold:g} (the highest "
-                f"is {max(scores):g}); lower `threshold`"
+                f"no pair of `{pairs.task}` has a gold score above `threshold` = {self.threshold:g}; "
+                f"lower `threshold`, or leave `alignment` out of `measures`"
             )
-        protocol = {"positives": f"gold > {self.threshold:g}", "split": split, "data": data}
-        return _Pairs(task, first, second, positive, protocol)
-
-    def _read_parallel(self, files: ParallelFiles) -> _Pairs:
-        first, second = files.read()
-        protocol = {
-            "positives": "aligned lines",
-            "negatives": f"a random other line after the aligned ones, seed {self.seed}",
-            "split": self.split or "first lines",
-            "data": [sha256(locate(path)) for path in (files.first, files.second)],
-        }
-        return _Pairs(self.task or files.task, first, second, range(self.positives), protocol)
+        return pairs
 
 
-def alignment(
-    vectors: NDArray[np.floating[Any]], positive: Sequence[int], offset: int, *, squared: bool
-) -> float:
-    """Return the mean distance of rows `i` and `offset + i`, `i` in `positive`, after L2 normalisation."""
+def _protocol(pairs: GeometryPairs, name: str, formula: str, normalised: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "formula": formula,
+        "normalised": normalised,
+        "positive_pairs": len(pairs.positive),
+        "pairs": len(pairs.first),
+        "sentences": 2 * len(pairs.first),
+        "duplicates": "kept",
+        "aggregation": "single",
+        "text": "as in the file",
+        **pairs.protocol,
+    }
+
+
+def _refuse_zeros(vectors: NDArray[np.float32], pairs: GeometryPairs) -> None:
     import numpy as np
 
-    total = 0.0
-    for start in range(0, len(positive), _BLOCK):
-        rows = np.asarray(positive[start : start + _BLOCK])
-        difference = _normalise(vectors[rows]) - _normalise(vectors[rows + offset])
-        distances = (difference**2).sum(axis=1)
-        total += float((distances if squared else np.sqrt(distances)).sum())
-    return total / len(positive)
-
-
-def uniformity(vectors: NDArray[np.floating[Any]], *, squared: bool, block: int = _BLOCK) -> float:
-    """Return log E exp(-2 d) over all row pairs i < j after L2 normalisation, in blocks of `block` rows.
-
-    Distances of unit vectors lie in [0, 2], so the terms lie in [exp(-8), 1] and their plain sum in float64
-    neither overflows nor vanishes.
-    """
-    import numpy as np
-
-    sums: list[float] = []
-    for left in range(0, len(vectors), block):
-        a = _normalise(vectors[left : left + block])
-        for right in range(left, len(vectors), block):
-            b = a if right == left else _normalise(vectors[right : right + block])
-            distances = np.maximum(2 - 2 * (a @ b.T), 0)
-            terms = np.exp(-2 * (distances if squared else np.sqrt(distances)))
-            sums.append(float((np.triu(terms, k=1) if right == left else terms).sum()))
-    count = len(vectors) * (len(vectors) - 1) // 2
-    return math.log(math.fsum(sums) / count)
-
-
-def _normalise(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    import numpy as np
-
-    wide: NDArray[np.float64] = rows.astype(np.float64)
-    unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
-    return unit
+    zeros = zero_vectors(vectors)
+    if zeros:
+        texts: Sequence[str] = [*pairs.first, *pairs.second]
+        text = texts[int(np.argmin(vectors.any(axis=1)))]
+        raise RunError(
+            f"{zeros} of {len(vectors)} embeddings are zero vectors, which cannot be normalised; the first "
+            f"is that of {text[:60]!r}; check the pooler and the weights"
+        )

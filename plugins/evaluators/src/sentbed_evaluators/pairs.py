@@ -100,9 +100,9 @@ class PairFile:
         if self._is_jsonl:
             rows: Iterator[_Row] = _read_json_rows(path, text, self.columns)
         elif self.separator is None and path.suffix.lower() == ".csv":
-            rows = self._pick(path, _read_csv_rows(path, text))
+            rows = self._pick(path, read_csv_rows(path, text))
         else:
-            rows = self._pick(path, _split_rows(text, self.separator or "\t"))
+            rows = self._pick(path, split_rows(text, self.separator or "\t"))
         first, second, scores = [], [], []
         for line, (sentence1, sentence2, score) in rows:
             first.append(sentence1)
@@ -119,7 +119,7 @@ class PairFile:
     def _pick(self, path: Path, rows: Iterator[tuple[int, Sequence[str]]]) -> Iterator[_Row]:
         if self.header:
             names = next(rows)[1]
-            positions = [_position(column, names, path) for column in self.columns]
+            positions = [position_of(column, names, path) for column in self.columns]
         else:
             positions = [int(column) for column in self.columns]
         for line, row in rows:
@@ -201,7 +201,8 @@ def parse_score(
     return value
 
 
-def _position(column: str, names: Sequence[str], path: Path) -> int:
+def position_of(column: str, names: Sequence[str], path: Path) -> int:
+    """Return the place of a column in the header; raises `DataError` where it is not there."""
     if names.count(column) != 1:
         found = "twice or more" if column in names else "not"
         raise DataError(
@@ -213,12 +214,14 @@ def _position(column: str, names: Sequence[str], path: Path) -> int:
     return names.index(column)
 
 
-def _split_rows(text: str, separator: str) -> Iterator[tuple[int, Sequence[str]]]:
+def split_rows(text: str, separator: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield line number and fields of each line, cut at the separator, without quoting."""
     for line, row in enumerate(text.split("\n"), start=1):
         yield line, row.removesuffix("\r").split(separator)
 
 
-def _read_csv_rows(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
+def read_csv_rows(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield line number and fields of each row, with RFC 4180 quoting."""
     reader = csv.reader(_with_line_ends(text.split("\n")), strict=True)
     while True:
         line = reader.line_num + 1
@@ -264,7 +267,7 @@ def _read_json_rows(path: Path, text: str, columns: Sequence[str]) -> Iterator[_
                 )
         first, second, score = (row[column] for column in columns)
         for column, sentence in zip(columns, (first, second), strict=False):
-            if not isinstance(sentence, str) or not _is_encodable(sentence):
+            if not isinstance(sentence, str) or not is_encodable(sentence):
                 raise DataError(
                     f"`{column}` is {sentence!r}, but a text was expected; repair or remove the pair",
                     path,
@@ -279,7 +282,7 @@ def _read_json_rows(path: Path, text: str, columns: Sequence[str]) -> Iterator[_
         yield number, (first, second, score)
 
 
-def _is_encodable(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Whether a text is without the lone surrogates that JSON escapes allow and tokenizers refuse."""
     try:
         text.encode()

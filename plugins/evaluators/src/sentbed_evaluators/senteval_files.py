@@ -117,14 +117,14 @@ def read_task(root: Path, task: str) -> Task:
         raise DataError(missing_message(root, task))
     if task in YEARS:
         subsets = tuple(_read_year(files[i], files[i + 1]) for i in range(0, len(files), 2))
-        return Task(task, "test", subsets, files[1::2], _digest(files))
+        return Task(task, "test", subsets, files[1::2], digest(files))
     parts = [_read_split(file, task) for file in files]
     pairs = ScoredPairs(
         first=tuple(text for part in parts for text in part.first),
         second=tuple(text for part in parts for text in part.second),
         scores=tuple(score for part in parts for score in part.scores),
     )
-    return Task(task, SPLITS[task][0], (pairs,), files[:1], _digest(files))
+    return Task(task, SPLITS[task][0], (pairs,), files[:1], digest(files))
 
 
 def _read_split(file: Path, task: str) -> ScoredPairs:
@@ -162,7 +162,8 @@ def _read_year(texts: Path, gold: Path) -> ScoredPairs:
     return ScoredPairs(tuple(first), tuple(second), tuple(kept), dropped=len(rows) - len(kept))
 
 
-def _digest(files: Sequence[Path]) -> str:
+def digest(files: Sequence[Path]) -> str:
+    """Return a SHA-256 over files and their names; of one file, its own."""
     if len(files) == 1:
         return sha256(files[0])
     digest = hashlib.sha256()

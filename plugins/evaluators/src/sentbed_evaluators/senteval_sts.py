@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from sentbed import DataError, FilePath
 from sentbed.errors import suggest
-from sentbed.protocols import Evaluation, Scatter, Score, TextEncoder
+from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
 
 from sentbed_evaluators.senteval_files import (
     DEVELOPMENT,
@@ -20,7 +20,14 @@ from sentbed_evaluators.senteval_files import (
     missing_message,
     read_task,
 )
-from sentbed_evaluators.similarity import correlate, cosines, embed, require_varied, zero_vectors
+from sentbed_evaluators.similarity import (
+    correlate,
+    cosines,
+    embed,
+    levelled,
+    require_varied,
+    zero_note,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +81,7 @@ class SentEvalSTS:
                 yield missing_message(root, task)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode the sentences of all tasks in one call and score each task.
+        """Encode and score each task.
 
         Raises:
             DataError: where data is missing or unreadable; names file and line.
@@ -87,23 +94,19 @@ class SentEvalSTS:
         for task in tasks:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
-        texts = [
-            text for task in tasks for subset in task.subsets for text in (*subset.first, *subset.second)
-        ]
-        vectors = embed(encoder, texts)
-
         scores: list[Score] = []
         scatters: list[Scatter] = []
-        start = 0
         for task in tasks:
+            # One call a task: its vectors are then in the store for every choice of tasks.
+            texts = [text for subset in task.subsets for text in (*subset.first, *subset.second)]
+            vectors = embed(encoder, texts)
             similarities = []
-            zeros = 0
+            start = 0
             for subset in task.subsets:
                 middle, end = start + len(subset), start + 2 * len(subset)
                 similarities.append(cosines(vectors[start:middle], vectors[middle:end]))
-                zeros += zero_vectors(vectors[start:end])
                 start = end
-            scores += _score_task(task, similarities, zeros)
+            scores += _score_task(task, similarities, zero_note(vectors, texts))
             scatters.append(
                 Scatter(
                     title=task.name,
@@ -117,22 +120,30 @@ class SentEvalSTS:
         return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
 
 
-def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: int) -> Iterator[Score]:
+def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str | None) -> Iterator[Score]:
     import numpy as np
 
     sizes = [len(subset) for subset in task.subsets]
     gold = [score for subset in task.subsets for score in subset.scores]
-    whole = correlate(gold, np.concatenate(similarities))
+    together = np.concatenate(similarities)
+    whole = correlate(gold, together)
     parts = [correlate(subset.scores, part) for subset, part in zip(task.subsets, similarities, strict=True)]
     values = [part.spearman for part in parts]
-    results = [("spearman", "all" if task.is_yearly else "single", whole.spearman, [whole.note])]
+    items = Items("spearman", np.array(gold, np.float64), levelled(together))
+    results = [("spearman", "all" if task.is_yearly else "single", whole.spearman, [whole.note], items)]
     if task.is_yearly:
         notes = [part.note for part in parts]
+        items = attrs.evolve(
+            items,
+            y=np.concatenate([levelled(part) for part in similarities]),
+            groups=np.repeat(np.arange(len(sizes)), sizes),
+        )
+        weighted = attrs.evolve(items, weighted=True)
         results += [
-            ("spearman-mean", "mean", float(np.mean(values)), notes),
-            ("spearman-wmean", "wmean", float(np.average(values, weights=sizes)), notes),
+            ("spearman-mean", "mean", float(np.mean(values)), notes, items),
+            ("spearman-wmean", "wmean", float(np.average(values, weights=sizes)), notes, weighted),
         ]
-    for metric, aggregation, value, notes in results:
+    for metric, aggregation, value, notes, of in results:
         protocol: dict[str, Any] = {
             "id": "senteval-sts",
             "similarity": "cosine",
@@ -146,7 +157,7 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: int)
         }
         said = [note for note in dict.fromkeys(notes) if note is not None]
         if zeros:
-            said.append(f"{zeros} zero vectors, whose cosine counts as 0")
+            said.append(zeros)
         if said:
             protocol["note"] = "; ".join(said)
-        yield Score(task.name, metric, value, protocol)
+        yield Score(task.name, metric, value, protocol, items=of)

@@ -51,7 +51,7 @@ def embed(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
 def embed_nonzero(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
     """Encode, and check also that no row is zero throughout; raises `RunError` that names the sentence.
 
-    For a classifier a zero vector is a sentence that the encoder has lost: its score would only look like one.
+    To a classifier a zero vector is a sentence that the encoder has lost: its score would not say so.
     """
     import numpy as np
 
@@ -60,8 +60,8 @@ def embed_nonzero(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.floa
     if not found.all():
         text = texts[int(np.argmin(found))]
         raise RunError(
-            f"the embedding of {_shorten(text)!r} is a zero vector, as are {int((~found).sum()) - 1} others of "
-            f"{len(vectors)}; check the pooler and the weights"
+            f"the embedding of {_shorten(text)!r} is a zero vector, as are {int((~found).sum()) - 1} others "
+            f"of {len(vectors)}; check the pooler and the weights"
         )
     return vectors
 
@@ -106,6 +106,16 @@ def zero_vectors(vectors: NDArray[np.float32]) -> int:
     return len(vectors) - int(vectors.any(axis=1).sum())
 
 
+def zero_note(vectors: NDArray[np.float32], texts: Sequence[str]) -> str | None:
+    """Return what a protocol is to say of zero vectors, whose cosine counts as 0; None without any."""
+    import numpy as np
+
+    if not (zeros := zero_vectors(vectors)):
+        return None
+    first = texts[int(np.argmin(vectors.any(axis=1)))]
+    return f"{zeros} zero vectors, whose cosine counts as 0, the first that of {_shorten(first)!r}"
+
+
 def require_varied(scores: Sequence[float], file: object) -> None:
     """Raise `DataError` where no correlation with these gold scores is defined."""
     if len(scores) < 2 or min(scores) == max(scores):
@@ -118,16 +128,26 @@ def require_varied(scores: Sequence[float], file: object) -> None:
 
 def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
     """Return Spearman's and Pearson's correlation x 100; 0 with a note where all similarities are equal."""
-    import numpy as np
     from scipy import stats
 
-    if float(np.ptp(similarities)) <= _CONSTANT:
+    if _is_constant(similarities):
         # Training may pass through a collapsed encoder: that is the lowest useful score, not an error.
         return Correlation(0.0, 0.0, "constant similarity")
     return Correlation(
         spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
         pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
     )
+
+
+def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the similarities, or zeros where only rounding differs: the items of a score that is 0."""
+    import numpy as np
+
+    return np.zeros_like(similarities) if _is_constant(similarities) else similarities
+
+
+def _is_constant(similarities: NDArray[np.float64]) -> bool:
+    return float(similarities.max() - similarities.min()) <= _CONSTANT
 
 
 def _shorten(text: str, length: int = 60) -> str:

@@ -9,10 +9,17 @@ from typing import Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.paths import sha256
-from sentbed.protocols import Evaluation, Scatter, Score, TextEncoder
+from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
 
 from sentbed_evaluators.pairs import PairFile
-from sentbed_evaluators.similarity import correlate, cosines, embed_sides, require_varied, zero_vectors
+from sentbed_evaluators.similarity import (
+    correlate,
+    cosines,
+    embed_sides,
+    levelled,
+    require_varied,
+    zero_note,
+)
 
 
 @attrs.frozen
@@ -63,6 +70,8 @@ class STS:
             DataError: where the file cannot be read; names file and line.
             RunError: where an embedding is not finite, or the sides differ in width.
         """
+        import numpy as np
+
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
@@ -84,14 +93,25 @@ class STS:
             "data": sha256(path),
         }
         notes = [result.note] if result.note else []
-        if zeros := zero_vectors(vectors):
-            notes.append(f"{zeros} zero vectors, whose cosine counts as 0")
+        if zeros := zero_note(vectors, [*pairs.first, *pairs.second]):
+            notes.append(zeros)
         if notes:
             protocol["note"] = "; ".join(notes)
+        gold = np.array(pairs.scores, np.float64)
+        metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
+            ("spearman", result.spearman),
+            ("pearson", result.pearson),
+        )
         return Evaluation(
-            scores=(
-                Score(task, "spearman", result.spearman, {**protocol, "correlation": "spearman"}),
-                Score(task, "pearson", result.pearson, {**protocol, "correlation": "pearson"}),
+            scores=tuple(
+                Score(
+                    task,
+                    metric,
+                    value,
+                    {**protocol, "correlation": metric},
+                    items=Items(metric, gold, levelled(similarities)),
+                )
+                for metric, value in metrics
             ),
             primary=result.spearman,
             scatters=(Scatter(task, "gold score", "cosine", pairs.scores, tuple(map(float, similarities))),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -41,6 +43,18 @@ class BulkTokenizer:
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._fast = original.backend_tokenizer
         self._fast.no_padding()
+        self._fingerprint: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the definition, of the special tokens beside it, and of the library's version."""
+        if self._fingerprint is None:
+            definition = json.loads(self._fast.to_str())
+            # It is set anew for every call.
+            definition.pop("truncation")
+            what = [definition, self.pad_id, self.mask_token, self._nothing, tokenizers.__version__]
+            self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+        return self._fingerprint
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise with special tokens, cut to `max_length` tokens.

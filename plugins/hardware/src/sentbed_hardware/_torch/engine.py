@@ -15,6 +15,7 @@ from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, Tensor, Token
 
 from sentbed_hardware._torch.encoder import EncoderModule
 from sentbed_hardware._torch.files import read_tensors, write_tensors
+from sentbed_hardware._torch.fingerprint import fingerprint
 from sentbed_hardware._torch.trainer import TorchTrainer
 
 MODULES_FILE = "modules.safetensors"
@@ -99,6 +100,16 @@ class TorchEncoder:
             vectors = self._replica(*self.engine.tensors(batch), *self.engine.prefix(batch))[:rows]
         result: NDArray[np.float32] = vectors.to(torch.float32).cpu().numpy()
         return result
+
+    def fingerprint(self) -> str | None:
+        """Return a hash of all weights and of the code between tokens and vector.
+
+        None where weights are out of reach, or where code has changed since it was loaded.
+        """
+        # What a compiler and the products of matrices do with the same weights.
+        engine = self.engine
+        how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
+        return fingerprint(self.module, how)
 
     def weights_changed(self) -> None:
         """Drop the copy of the weights that encoding uses."""

@@ -1,0 +1,141 @@
+"""Seconds of the seven transfer tasks with embeddings given, against SentEval.
+
+    SENTBED_DATA=... python benchmarks/transfer.py [--tasks MR TREC ...] [--alone N] [--json FILE]
+
+MiniLM encodes each task once, which is not timed; then the `senteval` protocol trains all its classifiers.
+Beside it stand the seconds that the original toolkit took on one thread for the same embeddings, and what
+this machine needs to train `--alone` such classifiers one after the other as the toolkit does, times their
+number.
+CR and MPQA are drawn at random with the published numbers of examples, MiniLM's width and MR's balance where
+their files are missing, and marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import matmul_peak
+from encode import encoder
+from sentbed.errors import DataError
+from sentbed.manifest import peak_memory_gib
+from sentbed_evaluators.classifier import PENALTIES, Classifier, Examples
+from sentbed_evaluators.transfer import PAPERS, examples_of
+from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, read_transfer
+
+ORIGINAL = {"TREC": 101.8, "MRPC": 66.8, "SST2": 105.9, "SUBJ": 1219.2, "MR": 1286.6}
+"""Seconds of SimCSE's fork of SentEval on one thread for MiniLM's vectors, classifiers alone."""
+
+
+def one_alone(data: Examples, classes: int, penalty: float, classifier: Classifier) -> int:
+    """Train one classifier as SentEval does, on the first nine tenths; returns its steps."""
+    training = classifier.training
+    np.random.seed(training.seed)
+    torch.manual_seed(training.seed)
+    rows = np.random.default_rng(0).permutation(len(data))
+    x, y = torch.from_numpy(data.features), torch.from_numpy(data.labels)
+    cut = len(rows) // 10
+    look_x, look_y, x, y = x[rows[:cut]], y[rows[:cut]], x[rows[cut:]], y[rows[cut:]]
+    model = torch.nn.Linear(x.shape[1], classes)
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=penalty)
+    best, worse, steps, epochs, stop = -1.0, 0, 0, 0, False
+    while not stop and epochs <= training.max_epoch:
+        for _ in range(training.epoch_size):
+            order = np.random.permutation(len(x))
+            for start in range(0, len(x), training.batch_size):
+                chosen = torch.from_numpy(order[start : start + training.batch_size])
+                loss = torch.nn.functional.cross_entropy(model(x[chosen]), y[chosen])
+                loss.item()
+                optimizer.zero_grad()
+                torch.autograd.backward(loss)
+                optimizer.step()
+                steps += 1
+        epochs += training.epoch_size
+        accuracy = float((model(look_x).argmax(1) == look_y).float().mean())
+        if accuracy > best:
+            best = accuracy
+            copy.deepcopy(model)
+        else:
+            stop = worse >= training.tenacity
+            worse += 1
+    return steps
+
+
+def load(task: str, root: Path) -> tuple[dict[str, Examples], bool]:
+    """Return the examples of a task by split, and whether they are real."""
+    try:
+        splits, _ = read_transfer(root, task)
+    except DataError:
+        sizes = TRANSFER[task].sizes
+        draw = np.random.default_rng(0)
+        vectors = draw.normal(size=(sizes["all"], 384)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        labels = (vectors[:, 0] + 0.05 * draw.normal(size=len(vectors)) > 0).astype(np.int64)
+        return {"all": Examples(vectors, labels)}, False
+    model = encoder("fp32")
+    return {name: examples_of(model, split) for name, split in splits.items()}, True
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=list(PAPERS), choices=list(TRANSFER))
+    parser.add_argument("--alone", type=int, default=2, help="classifiers of each task trained one by one")
+    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    options = parser.parse_args()
+    root = find_transfer_root(None)
+    classifier = Classifier()
+    figures: list[dict[str, Any]] = []
+    heading = ("task", "accuracy", "fits", "seconds", "original", "ratio", "one by one", "ratio")
+    print("{:<7}{:>9}{:>6}{:>9}{:>10}{:>7}{:>12}{:>7}".format(*heading))
+    for task in options.tasks:
+        data, real = load(task, root)
+        classes = TRANSFER[task].classes
+        fits = 0
+
+        def count(done: int, total: int) -> None:
+            nonlocal fits
+            fits = total
+
+        start = time.perf_counter()
+        if "all" in data:
+            outcome = classifier.nested(data["all"], classes, count)
+        elif "dev" in data:
+            outcome = classifier.split(data["train"], data["dev"], data["test"], classes, count)
+        else:
+            outcome = classifier.folded(data["train"], data["test"], classes, count)
+        seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        for place in range(options.alone):
+            one_alone(next(iter(data.values())), classes, PENALTIES[place % len(PENALTIES)], classifier)
+        alone = (time.perf_counter() - start) / max(1, options.alone) * fits
+        original = ORIGINAL.get(task)
+        figure = {"task": task, "real": real, "accuracy": outcome.accuracy, "fits": fits, "seconds": seconds}
+        figures.append(figure | {"original": original, "one_by_one": alone})
+        against = f"{original:>10.1f}{original / seconds:>6.1f}x" if original else f"{'-':>10}{'-':>7}"
+        shown = f"{outcome.accuracy:>9.2f}" if real else f"{'(drawn)':>9}"
+        print(f"{task:<7}{shown}{fits:>6}{seconds:>9.1f}{against}{alone:>12.1f}{alone / seconds:>6.1f}x")
+    known = [figure for figure in figures if figure["original"]]
+    ours = sum(figure["seconds"] for figure in figures)
+    print(f"all: {ours:.1f} s, with {torch.get_num_threads()} threads")
+    if known:
+        whole = sum(figure["original"] for figure in known)
+        part = sum(figure["seconds"] for figure in known)
+        print(
+            f"those that the original was timed on: {part:.1f} s against {whole:.1f} s, {whole / part:.1f} x"
+        )
+    memory, peak = peak_memory_gib(), matmul_peak(torch.float32)
+    print(f"peak memory {memory:.2f} GiB, the model that encodes included; fp32 product {peak:.2f} TFLOP/s")
+    if options.json:
+        figure = {"tasks": figures, "peak_memory_gib": memory, "fp32_tflops": peak}
+        options.json.write_text(json.dumps(figure, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What code is at work: a hash of sources, so that an edited component is another one."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from itertools import accumulate
+from pathlib import Path
+
+STARTED = time.time()
+"""When this process began to load code: `sentbed/__init__.py` imports this module before any plugin is."""
+
+
+def code_of(*parts: type | str) -> str | None:
+    """Return a hash of the source code of these modules, and of the whole package of each of these classes.
+
+    None where it cannot be known: a class that was typed in, or a file that has changed since this process
+    started, which may run what the file said before.
+    """
+    files: set[Path] = set()
+    for part in parts:
+        found = _file(part) if isinstance(part, str) else _package(part)
+        if not found:
+            return None
+        files |= found
+    digest = hashlib.sha256()
+    try:
+        for file in sorted(files):
+            state = file.stat()
+            if max(state.st_mtime, state.st_ctime) > STARTED:
+                return None
+            content = file.read_bytes()
+            digest.update(f"{file.name}\0{len(content)}\0".encode())
+            digest.update(content)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def _package(component: type) -> set[Path]:
+    """Return the files of a class's outermost package, or the one of its module where it is in none."""
+    names = accumulate(component.__module__.split("."), "{}.{}".format)
+    packages = (_file(name) for name in names if hasattr(sys.modules.get(name), "__path__"))
+    # A namespace, which has no file, may hold what has nothing to do with the class.
+    init = next(filter(None, packages), None)
+    if init is None:
+        return _file(component.__module__)
+    return {file for path in init for file in path.parent.rglob("*.py")}
+
+
+def _file(module: str) -> set[Path]:
+    path = getattr(sys.modules.get(module), "__file__", None)
+    return {Path(path)} if path else set()

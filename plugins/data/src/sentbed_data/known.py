@@ -1,0 +1,51 @@
+"""The collections of data that the data sources read, and where they come from."""
+
+from __future__ import annotations
+
+from sentbed import known as core
+from sentbed.protocols import KnownArchive, KnownData, KnownFile
+
+from sentbed_data import wordnet
+
+_HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse"
+
+KNOWN = (
+    KnownData(
+        name="nli-for-simcse",
+        summary='SNLI and MNLI as triplets with hard negatives: triplets, path = "data:nli_for_simcse.csv"',
+        places=(".",),
+        files=(KnownFile("nli_for_simcse.csv", header=True, url=f"{_HUB}/resolve/main/nli_for_simcse.csv"),),
+        source=_HUB,
+    ),
+    KnownData(
+        name="wiki1m-for-simcse",
+        summary='a million sentences of Wikipedia: dropout, path = "data:wiki1m_for_simcse.txt"',
+        places=(".",),
+        files=(
+            KnownFile(
+                "wiki1m_for_simcse.txt", rows=1_000_000, url=f"{_HUB}/resolve/main/wiki1m_for_simcse.txt"
+            ),
+        ),
+        source=_HUB,
+    ),
+    KnownData(
+        name="wordnet",
+        summary='WordNet 3.0, as NLTK has it: synonyms, lexicon = "data:wordnet"',
+        places=("wordnet",),
+        files=tuple(KnownFile(name) for name in wordnet.FILES),
+        source="https://wordnet.princeton.edu",
+        archives=(
+            KnownArchive(
+                "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/wordnet.zip"
+            ),
+        ),
+        licence="WordNet's own, free for any use",
+        advice="`apt-get install wordnet-base` puts it where it is found without `lexicon`",
+    ),
+)
+"""The collections."""
+
+
+def how_to_get(name: str) -> str:
+    """Return a clause for messages about missing files: how to obtain the collection of this name."""
+    return core.how_to_get(next(known for known in KNOWN if known.name == name))

@@ -1,0 +1,237 @@
+"""Finding mteb's tasks, loading their data, and scoring an encoder on them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import attrs
+import mteb
+from mteb import AbsTask
+from sentbed import DataError, RunError
+from sentbed.errors import SentbedError
+from sentbed.protocols import Score, TextEncoder
+
+from sentbed_evaluators._mteb.adapter import MTEBModel, model_meta
+
+_ROWS = 4096
+"""Texts that mteb hands over at a time; they are gathered again, so that it decides nothing but overhead."""
+
+
+@attrs.frozen
+class Filters:
+    """Which part of a task is scored; empty: all of it."""
+
+    languages: tuple[str, ...] = ()
+    subsets: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+
+
+def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
+    """Return the tasks by name, or by `module:Class`; raises `DataError` that names what there is."""
+    tasks = [_own(name) if ":" in name else _known(name) for name in names]
+    for task in tasks:
+        if task.is_aggregate and filters != Filters():
+            parts = _listed([part.metadata.name for part in _parts(task)])
+            raise DataError(
+                f"`languages`, `subsets` and `splits` cannot change the task `{task.metadata.name}`, which "
+                f"is the mean of others; remove them, or name its tasks: {parts}"
+            )
+        try:
+            task.filter_languages(filters.languages or None, hf_subsets=filters.subsets or None)
+        except ValueError as error:
+            raise DataError(
+                f"of the task `{task.metadata.name}` nothing is left by `languages` "
+                f"{list(filters.languages)} and `subsets` {list(filters.subsets)} ({error}); its subsets are "
+                f"{_listed(task.metadata.hf_subsets_to_langscripts)}"
+            ) from error
+        task.filter_eval_splits(filters.splits or None)
+    known = {subset for task in tasks for subset in task.metadata.hf_subsets_to_langscripts}
+    for subset in filters.subsets:
+        if subset not in known:
+            raise DataError(f"no task has the subset `{subset}`; the subsets are {_listed(sorted(known))}")
+    return _of_texts(tasks)
+
+
+def find_benchmark(name: str) -> list[AbsTask]:
+    """Return the tasks of one of mteb's benchmarks; raises `DataError` with the closest name."""
+    try:
+        return _of_texts(list(mteb.get_benchmark(name).tasks))
+    except KeyError as error:
+        names = [benchmark.name for benchmark in mteb.get_benchmarks()]
+        raise DataError(f"mteb has no benchmark `{name}`.{_closest(name, names)}") from error
+
+
+def _known(name: str) -> AbsTask:
+    try:
+        return mteb.get_task(name)
+    except KeyError as error:
+        every = mteb.get_tasks(exclude_superseded=False, exclude_private=False, exclude_beta=False)
+        raise DataError(
+            f"mteb has no task `{name}`.{_closest(name, [task.metadata.name for task in every])}"
+        ) from error
+
+
+def _own(name: str) -> AbsTask:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DataError(
+            f"the task `{name}` cannot be imported ({error}); expected `module:Class` of a module that "
+            f"Python finds, such as one below PYTHONPATH"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, AbsTask)):
+        raise DataError(f"`{name}` is {found!r}, expected a subclass of `mteb.AbsTask`")
+    return found()
+
+
+def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
+    for task in tasks:
+        if others := sorted(set(task.metadata.modalities) - {"text"}):
+            raise DataError(
+                f"mteb's task `{task.metadata.name}` needs {_listed(others)}, but an encoder reads `text`; "
+                f"leave it out"
+            )
+    return tasks
+
+
+def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
+    """Load the data of all tasks; returns why it cannot be had, by the names of the tasks concerned.
+
+    Raises `DataError` where data is there, but not the split that was asked for.
+    """
+    missing = {}
+    for task in tasks:
+        try:
+            for part in _parts(task):
+                part.load_data()
+        except SentbedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a task's loading code and the hub may raise anything
+            missing[task.metadata.name] = f"{part.metadata.dataset['path']}: {_reason(error)}"
+            continue
+        for split in filters.splits:
+            for part in _parts(task):
+                if split not in (found := _splits(part)):
+                    raise DataError(
+                        f"the task `{task.metadata.name}` has no split `{split}`; it has {_listed(found)}"
+                    )
+    return missing
+
+
+def unload(tasks: Sequence[AbsTask]) -> None:
+    """Let go of the data of all tasks, of which mteb keeps those of benchmarks as long as it is loaded."""
+    for task in tasks:
+        for part in _parts(task):
+            if part.data_loaded:
+                part.unload_data()
+
+
+def _parts(task: AbsTask) -> Sequence[AbsTask]:
+    """The tasks that an aggregate is the mean of; of any other, itself."""
+    return task.metadata.tasks if task.is_aggregate else [task]  # type: ignore[attr-defined]
+
+
+def _splits(task: AbsTask) -> list[str]:
+    data: Mapping[str, Any] = task.dataset or {}
+    # A subset is a mapping of splits; a task without subsets is one itself.
+    nested = [part for part in data.values() if isinstance(part, Mapping)]
+    return sorted({split for part in nested or [data] for split in part})
+
+
+def score_tasks(
+    encoder: TextEncoder, tasks: Sequence[AbsTask], progress: Callable[[str, int, int], None]
+) -> list[list[Score]]:
+    """Return each task's scores, its main score first.
+
+    Raises:
+        RunError: where an embedding is not finite, or mteb cannot evaluate a task.
+    """
+    model = MTEBModel(encoder, model_meta("sentbed/encoder", "the encoder of this run"))
+    found = []
+    for number, task in enumerate(tasks):
+        progress("tasks", number, len(tasks))
+        try:
+            result = mteb.evaluate(
+                model,
+                task,
+                co2_tracker=False,
+                cache=None,
+                encode_kwargs={"batch_size": _ROWS, "show_progress_bar": False},
+                show_progress_bar=False,
+            )
+        except SentbedError:
+            raise
+        except Exception as error:
+            raise RunError(
+                f"mteb {mteb.__version__} cannot evaluate the task `{task.metadata.name}`: {_reason(error)}; "
+                f"leave it out, or try another version of mteb"
+            ) from error
+        found.append(list(_scores(task, result.task_results[0].scores)))
+    progress("tasks", len(tasks), len(tasks))
+    return found
+
+
+def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Score]:
+    """Yield a task's score, and behind it those of its splits and subsets where it has several."""
+    about = task.metadata
+    shared = {
+        "id": "mteb",
+        "mteb": mteb.__version__,
+        "type": str(about.type),
+        "dataset": _single([part.metadata.dataset["path"] for part in _parts(task)]),
+        "revision": _single([part.metadata.dataset["revision"] for part in _parts(task)]),
+        "similarity": "cosine",
+        "seed": task.seed,
+    }
+    parts = [(split, result) for split, subsets in results.items() for result in subsets]
+    values = [100 * float(result["main_score"]) for _, result in parts]
+    splits, subsets = list(results), list(dict.fromkeys(result["hf_subset"] for _, result in parts))
+    where = {
+        "split": _single(splits),
+        "subset": _single(subsets),
+        "languages": sorted({language for _, result in parts for language in result["languages"]}),
+    }
+    if len(parts) > 1:
+        where["aggregation"] = "mean"
+    yield _score(about.name, about.main_score, sum(values) / len(values), {**shared, **where})
+    if len(parts) == 1:
+        return
+    for (split, result), value in zip(parts, values, strict=True):
+        subset = result["hf_subset"]
+        named = [name for name, several in ((split, splits), (subset, subsets)) if len(several) > 1]
+        where = {"split": split, "subset": subset, "languages": sorted(result["languages"])}
+        yield _score(about.name, "-".join([about.main_score, *named]), value, {**shared, **where})
+
+
+def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
+    if math.isnan(value):
+        # Training may pass through a collapsed encoder: that is the lowest useful score, not an error.
+        return Score(task, metric, 0.0, {**protocol, "note": "mteb's score is not a number, and counts as 0"})
+    return Score(task, metric, value, protocol)
+
+
+def _single(values: Sequence[str]) -> Any:
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _closest(name: str, names: Sequence[str]) -> str:
+    # All of mteb's names would be a message of a thousand lines.
+    folded = {known.casefold(): known for known in names}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    if close:
+        return f" Did you mean `{folded[close[0]]}`?"
+    return " `mteb.get_tasks()` and `mteb.get_benchmarks()` list what there is."
+
+
+def _reason(error: Exception) -> str:
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

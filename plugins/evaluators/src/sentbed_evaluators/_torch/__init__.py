@@ -1,0 +1,1 @@
+"""What needs torch; imported when a classifier is trained."""

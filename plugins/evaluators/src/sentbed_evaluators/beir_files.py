@@ -1,0 +1,165 @@
+"""Reading of a folder in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sentbed import DataError
+from sentbed.errors import suggest
+from sentbed.paths import sha256
+
+from sentbed_evaluators.collection import Collection
+from sentbed_evaluators.json_lines import read_objects, text_of
+from sentbed_evaluators.pairs import read_lines
+
+CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
+_COLUMNS = ("query-id", "corpus-id", "score")
+
+
+def problems(folder: Path, split: str) -> Iterator[str]:
+    """Yield which files are missing, and where they should be."""
+    for name in (CORPUS, QUERIES):
+        if not (folder / name).is_file():
+            yield (
+                f"`{folder}` has no `{name}`, but a folder in BEIR's layout was expected ({CORPUS}, "
+                f"{QUERIES}, qrels/{split}.tsv); put it there, or name the folder that holds it"
+            )
+    if not (folder / "qrels" / f"{split}.tsv").is_file():
+        there = sorted(path.stem for path in folder.glob("qrels/*.tsv"))
+        choice = suggest(split, there) if there else " Put it there, or convert the judgements."
+        yield f"`{folder}` has no `qrels/{split}.tsv`, the relevance judgements of `split`.{choice}"
+
+
+def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
+    """Read the queries that have a relevant document, in the order of the judgements, and the whole corpus.
+
+    As BEIR does: a document that the judgements name and the corpus does not have counts as relevant and is
+    never found, and the document that has a query's id is not to be found by that query. Other than in BEIR,
+    an id that occurs twice, or a document that is judged twice and differently, is an error.
+
+    Raises:
+        DataError: names file and line.
+    """
+    corpus, texts = folder / CORPUS, folder / QUERIES
+    judged = folder / "qrels" / f"{split}.tsv"
+    documents = _read_corpus(corpus, title=title)
+    queries = _read_texts(texts)
+    grades, positive = _read_judgements(judged), 0
+
+    numbers = {name: number for number, name in enumerate(documents)}
+    absent: dict[str, str] = {}
+    relevant: dict[str, dict[int, int]] = {}
+    for query, (line, of) in grades.items():
+        if query not in queries:
+            raise DataError(
+                f"query `{query}` is not in `{texts}`; take the two files from the same release", judged, line
+            )
+        found = {name: grade for name, grade in of.items() if grade > 0}
+        positive += len(found)
+        for name in found:
+            if name not in documents:
+                absent.setdefault(name, query)
+                numbers.setdefault(name, len(numbers))
+        if found:
+            relevant[query] = {numbers[name]: grade for name, grade in found.items()}
+    if not any(number < len(documents) for of in relevant.values() for number in of):
+        raise DataError(
+            f"no judgement says that a document of `{corpus}` is relevant; "
+            f"take the two files from the same release",
+            judged,
+        )
+    protocol: dict[str, Any] = {
+        "id": "beir",
+        "split": split,
+        "document": "title + text" if title else "text",
+        "text": "as in the file, stripped",
+        "judgements": positive,
+        "queries_without_judgement": len(queries.keys() - grades.keys()),
+        "queries_without_relevant": len(grades) - len(relevant),
+        "document_of_same_id": "left out",
+        "data": [sha256(path) for path in (corpus, texts, judged)],
+    }
+    if absent:
+        name, query = next(iter(absent.items()))
+        protocol["note"] = (
+            f"{len(absent)} relevant documents are not in the corpus (the first is `{name}`, for query "
+            f"`{query}`) and count as not found"
+        )
+    return Collection(
+        queries=[queries[query] for query in relevant],
+        documents=list(documents.values()),
+        relevant=list(relevant.values()),
+        own=[numbers.get(query, -1) for query in relevant],
+        protocol=protocol,
+    )
+
+
+def _read_corpus(path: Path, *, title: bool) -> dict[str, str]:
+    documents: dict[str, str] = {}
+    for line, name, row in _rows(path, documents):
+        text = text_of(row, "text", path, line)
+        # BEIR's own loader takes a document without a title as one with an empty one.
+        head = text_of(row, "title", path, line) if title and row.get("title") is not None else ""
+        documents[name] = f"{head} {text}".strip()
+    return documents
+
+
+def _read_texts(path: Path) -> dict[str, str]:
+    queries: dict[str, str] = {}
+    for line, name, row in _rows(path, queries):
+        queries[name] = text_of(row, "text", path, line)
+    return queries
+
+
+def _rows(path: Path, known: Mapping[str, str]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    """Yield line, id and object of each line; the id is in none of the lines before, which are in `known`."""
+    for line, row in read_objects(path):
+        name = text_of(row, "_id", path, line)
+        if name in known:
+            raise DataError(f"the `_id` {name!r} occurs a second time; remove one of the two", path, line)
+        yield line, name, row
+    if not known:
+        raise DataError("the file is empty; check the download", path)
+
+
+def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
+    """Return, of each query in the order of the file, its first line and the grades of documents."""
+    header, *lines = read_lines(path)
+    names = header.split("\t")
+    if missing := [column for column in _COLUMNS if column not in names]:
+        raise DataError(
+            f"the header is {header!r}, without `{missing[0]}`; the first line names the columns, with tabs "
+            f"between them: {', '.join(_COLUMNS)}",
+            path,
+            1,
+        )
+    places = [names.index(column) for column in _COLUMNS]
+    judgements: dict[str, tuple[int, dict[str, int]]] = {}
+    for line, content in enumerate(lines, start=2):
+        fields = content.split("\t")
+        if len(fields) != len(names):
+            raise DataError(
+                f"the line has {len(fields)} columns, the header {len(names)}; repair the line", path, line
+            )
+        query, document, score = (fields[place] for place in places)
+        try:
+            grade = int(score)
+        except ValueError as error:
+            raise DataError(
+                f"the score is {score!r}, but grades are whole numbers (0: not relevant); repair the line",
+                path,
+                line,
+            ) from error
+        of = judgements.setdefault(query, (line, {}))[1]
+        if of.setdefault(document, grade) != grade:
+            raise DataError(
+                f"document `{document}` has grade {grade} for query `{query}` here and {of[document]} above; "
+                f"remove one of the two",
+                path,
+                line,
+            )
+    if not judgements:
+        raise DataError("the file has a header and no judgement below it; check the download", path)
+    return judgements

@@ -1,0 +1,145 @@
+"""Bitext mining: each line's translation is looked for in the other file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import attrs
+from sentbed import DataError, FilePath, locate
+from sentbed.paths import sha256
+from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+
+from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, second_encoder, unit
+from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.parallel import ParallelFiles
+from sentbed_evaluators.similarity import embed_nonzero
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@attrs.frozen
+class Bitext:
+    """Accuracy x 100 with which a sentence finds its translation among all lines of the other file.
+
+    `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` the other way
+    round, and `accuracy`, the first score and `primary`, is their mean.
+
+    A line is right where it finds its own line or any that is as good: the text found stands beside the text
+    searched with on some line. So of "Hi." with two translations either one is right. (LASER compares line
+    numbers, so that its accuracy is lower where texts repeat.) Of lines with equal similarity the earlier one
+    is found. With a `second` encoder the second file is encoded by it.
+    """
+
+    name: ClassVar[str] = "bitext"
+    two_sided: ClassVar[bool] = True
+
+    parallel: tuple[FilePath, FilePath]
+    """Two text files, one sentence a line, line n of one the translation of line n of the other."""
+    pairs: int | None = None
+    """How many pairs, from the first lines; default: all."""
+    score: Literal["cosine", "margin"] = "cosine"
+    """What ranks translations: `cosine`, or `margin`, the ratio of Artetxe & Schwenk (2019): the cosine
+    divided by the mean of both sentences' mean cosine to their `neighbours`."""
+    neighbours: int = 4
+    """Of `margin`: the nearest lines on the other side by cosine; among these the best margin is chosen. The
+    paper's is 4."""
+    task: str | None = None
+    """Name in scores and report; default: the files' names without suffix."""
+    split: Literal["train", "dev", "test"] | None = None
+    """Which split the files are, for the protocol; a checkpoint is chosen on `dev` or `train` only. Default:
+    not said."""
+    encoding: str = "utf-8"
+    """Text encoding of both files."""
+
+    @property
+    def development(self) -> bool:
+        """Whether the files are said to be development or training data."""
+        return self.split in ("train", "dev")
+
+    def check(self) -> Iterator[str]:
+        """Yield missing files and parameters that cannot be used."""
+        if self.pairs is not None and self.pairs < 1:
+            yield f"`pairs` is {self.pairs}; give at least one, or leave it out to take all"
+        if self.score not in ("cosine", "margin"):
+            yield f"`score` is {self.score!r}; use `cosine` or `margin`"
+        if self.neighbours < 1:
+            yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
+        yield from self._files(1).problems()
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode both files, search both ways, and count.
+
+        Raises:
+            DataError: where the files cannot be read or are not parallel; names file and line.
+            RunError: where an embedding is not finite or zero, or the sides differ in width.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        paths = [locate(path) for path in self.parallel]
+        files = self._files(len(read_lines(paths[0], self.encoding)) if self.pairs is None else self.pairs)
+        first, second = files.read()
+        sides = unit(embed_nonzero(encoder, first)), unit(embed_nonzero(second_encoder(encoder), second))
+
+        found, back = self._search(*sides)
+        translations = set(zip(first, second, strict=True))
+        forward = _flags(
+            (text, second[place]) in translations for text, place in zip(first, found, strict=True)
+        )
+        backward = _flags(
+            (first[place], text) in translations for text, place in zip(second, back, strict=True)
+        )
+        protocol: dict[str, Any] = {
+            "id": "bitext",
+            "similarity": "cosine",
+            "ranked_by": "cosine" if self.score == "cosine" else f"ratio margin, k = {self.neighbours}",
+            "split": self.split or ("whole file" if self.pairs is None else "first lines"),
+            "pairs": len(first),
+            "equal_texts": "count as found",
+            "ties": "the earlier line first",
+            "text": "as in the file",
+            "data": [sha256(path) for path in paths],
+        }
+        task = self.task or files.task
+        directions = {
+            "accuracy": (forward + backward) / 2,
+            "accuracy-forward": forward,
+            "accuracy-backward": backward,
+        }
+        scores = tuple(
+            Score(task, metric, 100 * float(values.mean()), protocol, items=Items("mean", values))
+            for metric, values in directions.items()
+        )
+        return Evaluation(scores, primary=scores[0].value)
+
+    def _files(self, pairs: int) -> ParallelFiles:
+        return ParallelFiles(*self.parallel, pairs, pairs, seed=0, encoding=self.encoding)
+
+    def _search(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> tuple[list[int], list[int]]:
+        """Return the line of the other side that each line of the first finds, and each of the second."""
+        k = 1 if self.score == "cosine" else self.neighbours
+        forward = nearest(first, in_blocks(second), k)
+        backward = nearest(second, in_blocks(first), k)
+        if self.score == "cosine":
+            return forward.places[:, 0].tolist(), backward.places[:, 0].tolist()
+        return _best_margin(forward, backward), _best_margin(backward, forward)
+
+
+def _best_margin(of: Neighbours, others: Neighbours) -> list[int]:
+    """Return, of each row's neighbours, the one with the highest ratio margin; of ties the nearer one."""
+    import numpy as np
+
+    # Half of each mean: the paper writes the sums, over 2k.
+    scale = (of.similarities.mean(axis=1)[:, None] + others.similarities.mean(axis=1)[of.places]) / 2
+    # Where neighbours are not similar at all the ratio says nothing: such a one comes last.
+    margins = np.divide(of.similarities, scale, out=np.full(scale.shape, -np.inf), where=scale > 0)
+    best: list[int] = of.places[np.arange(len(margins)), margins.argmax(axis=1)].tolist()
+    return best
+
+
+def _flags(right: Iterator[bool]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.array(list(right), dtype=np.float64)

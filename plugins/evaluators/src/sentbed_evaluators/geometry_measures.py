@@ -1,0 +1,89 @@
+"""Measures of an embedding space; all in float64, in memory that does not grow with the number of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Rows: TypeAlias = NDArray[np.floating[Any]]
+
+_BLOCK = 1024
+
+
+def distances(vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool) -> NDArray[np.float64]:
+    """Return the distance of rows `i` and `offset + i` for each `i` in `positive`, after L2 normalisation."""
+    import numpy as np
+
+    found = np.empty(len(positive))
+    for start in range(0, len(positive), _BLOCK):
+        rows = np.asarray(positive[start : start + _BLOCK])
+        difference = _normalise(vectors[rows]) - _normalise(vectors[rows + offset])
+        found[start : start + _BLOCK] = (difference**2).sum(axis=1)
+    return found if squared else np.sqrt(found)
+
+
+def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
+    """Return log E exp(-2 d) over all row pairs i < j after L2 normalisation, in blocks of `block` rows.
+
+    Distances of unit vectors lie in [0, 2], so the terms lie in [exp(-8), 1] and their plain sum in float64
+    neither overflows nor vanishes.
+    """
+    import numpy as np
+
+    sums: list[float] = []
+    for left in range(0, len(vectors), block):
+        a = _normalise(vectors[left : left + block])
+        for right in range(left, len(vectors), block):
+            b = a if right == left else _normalise(vectors[right : right + block])
+            apart = np.maximum(2 - 2 * (a @ b.T), 0)
+            terms = np.exp(-2 * (apart if squared else np.sqrt(apart)))
+            sums.append(float((np.triu(terms, k=1) if right == left else terms).sum()))
+    count = len(vectors) * (len(vectors) - 1) // 2
+    return math.log(math.fsum(sums) / count)
+
+
+def mean_cosine(vectors: Rows) -> float:
+    """Return the mean cosine over all row pairs i < j (Ethayarajh 2019).
+
+    The sum of all unit rows has it: its squared norm is n plus twice the sum of the cosines.
+    """
+    import numpy as np
+
+    total, squares = np.zeros(vectors.shape[1]), 0.0
+    for rows in _blocks(vectors):
+        unit = _normalise(rows)
+        total += unit.sum(axis=0)
+        squares += float((unit**2).sum())
+    return (float(total @ total) - squares) / (len(vectors) * (len(vectors) - 1))
+
+
+def top_singular_share(vectors: Rows) -> float:
+    """Return s_1^2 / sum s_i^2 of the matrix as it is, neither centred nor normalised.
+
+    It lies in [1 / min(rows, width), 1]. The squares are the eigenvalues of the Gram matrix `(width, width)`.
+    """
+    import numpy as np
+
+    gram = np.zeros((vectors.shape[1], vectors.shape[1]))
+    for rows in _blocks(vectors):
+        wide = rows.astype(np.float64)
+        gram += wide.T @ wide
+    return float(np.linalg.eigvalsh(gram)[-1] / np.trace(gram))
+
+
+def _blocks(vectors: Rows) -> Iterator[Rows]:
+    for start in range(0, len(vectors), _BLOCK):
+        yield vectors[start : start + _BLOCK]
+
+
+def _normalise(rows: Rows) -> NDArray[np.float64]:
+    import numpy as np
+
+    wide: NDArray[np.float64] = rows.astype(np.float64)
+    unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+    return unit

@@ -1,0 +1,71 @@
+"""The pairs of sentences whose geometry is measured, and which of them are positive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed import FilePath, locate
+from sentbed.paths import sha256
+
+from sentbed_evaluators.pairs import PairFile
+from sentbed_evaluators.parallel import ParallelFiles
+from sentbed_evaluators.senteval_files import find_root, read_task
+
+
+@attrs.frozen
+class GeometryPairs:
+    """Pairs of sentences, some of them positive."""
+
+    task: str
+    first: Sequence[str]
+    second: Sequence[str]
+    positive: Sequence[int]
+    """The places of the pairs that count for alignment."""
+    protocol: Mapping[str, Any]
+    """Which pairs these are."""
+
+
+def of_parallel_files(files: ParallelFiles, task: str | None, split: str | None) -> GeometryPairs:
+    """Read line-aligned files; the aligned lines are the positive pairs."""
+    first, second = files.read()
+    protocol = {
+        "positives": "aligned lines",
+        "negatives": f"a random other line after the aligned ones, seed {files.seed}",
+        "split": split or "first lines",
+        "data": [sha256(locate(path)) for path in (files.first, files.second)],
+    }
+    return GeometryPairs(task or files.task, first, second, range(files.positives), protocol)
+
+
+def of_pair_file(file: PairFile, task: str | None, split: str | None, threshold: float) -> GeometryPairs:
+    """Read scored pairs; those with a gold score above `threshold` are positive."""
+    path = locate(file.path)
+    pairs = file.read()
+    about = {"split": split or "whole file", "data": sha256(path)}
+    name = task or Path(path).stem
+    return _scored(name, list(pairs.first), list(pairs.second), list(pairs.scores), threshold, about)
+
+
+def of_senteval(data_dir: FilePath | None, task: str, threshold: float) -> GeometryPairs:
+    """Read a task of SentEval's; the pairs with a gold score above `threshold` are positive."""
+    found = read_task(find_root(data_dir), task)
+    first = [text for subset in found.subsets for text in subset.first]
+    second = [text for subset in found.subsets for text in subset.second]
+    scores = [score for subset in found.subsets for score in subset.scores]
+    about = {"split": found.split, "data": found.data}
+    return _scored(found.name, first, second, scores, threshold, about)
+
+
+def _scored(
+    task: str,
+    first: list[str],
+    second: list[str],
+    scores: list[float],
+    threshold: float,
+    about: Mapping[str, Any],
+) -> GeometryPairs:
+    positive = [i for i, score in enumerate(scores) if score > threshold]
+    return GeometryPairs(task, first, second, positive, {"positives": f"gold > {threshold:g}", **about})

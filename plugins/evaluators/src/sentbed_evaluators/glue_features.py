@@ -1,0 +1,52 @@
+"""The table of features that a classifier of SentGLUE is trained on, in memory or on disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentbed import RunError
+
+from sentbed_evaluators.features import pair_features
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+IN_MEMORY = 1 << 30
+"""Bytes above which the table is a file: MNLI's has 6.4 GB at width 1024, of which a step needs a batch."""
+
+_BLOCK = 4096
+
+
+def feature_table(
+    vectors: NDArray[np.float32], sides: Sequence[NDArray[np.int64]], directory: Path
+) -> NDArray[np.float32]:
+    """Return the features of examples whose sentences are given by their rows of `vectors`.
+
+    One side gives the vectors themselves, `(n, width)`; two give `infersent` features, `(n, 4 * width)`. A
+    table of more than `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` where it has no room.
+    """
+    import numpy as np
+
+    shape = len(sides[0]), vectors.shape[1] * (1 if len(sides) == 1 else 4)
+    size = 4 * shape[0] * shape[1]
+    if size <= IN_MEMORY:
+        table = np.empty(shape, np.float32)
+    else:
+        # A memory map on a full disk ends the process without a word.
+        free = shutil.disk_usage(directory).free
+        if size > free:
+            raise RunError(
+                f"the features of {shape[0]:,} examples take {size / 1e9:.1f} GB, but `{directory.parent}` "
+                f"has {free / 1e9:.1f} GB free; set `limit` to fewer training rows, or `TMPDIR` to a "
+                f"directory with more room"
+            )
+        table = np.memmap(directory / "features", np.float32, "w+", shape=shape)
+    for start in range(0, shape[0], _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        parts = [vectors[side[rows]] for side in sides]
+        table[rows] = parts[0] if len(parts) == 1 else pair_features(parts[0], parts[1], "infersent")
+    return table

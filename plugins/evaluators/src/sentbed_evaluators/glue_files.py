@@ -1,0 +1,209 @@
+"""The files of GLUE: where they are and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import attrs
+from sentbed import DataError, locate
+from sentbed.errors import suggest
+from sentbed.paths import DATA_VARIABLE, data_root
+
+from sentbed_evaluators.pairs import parse_score
+
+Split: TypeAlias = Literal["train", "dev"]
+
+_BINARY = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+
+
+@attrs.frozen
+class Task:
+    """How the files of one task are laid out."""
+
+    folder: str
+    texts: tuple[str, ...]
+    """The columns of one sentence or two: names of the header, positions from 0 without one."""
+    label: str
+    """The column of the class, or of the score."""
+    classes: tuple[str, ...]
+    """The labels, in the order of their numbers; empty where scores from 0 to 5 stand in their place."""
+    sizes: tuple[tuple[int, int], ...]
+    """Rows of the training and the development set; more than one where several releases are around."""
+    dev: str = "dev.tsv"
+    header: bool = True
+    broken_rows: bool = False
+    """Whether the published file has rows with fewer fields, which everybody leaves out: line ends inside
+    questions."""
+
+    def path(self, split: Split) -> str:
+        """The file of a split, below the directory of GLUE."""
+        return f"{self.folder}/{'train.tsv' if split == 'train' else self.dev}"
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """The splits that are read: a task without classes trains nothing."""
+        return ("train", "dev") if self.classes else ("dev",)
+
+
+def _mnli(dev: str, size: int) -> Task:
+    classes = ("contradiction", "entailment", "neutral")
+    return Task("MNLI", ("sentence1", "sentence2"), "gold_label", classes, ((392_702, size),), dev)
+
+
+TASKS: dict[str, Task] = {
+    "CoLA": Task("CoLA", ("3",), "1", _BINARY, ((8_551, 1_043),), header=False),
+    "SST-2": Task("SST-2", ("sentence",), "label", _BINARY, ((67_349, 872),)),
+    "MRPC": Task("MRPC", ("#1 String", "#2 String"), "Quality", _BINARY, ((3_668, 408),)),
+    "STS-B": Task("STS-B", ("sentence1", "sentence2"), "score", (), ((5_749, 1_500),)),
+    "QQP": Task(
+        "QQP",
+        ("question1", "question2"),
+        "is_duplicate",
+        _BINARY,
+        ((363_846, 40_430), (363_849, 40_430)),
+        broken_rows=True,
+    ),
+    "MNLI-m": _mnli("dev_matched.tsv", 9_815),
+    "MNLI-mm": _mnli("dev_mismatched.tsv", 9_832),
+    "QNLI": Task("QNLI", ("question", "sentence"), "label", _ENTAILMENT, ((104_743, 5_463),)),
+    "RTE": Task("RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT, ((2_490, 277),)),
+}
+"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI is the second release."""
+
+ROOTS = ("glue", "GLUE", "glue_data", ".")
+"""Where below the data directory the tasks' folders may be."""
+
+_FOLDERS = tuple(dict.fromkeys(task.folder for task in TASKS.values()))
+
+
+@attrs.frozen
+class Rows:
+    """The rows of one file, in its order."""
+
+    sides: tuple[tuple[str, ...], ...]
+    """The sentences, or the first and the second ones."""
+    labels: tuple[int, ...] = ()
+    """The number of each row's class."""
+    scores: tuple[float, ...] = ()
+    """Or each row's score."""
+    skipped: int = 0
+    """Rows that are left out because they have fewer fields than the header."""
+
+    def __len__(self) -> int:
+        return len(self.sides[0])
+
+
+def find_root(data_dir: str | None) -> Path:
+    """Return the directory that holds `CoLA`, `SST-2`, ...; raises `DataError` where there is none."""
+    base = locate(data_dir) if data_dir is not None else data_root()
+    if base is None:
+        raise DataError(
+            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
+            f"holds `glue`"
+        )
+    for root in ROOTS:
+        if any((base / root / folder).is_dir() for folder in _FOLDERS):
+            return base / root
+    raise DataError(
+        f"`{base}` has no GLUE data: `CoLA`, `SST-2` or another task's folder was looked for in it and below "
+        f"`glue`, `GLUE` and `glue_data`; `sentbed data get glue` downloads it, or set `data_dir` or "
+        f"`{DATA_VARIABLE}` to the directory that holds it"
+    )
+
+
+def missing_message(root: Path, name: str) -> str | None:
+    """Return a sentence that names the files of a task that are not there; None where all are."""
+    task = TASKS[name]
+    missing = [f"`{task.path(split)}`" for split in task.splits if not (root / task.path(split)).is_file()]
+    if not missing:
+        return None
+    return (
+        f"task `{name}` needs {' and '.join(missing)}, missing in `{root}`; put the files of GLUE's download "
+        f"there (`sentbed data get glue` does), or leave the task out"
+    )
+
+
+def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
+    """Read a split of a task; raises `DataError` that names file and line."""
+    task, file = TASKS[name], root / TASKS[name].path(split)
+    sides: list[list[str]] = [[] for _ in task.texts]
+    labels, scores, skipped = [], [], 0
+    lines = _lines(file)
+    columns = (*task.texts, task.label)
+    if task.header:
+        names = next(lines, (1, ""))[1].split("\t")
+        places = [_place(names, column, file) for column in columns]
+        width = len(names)
+    else:
+        places = [int(column) for column in columns]
+        width = max(places) + 1
+    for line, text in lines:
+        fields = text.split("\t")
+        if task.broken_rows and len(fields) < width:
+            skipped += 1
+            continue
+        if len(fields) != width:
+            raise DataError(
+                f"the row has {len(fields)} fields, but {width} were expected; repair the line, or download "
+                f"the file again with `sentbed data get glue`",
+                file,
+                line,
+            )
+        *sentences, label = (fields[place] for place in places)
+        for side, sentence in zip(sides, sentences, strict=True):
+            side.append(sentence)
+        if task.classes:
+            labels.append(_class(label, task.classes, file, line))
+        else:
+            scores.append(parse_score(label, file, line, (0, 5)))
+    rows = Rows(tuple(map(tuple, sides)), tuple(labels), tuple(scores), skipped)
+    sizes = sorted({size[split == "dev"] for size in task.sizes})
+    if not rows or (check_size and len(rows) not in sizes):
+        expected = " or ".join(f"{size:,}" for size in sizes)
+        raise DataError(
+            f"found {len(rows):,} rows, but GLUE's `{task.path(split)}` has {expected}; download it again "
+            f"with `sentbed data get glue`, or set `check_sizes = false` where it is data of your own",
+            file,
+        )
+    return rows
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines with their numbers, one at a time: MNLI's parse trees alone are 300 MB."""
+    try:
+        with file.open("rb") as stream:
+            for line, content in enumerate(stream, start=1):
+                text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                yield line, text.removeprefix("\ufeff") if line == 1 else text
+    except OSError as error:
+        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", file) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"found byte 0x{content[error.start]:02x}, which is not UTF-8; convert the file, or download it "
+            f"again with `sentbed data get glue`",
+            file,
+            line,
+        ) from error
+
+
+def _place(names: Sequence[str], column: str, file: Path) -> int:
+    if names.count(column) != 1:
+        raise DataError(
+            f"the header has no column `{column}`, or has it twice; download the file again with "
+            f"`sentbed data get glue`.{suggest(column, names)}",
+            file,
+            1,
+        )
+    return names.index(column)
+
+
+def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:
+    if label not in classes:
+        expected = ", ".join(f"`{name}`" for name in classes)
+        raise DataError(
+            f"the label is {label!r}, but one of {expected} was expected; repair the line", file, line
+        )
+    return classes.index(label)

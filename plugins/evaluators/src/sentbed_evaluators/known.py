@@ -1,0 +1,227 @@
+"""The collections of data that the evaluators read: layouts, row counts, digests, sources.
+
+Files, rows and digests are in `known.tsv`: rows as published or counted, digests of copies that have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from sentbed import known as core
+from sentbed.protocols import KnownArchive, KnownData, KnownFile, KnownMade
+
+from sentbed_evaluators import glue_files, probing_files, senteval_files
+from sentbed_evaluators.sentbench_sets import sources
+
+_HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
+_PROBING = "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing"
+_GLUE = "https://dl.fbaipublicfiles.com/glue/data"
+_MRPC = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+
+_GLUE_ARCHIVES = (
+    ("CoLA", "CoLA.zip", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
+    ("SST-2", "SST-2.zip", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
+    ("STS-B", "STS-B.zip", "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
+    ("QQP", "QQP-clean.zip", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
+    ("MNLI", "MNLI.zip", "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),
+    ("QNLI", "QNLIv2.zip", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),
+    ("RTE", "RTE.zip", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
+    ("WNLI", "WNLI.zip", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
+)
+"""Folder, archive and digest, as the `datasets` library lists them for its `glue`."""
+
+_DBPEDIA = KnownArchive(
+    "https://s3.amazonaws.com/fast-ai-nlp/dbpedia_csv.tgz",
+    sha256="42db5221ddedddb673a4cabcc5f3a7d869714c878bcfe4ba94b29d14aa38e417",
+)
+"""Digest as the `datasets` library lists it for its `dbpedia_14`."""
+
+_WINTER = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
+
+
+def how_to_get(name: str) -> str:
+    """Return a clause for messages about missing files: how to obtain the collection of this name."""
+    return core.how_to_get(next(known for known in known_collections() if known.name == name))
+
+
+@cache
+def known_collections() -> tuple[KnownData, ...]:
+    """Return the collections."""
+    return (_senteval(), _probing(), _glue(), *_sentbench())
+
+
+def _senteval() -> KnownData:
+    known = _files("senteval")
+    return KnownData(
+        name="senteval",
+        summary="STS12-16, STS-B, SICK, transfer tasks, tokenised; senteval-sts, senteval-transfer",
+        places=senteval_files.ROOTS,
+        files=tuple(known.values()),
+        source="https://github.com/facebookresearch/SentEval",
+        archives=(KnownArchive(f"{_HUB}/senteval.tar"),),
+        licence="each task its own; several for research only",
+        advice="SentEval's `data/downstream/get_transfer_data.bash` makes the same files",
+    )
+
+
+def _probing() -> KnownData:
+    # Balanced classes make a file some rows longer or shorter; less has been cut off.
+    rows = sum(probing_files.SPLITS.values()) - len(probing_files.SPLITS) * probing_files.SLACK
+    return KnownData(
+        name="senteval-probing",
+        summary="the ten probing tasks, 120,000 sentences each, in one file a task; senteval-probing",
+        places=probing_files.ROOTS,
+        files=tuple(
+            KnownFile(file, rows=rows, at_least=True, url=f"{_PROBING}/{file}")
+            for file, _ in probing_files.TASKS.values()
+        ),
+        source="https://github.com/facebookresearch/SentEval/tree/main/data/probing",
+        licence="made from the Toronto Book Corpus; SentEval's own is BSD",
+    )
+
+
+def _glue() -> KnownData:
+    known = _files("glue")
+    originals = (
+        KnownFile(
+            "MRPC/msr_paraphrase_train.txt",
+            rows=4076,
+            header=True,
+            sha256=("60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",),
+            url=f"{_MRPC}/msr_paraphrase_train.txt",
+        ),
+        KnownFile(
+            "MRPC/msr_paraphrase_test.txt",
+            rows=1725,
+            header=True,
+            sha256=("a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",),
+            url=f"{_MRPC}/msr_paraphrase_test.txt",
+        ),
+        KnownFile(
+            "MRPC/dev_ids.tsv",
+            sha256=("971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",),
+            url=f"{_GLUE}/mrpc_dev_ids.tsv",
+        ),
+    )
+    return KnownData(
+        name="glue",
+        summary="GLUE's nine tasks with their development sets; sentglue",
+        places=glue_files.ROOTS,
+        files=tuple(known.values()),
+        source="https://gluebenchmark.com",
+        archives=tuple(
+            KnownArchive(f"{_GLUE}/{archive}", f"{folder}/", digest)
+            for folder, archive, digest in _GLUE_ARCHIVES
+        ),
+        made=(KnownMade(tuple(path for path in known if path.startswith("MRPC/")), originals, split_mrpc),),
+        licence="each task its own",
+    )
+
+
+def split_mrpc(directory: Path) -> Mapping[str, bytes]:
+    """Make GLUE's files of MRPC out of Microsoft's: the development rows are those of `dev_ids.tsv`."""
+    folder = directory / "MRPC"
+    head, *rows = (folder / "msr_paraphrase_train.txt").read_bytes().splitlines(keepends=True)
+    ids = {tuple(line.split(b"\t")[:2]) for line in (folder / "dev_ids.tsv").read_bytes().splitlines()}
+    dev = [tuple(row.split(b"\t")[1:3]) in ids for row in rows]
+    tests = (folder / "msr_paraphrase_test.txt").read_bytes().splitlines(keepends=True)[1:]
+    numbered = (b"%d\t%s" % (i, row.partition(b"\t")[2]) for i, row in enumerate(tests))
+    return {
+        "MRPC/train.tsv": head + b"".join(row for row, is_dev in zip(rows, dev, strict=True) if not is_dev),
+        "MRPC/dev.tsv": head + b"".join(row for row, is_dev in zip(rows, dev, strict=True) if is_dev),
+        "MRPC/test.tsv": b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + b"".join(numbered),
+    }
+
+
+def _sentbench() -> tuple[KnownData, ...]:
+    swag = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
+    emotions = "https://raw.githubusercontent.com/google-research/google-research/master/goemotions/data"
+    style = "https://raw.githubusercontent.com/harsh19/Shakespearizing-Modern-English/master/data"
+    # The bucket's name is spelt like this.
+    questions = "https://s3.amazonaws.com/commensenseqa"
+    return (
+        _source("SWAG", "which ending follows a caption", "https://github.com/rowanz/swagaf", url=swag),
+        _source(
+            "DBpedia",
+            "Wikipedia abstracts in 14 classes",
+            "https://www.dbpedia.org",
+            archive=_DBPEDIA,
+            licence="CC BY-SA and GFDL",
+        ),
+        _source(
+            "GoEmo",
+            "Reddit comments in 28 emotions",
+            "https://github.com/google-research/google-research/tree/master/goemotions",
+            url=emotions,
+        ),
+        _source(
+            "ROC",
+            "which ending a story of four sentences has",
+            "https://www.cs.rochester.edu/nlp/rocstories/",
+            licence="free for those who fill in the form",
+            advice="fill in the form at https://www.cs.rochester.edu/nlp/rocstories/, and put the validation "
+            "file of the Story Cloze Test into `rocstories` below `SENTBED_DATA`, under the name that it has",
+        ),
+        _source(
+            "ST",
+            "Shakespeare's lines and modern ones",
+            "https://github.com/harsh19/Shakespearizing-Modern-English",
+            url=style,
+        ),
+        _source(
+            "CQA",
+            "questions of common sense with five answers",
+            "https://www.tau-nlp.org/commonsenseqa",
+            url=questions,
+        ),
+    )
+
+
+def _source(
+    task: str,
+    summary: str,
+    page: str,
+    url: str | None = None,
+    archive: KnownArchive | None = None,
+    licence: str = "",
+    advice: str = "",
+) -> KnownData:
+    source = sources.SOURCES[task]
+    return KnownData(
+        name=source.data,
+        summary=f"{summary}; sentbench",
+        places=source.folders,
+        files=tuple(_files(source.data, url).values()),
+        source=page,
+        archives=() if archive is None else (archive,),
+        licence=licence,
+        advice=advice,
+    )
+
+
+def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
+    """Read what `known.tsv` has of a collection; with a `url` each file is to be had below it."""
+    table = files("sentbed_evaluators").joinpath("known.tsv").read_text("utf-8")
+    found = {}
+    for line in table.splitlines()[1:]:
+        name, path, rows, header, optional, digests = line.split("\t")
+        if name == collection:
+            found[path] = KnownFile(
+                path,
+                rows=int(rows) if rows else None,
+                header=header == "1",
+                sha256=tuple(digests.split(",")) if digests else (),
+                url=None if url is None else f"{url}/{path}",
+                others=_others(path),
+                optional=optional == "1",
+            )
+    return found
+
+
+def _others(path: str) -> tuple[str, ...]:
+    if path.startswith("STS/STSBenchmark/"):
+        return (path.removeprefix("STS/"),)
+    return (_WINTER,) if path.startswith("cloze_test_val") else ()

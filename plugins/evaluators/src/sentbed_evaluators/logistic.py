@@ -1,0 +1,56 @@
+"""Logistic regression to convergence, by scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sentbed_evaluators.fits import Done, Examples, Fitted, Task, predict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ITERATIONS = 10_000
+"""Far more than embeddings need; a warning says so where it is not enough."""
+
+
+def fit(
+    train: Examples, look: Examples, classes: int, tasks: Sequence[Task], seed: int, done: Done
+) -> list[Fitted]:
+    """Train the classifiers of all tasks; penalties are scikit-learn's C.
+
+    Those of one task begin where the one before it ended: the minimum is the same, and near.
+    """
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = []
+    for task in tasks:
+        whole = np.array_equal(task.train, np.arange(len(train)))
+        # Features may be a memory map: what need not be picked out stays where it is.
+        features = train.features if whole else train.features[task.train]
+        labels = train.labels[task.train]
+        model = LogisticRegression(random_state=seed, max_iter=ITERATIONS, warm_start=True)
+        weights, correct = [], []
+        for penalty in task.penalties:
+            model.set_params(C=penalty).fit(features, labels)
+            weights.append(_weights(model, features.shape[1], classes))
+            found = predict(look.features[task.look], weights[-1])
+            correct.append(int((found == look.labels[task.look]).sum()))
+            done(1)
+        fitted.append(Fitted(np.stack(weights), np.array(correct)))
+    return fitted
+
+
+def _weights(model: object, width: int, classes: int) -> NDArray[np.float32]:
+    """Return coefficients and bias by class; one that was not among the labels is never predicted."""
+    import numpy as np
+
+    found, bias, seen = (getattr(model, name) for name in ("coef_", "intercept_", "classes_"))
+    if len(seen) == 2:
+        found, bias = np.concatenate([-found, found]), np.concatenate([-bias, bias])
+    weights = np.zeros((width + 1, classes), np.float32)
+    weights[-1] = -np.inf
+    weights[:-1, seen], weights[-1, seen] = found.T, bias
+    return weights

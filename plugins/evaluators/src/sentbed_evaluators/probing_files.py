@@ -1,0 +1,139 @@
+"""SentEval's probing files: where they are and what is in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+from sentbed import DataError, locate
+from sentbed.paths import DATA_VARIABLE, data_root
+
+from sentbed_evaluators.pairs import read_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TASKS: dict[str, tuple[str, int]] = {
+    "Length": ("sentence_length.txt", 6),
+    "WordContent": ("word_content.txt", 1000),
+    "Depth": ("tree_depth.txt", 7),
+    "TopConstituents": ("top_constituents.txt", 20),
+    "BigramShift": ("bigram_shift.txt", 2),
+    "Tense": ("past_present.txt", 2),
+    "SubjNumber": ("subj_number.txt", 2),
+    "ObjNumber": ("obj_number.txt", 2),
+    "OddManOut": ("odd_man_out.txt", 2),
+    "CoordinationInversion": ("coordination_inversion.txt", 2),
+}
+"""File and number of classes of each task, in SentEval's order."""
+
+SPLITS = {"tr": 100_000, "va": 10_000, "te": 10_000}
+"""Rows of each part; balancing the classes made some files a few rows longer or shorter."""
+
+SLACK = 10
+"""How many: CoordinationInversion has 100,002, 10,002 and 10,002 rows."""
+
+ROOTS = ("senteval/probing", "probing", "data/probing", ".")
+"""Where below the data directory SentEval's `probing` may be."""
+
+
+_Row: TypeAlias = tuple[int, str, list[str]]
+"""Line, label, words."""
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """The rows of one part, in the order in which SentEval trains: by words, then by class."""
+
+    texts: tuple[str, ...]
+    labels: NDArray[np.int64]
+
+
+def find_root(data_dir: str | None) -> Path:
+    """Return SentEval's `probing` directory; raises `DataError` where there is none."""
+    base = locate(data_dir) if data_dir is not None else data_root()
+    if base is None:
+        raise DataError(
+            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
+            f"holds `senteval/probing`"
+        )
+    places = [base / root for root in ROOTS]
+    if base.name == "downstream":
+        places.append(base.parent / "probing")
+    for place in places:
+        if any((place / file).is_file() for file, _ in TASKS.values()):
+            return place
+    raise DataError(
+        f"`{base}` has no probing data of SentEval: `{TASKS['Length'][0]}` or another task's file was looked "
+        f"for in it and below `senteval/probing`, `probing` and `data/probing`; `sentbed data get "
+        f"senteval-probing` downloads it, or set `data_dir` or `{DATA_VARIABLE}` to where it is"
+    )
+
+
+def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
+    """Read training, development and test part of a task; raises `DataError` that names file and line.
+
+    Labels are numbered in the order of their characters, those of the training part. With `classes`, there
+    must be so many, and SentEval's numbers of rows.
+    """
+    rows: dict[str, list[_Row]] = {split: [] for split in SPLITS}
+    for line, text in enumerate(read_lines(file), start=1):
+        fields = text.rstrip().split("\t")
+        if len(fields) < 3 or fields[0] not in SPLITS:
+            raise DataError(
+                f"the line has {len(fields)} fields, the first {fields[0][:20]!r}, but `tr`, `va` or `te`, a "
+                f"label and a sentence were expected, with tabs between; repair or remove the line",
+                file,
+                line,
+            )
+        rows[fields[0]].append((line, fields[1], fields[-1].split()))
+    labels = sorted({label for _, label, _ in rows["tr"]})
+    _check_sizes(file, rows, labels, classes)
+    train, development, test = (_sort(part, labels, file) for part in rows.values())
+    return train, development, test
+
+
+def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], classes: int | None) -> None:
+    again = "download it again with `sentbed data get senteval-probing`"
+    own = "or set `check_sizes = false` where it is data of your own"
+    for split, expected in SPLITS.items():
+        found = len(rows[split])
+        if not found or (classes is not None and abs(found - expected) > SLACK):
+            raise DataError(
+                f"found {found:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
+                f"{own}",
+                file,
+            )
+    if classes is not None and len(labels) != classes:
+        count = Counter(label for _, label, _ in rows["tr"])
+        line, label = min(((n, name) for n, name, _ in rows["tr"]), key=lambda row: (count[row[1]], row[0]))
+        raise DataError(
+            f"found {len(labels)} labels, but SentEval's file has {classes}; the rarest, {label!r}, is first "
+            f"here; repair the line, {again}, {own}",
+            file,
+            line,
+        )
+    if len(labels) < 2:
+        raise DataError(f"all rows of `tr` have the label {labels[0]!r}; a task needs two", file)
+
+
+def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:
+    import numpy as np
+
+    numbers = {label: number for number, label in enumerate(labels)}
+    for line, label, _ in rows:
+        if label not in numbers:
+            raise DataError(
+                f"the label {label!r} is in no row of `tr`, so no classifier can learn it; repair or remove "
+                f"the line",
+                file,
+                line,
+            )
+    rows = sorted(rows, key=lambda row: (len(row[2]), numbers[row[1]]))
+    return Part(
+        texts=tuple(" ".join(words) for _, _, words in rows),
+        labels=np.array([numbers[label] for _, label, _ in rows], np.int64),
+    )

@@ -1,0 +1,87 @@
+"""Measures of a ranking, as trec_eval defines them: one value a query, from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Values: TypeAlias = NDArray[np.float64]
+
+FORMULAS: dict[str, str] = {
+    "ndcg": "sum grade / log2(rank + 1), over that of the ideal order",
+    "recall": "relevant found / relevant",
+    "mrr": "1 / rank of the first relevant",
+    "map": "sum of the precision at each relevant found / relevant",
+}
+"""What a score's protocol says of each metric."""
+
+
+@attrs.frozen(eq=False)
+class Ranking:
+    """What was found for each query, and what there was to find."""
+
+    grades: Values
+    """`(queries, depth)`: the grade of the document at each rank; 0 where it is not relevant."""
+    ideal: Values
+    """`(queries, depth)`: the highest grades of the relevant documents, descending, then zeros."""
+    relevant: Values
+    """`(queries,)`: how many relevant documents there are; at least 1."""
+
+    @classmethod
+    def of(cls, places: NDArray[np.int64], relevant: Sequence[Mapping[int, int]], depth: int) -> Ranking:
+        """Build it from the documents `(queries, n)` at each rank and the grades (> 0) of the relevant ones.
+
+        `depth` is the highest k that will be asked for; `n` may be lower, where there are fewer documents.
+        """
+        import numpy as np
+
+        grades = np.zeros((len(places), depth))
+        ideal = np.zeros((len(places), depth))
+        for row, (found, of) in enumerate(zip(places[:, :depth].tolist(), relevant, strict=True)):
+            grades[row, : len(found)] = [of.get(place, 0) for place in found]
+            best = sorted(of.values(), reverse=True)[:depth]
+            ideal[row, : len(best)] = best
+        return cls(grades, ideal, np.array([len(of) for of in relevant], dtype=np.float64))
+
+    def measure(self, metric: str, k: int) -> Values:
+        """Return `(queries,)` of one of `FORMULAS`, with what stands below rank `k` left out."""
+        by_name = {"ndcg": self.ndcg, "recall": self.recall, "mrr": self.mrr, "map": self.map}
+        return by_name[metric](k)
+
+    def ndcg(self, k: int) -> Values:
+        """Normalised discounted cumulative gain with linear gain (`ndcg_cut`)."""
+        return _discounted(self.grades[:, :k]) / _discounted(self.ideal[:, :k])
+
+    def recall(self, k: int) -> Values:
+        """Share of the relevant documents that is found (`recall`)."""
+        found: Values = (self.grades[:, :k] > 0).sum(axis=1) / self.relevant
+        return found
+
+    def mrr(self, k: int) -> Values:
+        """Reciprocal rank of the first relevant document, 0 where there is none (`recip_rank`)."""
+        import numpy as np
+
+        hits = self.grades[:, :k] > 0
+        return np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)
+
+    def map(self, k: int) -> Values:
+        """Average precision over all relevant documents, 0 for those not found (`map_cut`)."""
+        import numpy as np
+
+        hits = self.grades[:, :k] > 0
+        precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+        average: Values = (precision * hits).sum(axis=1) / self.relevant
+        return average
+
+
+def _discounted(grades: Values) -> Values:
+    import numpy as np
+
+    gain: Values = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(axis=1)
+    return gain

@@ -1,0 +1,164 @@
+"""Retrieval of documents by exact search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import attrs
+from sentbed import DataError, FilePath, locate
+from sentbed.paths import sha256
+from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+
+from sentbed_evaluators import beir_files
+from sentbed_evaluators.collection import Collection, of_pairs
+from sentbed_evaluators.nearest import CHUNK, nearest, second_encoder, unit
+from sentbed_evaluators.ranking import FORMULAS, Ranking
+from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.text_pairs import TextPairFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MAIN = 10
+"""The cut of the nDCG that BEIR and MTEB print."""
+
+
+@attrs.frozen
+class Retrieval:
+    """nDCG@k, recall@k, MRR@k and MAP x 100 of the documents nearest to each query.
+
+    `path` is a folder in BEIR's layout: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`,
+    `text`) and `qrels/SPLIT.tsv` (header `query-id`, `corpus-id`, `score`). Or it is a file of pairs, `.csv`,
+    `.tsv` or `.jsonl`: each first sentence is a query, and its own second sentence is relevant to it; equal
+    texts are merged, so that a query may have several relevant documents.
+
+    Measures are trec_eval's, averaged over queries: nDCG with linear gain grade / log2(rank + 1); recall, MRR
+    and MAP count a grade above 0 as relevant. Queries without a relevant document are left out and counted;
+    BEIR keeps those that were judged, with 0. The document that has a query's own id is not in its ranking,
+    as in BEIR; a relevant document that the corpus does not have is one that is not found, as in BEIR, and a
+    note says so. Repeated ids, and queries that `queries.jsonl` does not have, are an error.
+
+    Search is exact. Of documents with equal similarity the one that stands earlier in the file is ranked
+    higher. With a `second` encoder the documents are encoded by it.
+
+    `primary` is nDCG@10, or at the highest of `k` where 10 is not among them.
+    """
+
+    name: ClassVar[str] = "retrieval"
+    two_sided: ClassVar[bool] = True
+
+    path: FilePath
+    """A folder in BEIR's layout, or a file of pairs."""
+    split: str | None = None
+    """Of a folder, which of its `qrels` to take (default: `test`). Of a file, `train`, `dev` or `test`, for
+    the protocol (default: not said). A checkpoint is chosen on `dev` or `train` only."""
+    k: tuple[int, ...] = (1, 5, 10, 100)
+    """Ranks at which the measures are cut; MAP at the highest of them only."""
+    similarity: Literal["cosine", "dot"] = "cosine"
+    """What ranks documents: `cosine`, or the inner product `dot`."""
+    title: bool = True
+    """Of a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
+    columns: tuple[str, str] = ("sentence1", "sentence2")
+    """Of a file of pairs, query and document: names, or positions with `header = false`."""
+    header: bool = True
+    """Whether the first line of a file of pairs names the columns."""
+    separator: str | None = None
+    """What stands between two columns of a file of pairs; default: by the suffix."""
+    encoding: str = "utf-8"
+    """Text encoding of a file of pairs; BEIR's are UTF-8."""
+    task: str | None = None
+    """Name in scores and report; default: the name of the folder, or of the file without suffix."""
+
+    @property
+    def development(self) -> bool:
+        """Whether the queries are said to be development or training data."""
+        return self.split in ("train", "dev")
+
+    def check(self) -> Iterator[str]:
+        """Yield missing files and parameters that cannot be used."""
+        if not self.k or min(self.k) < 1 or len(set(self.k)) != len(self.k):
+            yield f"`k` is {list(self.k)!r}; give different ranks from 1 on, such as [1, 5, 10, 100]"
+        if self.similarity not in ("cosine", "dot"):
+            yield f"`similarity` is {self.similarity!r}; use `cosine` or `dot`"
+        try:
+            path = locate(self.path)
+        except DataError as error:
+            yield str(error)
+            return
+        if path.is_dir():
+            yield from beir_files.problems(path, self.split or "test")
+            return
+        if self.split not in (None, "train", "dev", "test"):
+            yield f"`split` is {self.split!r}, but a file of pairs is `train`, `dev` or `test`"
+        yield from self._file.problems()
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode queries and documents, search, and score each query.
+
+        Raises:
+            DataError: where the data cannot be read; names file and line.
+            RunError: where an embedding is not finite or zero, or the sides differ in width.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        collection = self._read()
+        places = self._search(encoder, collection)
+        ranking = Ranking.of(places, collection.relevant, max(self.k))
+        scores = tuple(self._scores(collection, ranking))
+        return Evaluation(scores, primary=scores[0].value)
+
+    @property
+    def _file(self) -> TextPairFile:
+        return TextPairFile(self.path, self.columns, self.header, self.separator, self.encoding)
+
+    def _read(self) -> Collection:
+        path = locate(self.path)
+        if path.is_dir():
+            return beir_files.read_beir(path, self.split or "test", title=self.title)
+        about = {"split": self.split or "whole file", "text": "as in the file", "data": sha256(path)}
+        return of_pairs(*self._file.read(), about)
+
+    def _search(self, encoder: TextEncoder, collection: Collection) -> NDArray[np.int64]:
+        """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""
+        import numpy as np
+
+        prepare = unit if self.similarity == "cosine" else np.asarray
+        documents, of_documents = collection.documents, second_encoder(encoder)
+        progress = getattr(encoder, "progress", None)
+
+        def chunks() -> Iterator[NDArray[np.float32]]:
+            for start in range(0, len(documents), CHUNK):
+                yield prepare(embed_nonzero(of_documents, documents[start : start + CHUNK]))
+                if progress is not None:
+                    progress("search", min(start + CHUNK, len(documents)), len(documents))
+
+        queries = prepare(embed_nonzero(encoder, collection.queries))
+        own = np.array(collection.own)[:, None]
+        # One more, for the query's own document may be among them.
+        found = nearest(queries, chunks(), max(self.k) + 1).places
+        excluded = found == own
+        order = np.argsort(excluded, axis=1, kind="stable")
+        ranked: NDArray[np.int64] = np.take_along_axis(np.where(excluded, -1, found), order, axis=1)
+        return ranked[:, : max(self.k)]
+
+    def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:
+        main = _MAIN if _MAIN in self.k else max(self.k)
+        cuts = [("ndcg", k) for k in sorted(self.k, key=lambda k: (k != main, k))]
+        cuts += [(metric, k) for metric in ("recall", "mrr") for k in sorted(self.k)]
+        path = locate(self.path)
+        task = self.task or (path.name if path.is_dir() else path.stem)
+        for metric, k in (*cuts, ("map", max(self.k))):
+            values = ranking.measure(metric, k)
+            protocol: dict[str, Any] = {
+                "similarity": self.similarity,
+                "formula": FORMULAS[metric],
+                "queries": len(collection.queries),
+                "documents": len(collection.documents),
+                "ties": "the earlier document first",
+                **collection.protocol,
+            }
+            yield Score(
+                task, f"{metric}@{k}", 100 * float(values.mean()), protocol, items=Items("mean", values)
+            )

@@ -1,0 +1,270 @@
+"""SentBench: 18 data sets in three paradigms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+
+import attrs
+from sentbed import DataError, FilePath
+from sentbed.errors import suggest
+from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+
+from sentbed_evaluators.classifier import Classifier, Progress
+from sentbed_evaluators.features import FORMULAS, PairFeatures
+from sentbed_evaluators.sentbench_sets import (
+    SOURCES,
+    SPLITS,
+    BuiltSets,
+    built_sets,
+    data_directory,
+    find_files,
+)
+from sentbed_evaluators.sentbench_sets.vectors import TextVectors
+from sentbed_evaluators.similarity import cosines
+
+if TYPE_CHECKING:
+    pass
+
+Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
+
+SINGLE = {"MR": "MR", "CR": "CR", "MPQA": "MPQA", "SUBJ": "SUBJ", "SST": "SST2", "TREC": "TREC"}
+"""The single-sentence tasks in the paper's order -> their names in SentEval."""
+
+TASKS: dict[Paradigm, tuple[str, ...]] = {
+    "single": tuple(SINGLE),
+    "pair": tuple(SOURCES),
+    "contrast": tuple(SOURCES),
+}
+"""The tasks of each paradigm, in the paper's order."""
+
+_SHARED = ("id", "features", "classifier", "similarity", "builder", "set_seed", "text")
+"""What the protocol of an average has in common with those of its tasks."""
+
+
+@attrs.frozen
+class SentBench:
+    """SentBench (Liu et al., 2023): 18 data sets in three paradigms, accuracy x 100.
+
+    `single`: a classifier on the vector of one sentence, on SentEval's data (SST is its two-class form).
+    `pair`: a classifier on two vectors says whether the sentences belong together. `contrast`: of two
+    candidates the one that belongs to a sentence must have the greater cosine with it; nothing is trained. An
+    equal cosine is wrong; how often that is so stands in the protocol's `note`.
+
+    The paper gives the sizes of its pair and contrast sets (table 1), not how they were made. They are built
+    here from each source's own files, in those sizes where the source is large enough (`size` in the protocol
+    is then `paper`), with as many pairs that belong together as pairs that do not. They are kept in the cache
+    (`SENTBED_CACHE`), and `data` in the protocol is their hash: scores with another one are on other sets.
+
+    The paper calls its classifier simple and does not say what it sees of a pair. A linear function of [u, v]
+    is a sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach
+    96; so the default is [u, v, u*v, |u-v|], which SentEval takes for natural language inference.
+
+    A task's pair score has the metric `accuracy`, its contrast score `contrast-accuracy`. `AVG` is the mean
+    over the six tasks of a paradigm and is there only where all six ran. `primary` is the mean of the
+    paradigms' means. Single and pair tasks need the vectors of each task in memory, and of pairs their
+    features: at width 768, 1.8 GB for DBpedia.
+    """
+
+    name: ClassVar[str] = "sentbench"
+
+    paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
+    """Of `single`, `pair`, `contrast`, in the order of the report."""
+    tasks: tuple[str, ...] | None = None
+    """Of `single`: `MR`, `CR`, `MPQA`, `SUBJ`, `SST`, `TREC`; of `pair` and `contrast`: `ST` (StyleTransfer),
+    `DBpedia`, `GoEmo`, `ROC`, `CQA`, `SWAG`. Default: all of the paradigms, in the paper's order."""
+    protocol: Literal["senteval", "logistic"] = "senteval"
+    """How classifiers are trained: `senteval`, as that toolkit does, or `logistic`, an exact L2-regularised
+    logistic regression."""
+    mode: Literal["test", "fast"] = "test"
+    """SentEval's setting: `test` is that of papers, `fast` that of prototypes."""
+    features: PairFeatures = "infersent"
+    """What the classifier of pairs sees: `infersent` is [u, v, u*v, |u-v|], `senteval` is [|u-v|, u*v]."""
+    seed: int = 1111
+    """How classifiers start. SentEval's is 1111."""
+    set_seed: int = 0
+    """Which pairs and triples are built."""
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(2)))
+    """At most so many pairs of each split, and so many triples; default: the paper's sizes."""
+    data_dir: FilePath | None = None
+    """The directory that holds `styletransfer`, `dbpedia`, `goemotions`, `rocstories`, `commonsenseqa` and
+    `swag`, and for `single` SentEval's `downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
+
+    def check(self) -> Iterator[str]:
+        """Yield unknown or repeated paradigms and tasks, and data that is not there."""
+        if not self.paradigms:
+            yield "`paradigms` is empty; give `single`, `pair`, `contrast` or several of them"
+        for i, paradigm in enumerate(self.paradigms):
+            if paradigm not in TASKS:
+                hint = suggest(paradigm, get_args(Paradigm))
+                yield f"`{paradigm}` is not a paradigm of `{self.name}`.{hint}"
+            if paradigm in self.paradigms[:i]:
+                yield f"paradigm `{paradigm}` is listed twice; remove one"
+        yield from self._task_problems()
+        if "single" in self.paradigms and (single := self._of("single")):
+            from sentbed_evaluators.transfer import transfer_problems
+
+            yield from transfer_problems([SINGLE[task] for task in single], self.data_dir)
+        if not (built := self._built()):
+            return
+        try:
+            base = data_directory(self.data_dir)
+        except DataError as error:
+            yield str(error)
+            return
+        for task in built:
+            try:
+                find_files(base, task)
+            except DataError as error:
+                yield str(error)
+
+    def _task_problems(self) -> Iterator[str]:
+        if self.tasks is None:
+            return
+        choices = list(dict.fromkeys(task for p in self.paradigms for task in TASKS.get(p, ())))
+        known = {task for tasks in TASKS.values() for task in tasks}
+        for i, task in enumerate(self.tasks):
+            if task not in known:
+                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, choices)}"
+            elif task not in choices:
+                yield (
+                    f"task `{task}` belongs to none of the paradigms {', '.join(self.paradigms)}; "
+                    f"add its paradigm or leave it out"
+                )
+            if task in self.tasks[:i]:
+                yield f"task `{task}` is listed twice; remove one"
+        for paradigm in self.paradigms:
+            if paradigm in TASKS and not self._of(paradigm):
+                yield f"`tasks` has none of `{paradigm}`; add one, or leave the paradigm out"
+
+    def _of(self, paradigm: Paradigm) -> tuple[str, ...]:
+        """Return the tasks to run of a paradigm."""
+        ours = TASKS.get(paradigm, ())
+        return ours if self.tasks is None else tuple(task for task in self.tasks if task in ours)
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Build what is not in the cache, encode, train and score.
+
+        Raises:
+            DataError: where data is missing or unreadable; names file and line.
+            RunError: where an embedding is not finite or zero, or the cache cannot be written.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        for task in self._built():
+            # A fault in a file is to be found before hours of work, not after; the second time is short.
+            self._sets(task)
+        found: dict[tuple[Paradigm, str], Score] = {}
+        if "single" in self.paradigms:
+            found |= {("single", score.task): score for score in self._single(encoder)}
+        for task in self._built():
+            sets = self._sets(task)
+            vectors = TextVectors.of(encoder, sets, self.paradigms)
+            if "pair" in self.paradigms:
+                found["pair", task] = self._pair(encoder, sets, vectors)
+            if "contrast" in self.paradigms:
+                found["contrast", task] = _contrast(sets, vectors)
+        scores: list[Score] = []
+        means = []
+        for paradigm in self.paradigms:
+            ours = [found[paradigm, task] for task in self._of(paradigm)]
+            means.append(sum(score.value for score in ours) / len(ours))
+            scores += ours
+            if set(self._of(paradigm)) == set(TASKS[paradigm]):
+                scores.append(_average(ours, means[-1]))
+        return Evaluation(tuple(scores), primary=sum(means) / len(means))
+
+    def _built(self) -> list[str]:
+        """Return the tasks to run whose sets are built here."""
+        return [task for task in SOURCES if any(task in self._of(paradigm) for paradigm in self.paradigms)]
+
+    def _sets(self, task: str) -> BuiltSets:
+        return built_sets(find_files(data_directory(self.data_dir), task), self.set_seed, self.limit)
+
+    def _classifier(self, encoder: TextEncoder) -> Classifier:
+        return Classifier(self.protocol, self.mode, self.seed, getattr(encoder, "device", "cpu"))
+
+    def _single(self, encoder: TextEncoder) -> Iterator[Score]:
+        from sentbed_evaluators.transfer import transfer_scores
+
+        names = {SINGLE[task]: task for task in self._of("single")}
+        progress = getattr(encoder, "progress", None)
+        for score in transfer_scores(
+            encoder, tuple(names), self.data_dir, self._classifier(encoder), progress
+        ):
+            if score.metric == "accuracy":
+                protocol = {**score.protocol, "id": "sentbench-single", "task": score.task}
+                yield attrs.evolve(score, task=names[score.task], protocol=protocol)
+
+    def _pair(self, encoder: TextEncoder, sets: BuiltSets, vectors: TextVectors) -> Score:
+        import numpy as np
+
+        train, valid, test = (vectors.examples(sets.pairs[split], self.features) for split in SPLITS)
+        classifier, progress = self._classifier(encoder), _progress(encoder, sets.task)
+        if len(valid):
+            outcome = classifier.split(train, valid, test, 2, progress)
+        else:
+            outcome = classifier.folded(train, test, 2, progress)
+        sizes = {split: len(sets.pairs[split]) for split in SPLITS}
+        paper = attrs.asdict(sets.paper, filter=lambda field, _: field.name in SPLITS)
+        protocol = {
+            "id": "sentbench-pair",
+            "aggregation": "single",
+            "split": "test",
+            "size": "paper" if sizes == paper else "smaller",
+            **sizes,
+            "features": FORMULAS[self.features],
+            "classifier": classifier.describe(),
+            **sets.describe(),
+            "data": sets.pairs_hash,
+        }
+        correct = (outcome.predicted == test.labels).astype(np.float64)
+        return Score(sets.task, "accuracy", outcome.accuracy, protocol, items=Items("mean", correct))
+
+
+def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
+    import numpy as np
+
+    text, right, wrong = (vectors[[triple[side] for triple in sets.triples]] for side in (0, 1, 2))
+    near, far = cosines(text, right), cosines(text, wrong)
+    correct = (near > far).astype(np.float64)
+    protocol = {
+        "id": "sentbench-contrast",
+        "aggregation": "single",
+        "split": "test",
+        "size": "paper" if len(correct) == sets.paper.contrast else "smaller",
+        "test": len(correct),
+        "similarity": "cosine",
+        **sets.describe(),
+        "data": sets.files["contrast"],
+    }
+    if ties := int((near == far).sum()):
+        protocol["note"] = f"{ties} ties, which count as wrong"
+    value = 100 * float(correct.mean())
+    return Score(sets.task, "contrast-accuracy", value, protocol, items=Items("mean", correct))
+
+
+def _average(scores: Sequence[Score], value: float) -> Score:
+    import numpy as np
+
+    first = scores[0]
+    protocol = {
+        **{key: first.protocol[key] for key in _SHARED if key in first.protocol},
+        "aggregation": "mean",
+        "of": [score.task for score in scores],
+        "size": [score.protocol.get("size", "paper") for score in scores],
+        "data": [score.protocol.get("data") for score in scores],
+    }
+    parts = [score.items for score in scores]
+    items = None
+    if all(part is not None and part.statistic == "mean" and part.groups is None for part in parts):
+        known = [part.x for part in parts if part is not None]
+        groups = np.repeat(np.arange(len(known)), [len(x) for x in known])
+        items = Items("mean", np.concatenate(known), groups=groups)
+    return Score("AVG", first.metric, value, protocol, items=items)
+
+
+def _progress(encoder: TextEncoder, task: str) -> Progress | None:
+    report = getattr(encoder, "progress", None)
+    return None if report is None else partial(report, f"{task}: classifiers")

@@ -1,0 +1,18 @@
+"""The pair and contrast sets of SentBench: built from each source's own files, kept in the cache."""
+
+from __future__ import annotations
+
+from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair, Triple
+from sentbed_evaluators.sentbench_sets.sources import SOURCES, data_directory, find_files
+from sentbed_evaluators.sentbench_sets.store import BuiltSets, built_sets
+
+__all__ = [
+    "SOURCES",
+    "SPLITS",
+    "BuiltSets",
+    "Pair",
+    "Triple",
+    "built_sets",
+    "data_directory",
+    "find_files",
+]

@@ -1,0 +1,199 @@
+"""Readers of the files that SentBench's sets are built from, in their authors' own form.
+
+Every reader yields one row at a time, so that a source of any size is read in little memory, and raises
+`DataError` with file and line. Texts are as in the file, the quoting of CSV undone.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+
+from sentbed import DataError
+from sentbed.errors import suggest
+
+from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
+
+_EMOTIONS = 28
+_DBPEDIA_CLASSES = 14
+
+
+def read_swag(path: Path) -> Iterator[Choice]:
+    """Yield the rows of SWAG's `train.csv` or `val.csv`: a beginning, the ending that is right, three others.
+
+    The beginning is `startphrase`, that is `sent1` and the first words of the next sentence (`sent2`).
+    """
+    endings = [f"ending{i}" for i in range(4)]
+    for line, row in _named_rows(path, ["startphrase", *endings, "label"]):
+        right = _whole_number(row["label"], 0, 3, "`label`", path, line)
+        wrong = tuple(row[name] for i, name in enumerate(endings) if i != right)
+        yield Choice(row["startphrase"], row[endings[right]], wrong)
+
+
+def read_rocstories(path: Path) -> Iterator[Choice]:
+    """Yield the rows of a Story Cloze Test: four sentences joined by blanks, right ending, wrong ending."""
+    sentences = [f"InputSentence{i}" for i in range(1, 5)]
+    endings = ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
+    for line, row in _named_rows(path, [*sentences, *endings, "AnswerRightEnding"]):
+        right = _whole_number(row["AnswerRightEnding"], 1, 2, "`AnswerRightEnding`", path, line) - 1
+        story = " ".join(row[name] for name in sentences)
+        yield Choice(story, row[endings[right]], (row[endings[1 - right]],))
+
+
+def read_commonsenseqa(path: Path) -> Iterator[Choice]:
+    """Yield the questions of a CommonsenseQA file: question, right answer, the other answers."""
+    for line, text in _lines(path):
+        try:
+            entry = json.loads(text)
+            question = entry["question"]
+            choices = {choice["label"]: choice["text"] for choice in question["choices"]}
+            stem = question["stem"]
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            raise DataError(
+                f"the line is no question of CommonsenseQA ({type(error).__name__}: {error}): an object with "
+                f"`question.stem` and `question.choices` was expected; download the file again",
+                path,
+                line,
+            ) from error
+        if not all(_is_text(value) for value in (stem, *choices, *choices.values())):
+            raise DataError("question or answers are not texts; download the file again", path, line)
+        key = entry.get("answerKey")
+        if not isinstance(key, str) or key not in choices:
+            raise DataError(
+                f"`answerKey` is {key!r}, but one of {', '.join(sorted(choices))} was expected; "
+                f"the test file has none, take `train_rand_split.jsonl` and `dev_rand_split.jsonl`",
+                path,
+                line,
+            )
+        yield Choice(stem, choices[key], tuple(text for label, text in choices.items() if label != key))
+
+
+def read_styletransfer(path: Path) -> Iterator[Choice]:
+    """Yield modern lines with their originals; `path` is the modern file, the other one stands beside it."""
+    other = path.with_name(path.name.replace(".modern.", ".original."))
+    for modern, original in zip_longest(_lines(path), _lines(other)):
+        if modern is None or original is None:
+            short, line = (path, original[0]) if modern is None else (other, modern[0])
+            raise DataError(
+                f"the file has {line - 1} lines, but `{(other if short == path else path).name}` has more; "
+                f"lines must be aligned, download both files again",
+                short,
+            )
+        yield Choice(modern[1], original[1])
+
+
+def read_goemotions(path: Path) -> Iterator[Labelled]:
+    """Yield the rows of a GoEmotions file that have one emotion; those with several are left out."""
+    for line, row in _csv_rows(path, "\t"):
+        if len(row) != 3:
+            raise DataError(
+                f"the row has {len(row)} columns, but text, label ids and comment id were expected with tabs "
+                f"between; download the file again",
+                path,
+                line,
+            )
+        labels = [
+            _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line) for label in row[1].split(",")
+        ]
+        if len(labels) == 1:
+            yield Labelled(row[0], labels[0])
+
+
+def read_dbpedia(path: Path) -> Iterator[Labelled]:
+    """Yield the texts of a DBpedia file with their classes.
+
+    The native form has class (1 to 14), title and content; the content is the text. Copies without titles,
+    class and text, number the classes in their own way, from 0 or from 1: each file is a numbering of its
+    own, and the native files share one.
+    """
+    columns = 0
+    for line, row in _csv_rows(path):
+        columns = columns or len(row)
+        if len(row) not in (2, 3) or len(row) != columns:
+            raise DataError(
+                f"the row has {len(row)} columns, but class, title and content were expected (or class and "
+                f"text, the same number in all rows); download the file again",
+                path,
+                line,
+            )
+        native = columns == 3
+        lowest = 1 if native else 0
+        label = _whole_number(row[0], lowest, _DBPEDIA_CLASSES, "the class", path, line)
+        yield Labelled(row[-1], label, "native" if native else path.name)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    for line, text in enumerate(_decoded(path), start=1):
+        yield line, text.removesuffix("\n").removesuffix("\r")
+
+
+def _decoded(path: Path) -> Iterator[str]:
+    """Yield the lines of a file with their ends."""
+    try:
+        with path.open("rb") as stream:
+            for line, raw in enumerate(stream, start=1):
+                try:
+                    text = raw.decode()
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"found byte 0x{raw[error.start]:02x}, which is not UTF-8; download the file again",
+                        path,
+                        line,
+                    ) from error
+                yield text.removeprefix("\ufeff") if line == 1 else text
+    except OSError as error:
+        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
+
+
+def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(_decoded(path), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"the row is not valid CSV ({error}); download the file again", path, line
+            ) from error
+        yield line, row
+
+
+def _named_rows(path: Path, names: list[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
+    rows = _csv_rows(path)
+    header: list[str] = next(rows, (1, []))[1]
+    for name in names:
+        if name not in header:
+            raise DataError(
+                f"column `{name}` is missing in the header; take the file with the answers."
+                f"{suggest(name, header)}",
+                path,
+                1,
+            )
+    for line, row in rows:
+        if len(row) != len(header):
+            raise DataError(
+                f"the row has {len(row)} columns, but the header has {len(header)}; download the file again",
+                path,
+                line,
+            )
+        yield line, dict(zip(header, row, strict=True))
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a text, without the lone surrogates that JSON escapes allow."""
+    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def _whole_number(found: str, low: int, high: int, what: str, path: Path, line: int) -> int:
+    if not (found.isascii() and found.isdigit() and low <= int(found) <= high):
+        raise DataError(
+            f"{what} is {found!r}, but a number from {low} to {high} was expected; download the file again",
+            path,
+            line,
+        )
+    return int(found)

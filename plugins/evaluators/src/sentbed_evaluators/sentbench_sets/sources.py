@@ -1,0 +1,211 @@
+"""The six sources of SentBench's pair and contrast sets: where their files are, and how large the sets get.
+
+What the sizes of the paper's Table 1 say about their construction, checked against the files or against the
+published row counts:
+
+- ROCStories: 1,571 rows of the Story Cloze Test (winter 2018 validation). 1,571 triples; 3,142 = 2 x 1,571
+  pairs, a right and a wrong one a row, in parts of 80 and 20 % without validation.
+- CommonsenseQA: 9,741 + 1,221 questions with answers. 1,221 triples from `dev`; 21,924 = 2 x 10,962 pairs,
+  60/20/20 % (6,577, 2,192 and 2,193 questions).
+- GoEmotions: 45,446 of 54,263 rows have one emotion, 4,590 of them in `test`. 4,590 triples; 90,892 =
+  2 x 45,446 pairs, 60/20/20 %.
+- SWAG: 73,546 + 20,006 rows with answers. 20,006 triples from `val`; 93,553 pairs, 60/20/20 %: one a row, and
+  one more.
+- StyleTransfer: 21,075 aligned lines, of which 431 repeat an earlier one. 41,644 = 2 x 20,822 pairs,
+  60/20/20 %, which is more than there are different lines, so some repeat. 2,500 triples; the validation and
+  test files have 2,511 different lines whose two forms differ.
+- DBpedia: 70,000 rows in `test.csv`. 69,971 triples, and 27,988 and 27,989 pairs are 20 % of 2 x 69,971. The
+  60 % would be 83,965 pairs for training where Table 1 prints 89,965, possibly a slip; the printed number
+  stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import attrs
+from sentbed import DataError, locate
+from sentbed.paths import DATA_VARIABLE, data_root, sha256
+
+from sentbed_evaluators.sentbench_sets.readers import (
+    read_commonsenseqa,
+    read_dbpedia,
+    read_goemotions,
+    read_rocstories,
+    read_styletransfer,
+    read_swag,
+)
+from sentbed_evaluators.sentbench_sets.rows import Row
+
+
+@attrs.frozen
+class Sizes:
+    """How many pairs and triples a source's sets have."""
+
+    train: int
+    valid: int
+    test: int
+    contrast: int
+
+    @property
+    def pairs(self) -> int:
+        """All pairs."""
+        return self.train + self.valid + self.test
+
+
+@attrs.frozen
+class Layout:
+    """The files of a source under the names that they may have; `*` as in a shell."""
+
+    pairs: tuple[str, ...]
+    """What the pair sets are built from."""
+    contrast: tuple[str, ...]
+    """What the contrast set is built from, some of the same."""
+    beside: Mapping[str, str] = attrs.field(factory=dict)
+    """Part of a name -> what stands in its place in the name of a second file that must stand beside."""
+
+
+@attrs.frozen
+class Source:
+    """One source."""
+
+    data: str
+    """Its name for `sentbed data get`."""
+    folders: tuple[str, ...]
+    """Where below the data directory it may be, the usual place first."""
+    layouts: tuple[Layout, ...]
+    """The first one that is complete is read."""
+    read: Callable[[Path], Iterator[Row]]
+    sizes: Sizes
+    """The paper's (Table 1)."""
+    a_row: int = 2
+    """Pairs that the paper makes of a row; where a source is smaller, two."""
+
+
+SOURCES: dict[str, Source] = {
+    "ST": Source(
+        "styletransfer",
+        ("styletransfer", "Shakespearizing-Modern-English/data"),
+        (
+            Layout(
+                ("train.modern.nltktok", "valid.modern.nltktok", "test.modern.nltktok"),
+                ("valid.modern.nltktok", "test.modern.nltktok"),
+                {".modern.": ".original."},
+            ),
+        ),
+        read_styletransfer,
+        Sizes(24_986, 8_328, 8_330, 2_500),
+    ),
+    "DBpedia": Source(
+        "dbpedia",
+        ("dbpedia", "dbpedia_csv"),
+        (
+            Layout(("train.csv", "test.csv"), ("test.csv",)),
+            Layout(("train_*.csv", "val_*.csv", "test_*.csv"), ("test_*.csv",)),
+        ),
+        read_dbpedia,
+        Sizes(89_965, 27_988, 27_989, 69_971),
+    ),
+    "GoEmo": Source(
+        "goemotions",
+        ("goemotions", "goemotions/data"),
+        (Layout(("train.tsv", "dev.tsv", "test.tsv"), ("test.tsv",)),),
+        read_goemotions,
+        Sizes(54_535, 18_178, 18_179, 4_590),
+    ),
+    "ROC": Source(
+        "rocstories",
+        ("rocstories", "ROCStories"),
+        (
+            Layout(("cloze_test_val*winter2018*.csv",), ("cloze_test_val*winter2018*.csv",)),
+            Layout(("cloze_test_val*.csv",), ("cloze_test_val*.csv",)),
+        ),
+        read_rocstories,
+        Sizes(2_513, 0, 629, 1_571),
+    ),
+    "CQA": Source(
+        "commonsenseqa",
+        ("commonsenseqa", "csqa"),
+        (Layout(("train_rand_split.jsonl", "dev_rand_split.jsonl"), ("dev_rand_split.jsonl",)),),
+        read_commonsenseqa,
+        Sizes(13_154, 4_384, 4_386, 1_221),
+    ),
+    "SWAG": Source(
+        "swag",
+        ("swag", "swagaf/data"),
+        (Layout(("train.csv", "val.csv"), ("val.csv",)),),
+        read_swag,
+        Sizes(56_131, 18_711, 18_711, 20_006),
+        a_row=1,
+    ),
+}
+"""Task -> its source, in the order of the paper's tables."""
+
+
+@attrs.frozen
+class SourceFiles:
+    """The files of one source, found."""
+
+    task: str
+    pairs: tuple[Path, ...]
+    contrast: tuple[Path, ...]
+    all: tuple[Path, ...]
+
+    @property
+    def data(self) -> str:
+        """SHA-256 over the files and their names."""
+        digest = hashlib.sha256()
+        for file in self.all:
+            digest.update(f"{file.name}\0{sha256(file)}\n".encode())
+        return digest.hexdigest()
+
+
+def data_directory(data_dir: str | None) -> Path:
+    """Return the directory that holds the sources' folders; raises `DataError` where none is known."""
+    base = locate(data_dir) if data_dir is not None else data_root()
+    if base is None:
+        raise DataError(
+            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
+            f"holds `{SOURCES['DBpedia'].folders[0]}` and the other sources"
+        )
+    return base
+
+
+def find_files(base: Path, task: str) -> SourceFiles:
+    """Return a task's files; raises `DataError` that names the first one missing and says how to get it."""
+    source = SOURCES[task]
+    folders = [base / folder for folder in source.folders]
+    missing = None
+    for folder in [folder for folder in folders if folder.is_dir()] or folders[:1]:
+        for layout in source.layouts:
+            found: dict[str, Path] = {}
+            beside: list[Path] = []
+            gaps = []
+            for pattern in layout.pairs:
+                file = min((path for path in folder.glob(pattern) if path.is_file()), default=None)
+                if file is None:
+                    gaps.append(pattern)
+                    continue
+                found[pattern] = file
+                for part, other in layout.beside.items():
+                    second = file.with_name(file.name.replace(part, other))
+                    beside.append(second)
+                    if not second.is_file():
+                        gaps.append(second.name)
+            if not gaps:
+                pairs = tuple(found[pattern] for pattern in layout.pairs)
+                contrast = tuple(found[pattern] for pattern in layout.contrast)
+                return SourceFiles(task, pairs, contrast, (*pairs, *beside))
+            missing = missing or (folder, gaps)
+    assert missing is not None
+    folder, gaps = missing
+    more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+    # It imports this module.
+    from sentbed_evaluators.known import how_to_get
+
+    raise DataError(
+        f"task `{task}` needs `{gaps[0]}`{more}, missing in `{folder}`; put the files there "
+        f"({how_to_get(source.data)}), or leave the task out"
+    )

@@ -1,0 +1,135 @@
+"""The built sets in the cache: a directory of JSON Lines and their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed import DataError, RunError
+from sentbed.paths import CACHE_VARIABLE, cache_root, sha256, write_directory
+
+from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair, TooFewRowsError, Triple, build_sets
+from sentbed_evaluators.sentbench_sets.rows import Row
+from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes, SourceFiles
+
+VERSION = 1
+"""Of the construction; a change that gives other sets from the same files raises it."""
+
+_CONTRAST = "contrast"
+_SUMMARY = "set.json"
+
+
+@attrs.frozen(eq=False)
+class BuiltSets:
+    """The pair sets and the contrast set of one task."""
+
+    task: str
+    pairs: Mapping[str, Sequence[Pair]]
+    """By split: `train`, `valid`, `test`."""
+    triples: Sequence[Triple]
+    files: Mapping[str, str]
+    """SHA-256 of the built file of each split, and of `contrast`."""
+    source: str
+    """SHA-256 over the source's files."""
+    seed: int
+    limit: int | None
+
+    @property
+    def pairs_hash(self) -> str:
+        """SHA-256 over the pair sets."""
+        lines = "".join(f"{split} {self.files[split]}\n" for split in SPLITS)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    @property
+    def paper(self) -> Sizes:
+        """The sizes in the paper's Table 1."""
+        return SOURCES[self.task].sizes
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a score's protocol says of the sets."""
+        return {
+            "builder": VERSION,
+            "set_seed": self.seed,
+            "text": "as in the file",
+            "source": self.source,
+        }
+
+
+def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> BuiltSets:
+    """Return a task's sets, from the cache where they are there and whole, else built and put there.
+
+    Raises:
+        DataError: where a file of the source cannot be read; names file and line.
+        RunError: where the cache cannot be written.
+    """
+    source = files.data
+    key = hashlib.sha256(json.dumps([VERSION, files.task, source, seed, limit]).encode()).hexdigest()
+    directory = cache_root() / "sentbench" / f"{files.task}-{key[:16]}"
+    found = _load(directory, files.task, source, seed, limit)
+    if found is not None:
+        return found
+    try:
+        _build(files, source, seed, limit, directory)
+    except RunError as error:
+        # Another process may have put the same sets there in the meantime.
+        found = _load(directory, files.task, source, seed, limit)
+        if found is None:
+            raise RunError(f"{error}, with the environment variable `{CACHE_VARIABLE}`") from error
+        return found
+    found = _load(directory, files.task, source, seed, limit)
+    if found is None:
+        raise RunError(f"cannot read `{directory}`, which was just written; check the disk")
+    return found
+
+
+def _build(files: SourceFiles, source: str, seed: int, limit: int | None, directory: Path) -> None:
+    read = SOURCES[files.task].read
+    try:
+        pairs, triples = build_sets(
+            files.task, _rows(read, files.pairs), _rows(read, files.contrast), seed, limit
+        )
+    except TooFewRowsError as error:
+        raise DataError(f"{error}; download the whole source", files.pairs[0]) from error
+    if files.data != source:
+        raise DataError(
+            "a file of the source changed while it was read; run again when it is complete", files.all[0]
+        )
+    write_directory(directory, lambda place: _save(place, pairs, triples))
+
+
+def _rows(read: Callable[[Path], Iterator[Row]], files: Sequence[Path]) -> Iterator[Row]:
+    for file in files:
+        yield from read(file)
+
+
+def _save(place: Path, pairs: Mapping[str, Sequence[Pair]], triples: Sequence[Triple]) -> None:
+    sets: dict[str, Sequence[Any]] = {**pairs, _CONTRAST: triples}
+    for name, entries in sets.items():
+        with (place / f"{name}.jsonl").open("w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    files = {name: sha256(place / f"{name}.jsonl") for name in sets}
+    (place / _SUMMARY).write_text(json.dumps(files, indent=1) + "\n", encoding="utf-8")
+
+
+def _load(directory: Path, task: str, source: str, seed: int, limit: int | None) -> BuiltSets | None:
+    """Return the sets, or None where they are not there or not as they were written."""
+    try:
+        files = json.loads((directory / _SUMMARY).read_text(encoding="utf-8"))
+        sets: dict[str, list[Any]] = {}
+        for name in (*SPLITS, _CONTRAST):
+            digest = hashlib.sha256()
+            entries = sets[name] = []
+            with (directory / f"{name}.jsonl").open("rb") as stream:
+                for line in stream:
+                    digest.update(line)
+                    entries.append(tuple(json.loads(line)))
+            if digest.hexdigest() != files[name]:
+                return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    triples = sets.pop(_CONTRAST)
+    return BuiltSets(task, sets, triples, files, source, seed, limit)

@@ -1,0 +1,249 @@
+"""SentGLUE: what a linear classifier makes of frozen sentence vectors on the tasks of GLUE."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import attrs
+from sentbed import DataError, FilePath, RunError
+from sentbed.errors import suggest
+from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+
+from sentbed_evaluators.classifier import Classifier
+from sentbed_evaluators.features import FORMULAS
+from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.glue_features import feature_table
+from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
+from sentbed_evaluators.senteval_files import digest
+from sentbed_evaluators.similarity import correlate, cosines, embed_nonzero, levelled, require_varied
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FOLDED = ("CoLA", "MRPC", "RTE")
+"""The tasks with so few training rows that cross-validation on them is cheap."""
+
+
+@attrs.frozen
+class SentGLUE:
+    """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
+
+    Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; it sees u of a
+    single sentence and [u, v, u*v, |u-v|] of a pair. CoLA is scored by Matthews correlation, STS-B by
+    Spearman's correlation of the cosine (nothing is trained), the other tasks by accuracy. `AVG`, where all
+    nine tasks ran, is their plain mean; the Score column of the paper's table 6 is not the mean of its
+    embedding rows, so compare task by task. `primary` is the mean over the tasks that ran.
+
+    The development sets are what is scored, so neither the penalty nor when to stop is chosen on them: for
+    CoLA, MRPC and RTE it is by cross-validation on the training set, for SST-2, QQP, MNLI and QNLI on a part
+    of it that is held out. For the same reason this evaluator cannot choose a checkpoint. MNLI-m and MNLI-mm
+    share one classifier.
+
+    Memory: the vectors of a task's different sentences (MNLI, width 1024: about 2 GB). Features above 1 GiB
+    (there 6.4 GB) are in a file in the temporary directory (`TMPDIR`), which is removed afterwards;
+    `logistic` reads them into memory.
+    """
+
+    name: ClassVar[str] = "sentglue"
+
+    tasks: tuple[str, ...] = tuple(TASKS)
+    """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,
+    `RTE`. Default: all, in the order of the paper's table 6."""
+    protocol: Literal["senteval", "logistic"] = "senteval"
+    """How the classifier is trained: `senteval`, as that toolkit does, or `logistic`, an exact L2-regularised
+    logistic regression."""
+    mode: Literal["test", "fast"] = "test"
+    """SentEval's setting: `test` is that of papers, `fast` that of prototypes."""
+    data_dir: FilePath | None = None
+    """GLUE's directory (with `CoLA`, `SST-2`, ...) or the one above `glue`; default: `SENTBED_DATA`."""
+    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    """At most so many training rows a task, drawn by `seed`; default: all (MNLI has 392,702)."""
+    development_share: float = 0.1
+    """Of the training rows of SST-2, QQP, MNLI and QNLI: the share, between 0 and 1, that is held out to
+    choose the penalty; drawn by `seed`."""
+    seed: int = 1111
+    """Decides what is drawn and how the classifier starts. SentEval's is 1111."""
+    check_sizes: bool = True
+    """Whether every file must have as many rows as GLUE's."""
+
+    def check(self) -> Iterator[str]:
+        """Yield unknown or repeated tasks, and data that is not there."""
+        if not self.tasks:
+            yield "`tasks` is empty; name at least one task"
+        for i, task in enumerate(self.tasks):
+            if task not in TASKS:
+                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, tuple(TASKS))}"
+            if task in self.tasks[:i]:
+                yield f"task `{task}` is listed twice; remove one"
+        if not 0 < self.development_share < 1:
+            yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
+        try:
+            root = find_root(self.data_dir)
+        except DataError as error:
+            yield str(error)
+            return
+        for task in dict.fromkeys(self.tasks):
+            if task in TASKS and (problem := missing_message(root, task)):
+                yield problem
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode, train and score, task by task.
+
+        Raises:
+            DataError: where data is missing or unreadable; names file and line.
+            RunError: where an embedding is not finite or zero, too few rows are left to train on, or the
+                disk is full.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        root = find_root(self.data_dir)
+        found: dict[str, Score] = {}
+        for folder in dict.fromkeys(TASKS[task].folder for task in self.tasks):
+            names = [task for task in self.tasks if TASKS[task].folder == folder]
+            if TASKS[names[0]].classes:
+                found |= self._classify(root, names, encoder)
+            else:
+                found[names[0]] = self._correlate(root, names[0], encoder)
+        scores = [found[task] for task in self.tasks]
+        mean = sum(score.value for score in scores) / len(scores)
+        if set(self.tasks) == set(TASKS):
+            scores.append(self._average(root, scores, mean))
+        return Evaluation(tuple(scores), primary=mean)
+
+    def _correlate(self, root: Path, name: str, encoder: TextEncoder) -> Score:
+        import numpy as np
+
+        rows = read_rows(root, name, "dev", self.check_sizes)
+        file = root / TASKS[name].path("dev")
+        require_varied(rows.scores, file)
+        vectors = embed_nonzero(encoder, [*rows.sides[0], *rows.sides[1]])
+        similarities = cosines(vectors[: len(rows)], vectors[len(rows) :])
+        correlation = correlate(rows.scores, similarities)
+        protocol = {
+            "id": self.name,
+            "aggregation": "single",
+            "split": "dev",
+            "similarity": "cosine",
+            "correlation": "spearman",
+            "test": len(rows),
+            "text": "as in the file",
+            "data": digest([file]),
+        }
+        if correlation.note:
+            protocol["note"] = correlation.note
+        items = Items("spearman", np.array(rows.scores, np.float64), levelled(similarities))
+        return Score(name, "spearman", correlation.spearman, protocol, items=items)
+
+    def _classify(self, root: Path, names: Sequence[str], encoder: TextEncoder) -> dict[str, Score]:
+        """Train one classifier, and score it on the development set of each name."""
+        import numpy as np
+
+        task, folded = TASKS[names[0]], names[0] in FOLDED
+        train = read_rows(root, names[0], "train", self.check_sizes)
+        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
+        parts = [*self._draw(train, folded), *tests]
+        classifier = Classifier(self.protocol, self.mode, self.seed, str(getattr(encoder, "device", "cpu")))
+        needed = classifier.folds if folded else 1
+        for number, label in enumerate(task.classes):
+            if (count := parts[0].labels.count(number)) < needed:
+                raise RunError(
+                    f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
+                    f"are needed; raise `limit`, or add rows"
+                )
+        texts = list(dict.fromkeys(text for rows in parts for side in rows.sides for text in side))
+        vectors = embed_nonzero(encoder, texts)
+
+        place = {text: row for row, text in enumerate(texts)}
+        sides = [
+            np.array([place[text] for rows in parts for text in rows.sides[i]])
+            for i in range(len(task.texts))
+        ]
+        labels = np.array([label for rows in parts for label in rows.labels])
+        first, second, *ends = np.cumsum([len(rows) for rows in parts]).tolist()
+        told = getattr(encoder, "progress", None)
+        progress = told and partial(told, f"{task.folder}: classifiers")
+        with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
+            features = feature_table(vectors, sides, Path(directory))
+            fitted = Examples(features[:first], labels[:first])
+            held = Examples(features[first:second], labels[first:second])
+            test = Examples(features[second:], labels[second:])
+            if folded:
+                predicted = classifier.folded(fitted, test, len(task.classes), progress).predicted
+            else:
+                predicted = classifier.split(fitted, held, test, len(task.classes), progress).predicted
+
+        scores = {}
+        for name, rows, end in zip(names, tests, ends, strict=True):
+            start = end - len(rows)
+            protocol = {
+                "id": self.name,
+                "aggregation": "single",
+                "split": "dev",
+                "features": FORMULAS["infersent"] if len(sides) == 2 else "u",
+                "classifier": classifier.describe(),
+                "penalty": "cross-validation on train" if folded else "held-out part of train",
+                "train": first,
+                "held_out": second - first,
+                "test": len(rows),
+                "limit": self.limit,
+                "seed": self.seed,
+                "text": "as in the file",
+                "data": digest(_files(root, [name])),
+            }
+            if task.broken_rows:
+                protocol["skipped"] = {"train": train.skipped, "dev": rows.skipped}
+            found = predicted[start - second : end - second]
+            scores[name] = _score(name, np.array(rows.labels), found, protocol)
+        return scores
+
+    def _draw(self, train: Rows, folded: bool) -> tuple[Rows, Rows]:
+        """Return the rows to train on and those that are held out, both in the order of the file."""
+        import numpy as np
+
+        order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
+        held = 0 if folded else max(1, round(self.development_share * len(order)))
+        return _take(train, np.sort(order[held:])), _take(train, np.sort(order[:held]))
+
+    def _average(self, root: Path, scores: Sequence[Score], mean: float) -> Score:
+        protocol = {
+            "id": self.name,
+            "aggregation": "mean",
+            "definition": "plain mean of " + ", ".join(f"{score.task} ({score.metric})" for score in scores),
+            "classifier": next(s.protocol["classifier"] for s in scores if "classifier" in s.protocol),
+            "limit": self.limit,
+            "seed": self.seed,
+            "data": digest(_files(root, TASKS)),
+        }
+        return Score("AVG", "mean", mean, protocol)
+
+
+def _files(root: Path, names: Iterable[str]) -> list[Path]:
+    """Return the files that these tasks read, each once."""
+    paths = (TASKS[name].path(split) for name in names for split in TASKS[name].splits)
+    return [root / path for path in dict.fromkeys(paths)]
+
+
+def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
+    places = chosen.tolist()
+    return Rows(
+        sides=tuple(tuple(side[place] for place in places) for side in rows.sides),
+        labels=tuple(rows.labels[place] for place in places),
+    )
+
+
+def _score(name: str, gold: NDArray[np.int64], found: NDArray[np.int64], protocol: dict[str, Any]) -> Score:
+    import numpy as np
+    from sklearn.metrics import matthews_corrcoef
+
+    if len(set(found.tolist())) == 1:
+        protocol["note"] = "the classifier found one class only"
+    if name == "CoLA":
+        items = Items("matthews", gold.astype(np.float64), found.astype(np.float64))
+        return Score(name, "matthews", 100 * float(matthews_corrcoef(gold, found)), protocol, items=items)
+    right = (gold == found).astype(np.float64)
+    return Score(name, "accuracy", 100 * float(right.mean()), protocol, items=Items("mean", right))

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import pytest
+from sentbed_evaluators.sentbench_sets.building import (
+    SPLITS,
+    Pair,
+    TooFewRowsError,
+    build_contrast,
+    build_pairs,
+    build_sets,
+    choose,
+)
+from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled, Row
+from sentbed_evaluators.sentbench_sets.sources import Sizes
+
+
+def choices(count: int, wrong: int, start: int = 0) -> Iterator[Choice]:
+    for i in range(start, start + count):
+        yield Choice(f"text {i}", f"right {i}", tuple(f"wrong {i} {j}" for j in range(wrong)))
+
+
+def labelled(count: int, classes: int, start: int = 0) -> Iterator[Labelled]:
+    for i in range(start, start + count):
+        yield Labelled(f"{i} of {i % classes}", i % classes)
+
+
+def counts(pairs: Sequence[Pair]) -> Counter[int]:
+    return Counter(label for _, _, label in pairs)
+
+
+def unordered(pairs: Iterable[Pair]) -> set[frozenset[str]]:
+    return {frozenset(pair[:2]) for pair in pairs}
+
+
+TABLE_1 = {
+    # task: rows of the source, those of the contrast file among them; train, valid, test, contrast
+    "SWAG": (choices(93_552, 3), 20_006, (56_131, 18_711, 18_711, 20_006)),
+    "DBpedia": (labelled(75_000, 14), 70_000, (89_965, 27_988, 27_989, 69_971)),
+    "GoEmo": (labelled(45_446, 28), 4_590, (54_535, 18_178, 18_179, 4_590)),
+    "ROC": (choices(1_571, 1), 1_571, (2_513, 0, 629, 1_571)),
+    "ST": (choices(21_075, 0), 2_680, (24_986, 8_328, 8_330, 2_500)),
+    "CQA": (choices(10_962, 4), 1_221, (13_154, 4_384, 4_386, 1_221)),
+}
+
+
+@pytest.mark.parametrize("task", TABLE_1)
+def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(task: str) -> None:
+    stream, held_out, expected = TABLE_1[task]
+    rows: list[Row] = list(stream)
+    pairs, triples = build_sets(task, iter(rows), iter(rows[-held_out:]), seed=0)
+    assert tuple(len(pairs[split]) for split in SPLITS) == expected[:3]
+    assert len(triples) == expected[3]
+    for split in SPLITS:
+        labels = counts(pairs[split])
+        assert abs(labels[0] - labels[1]) <= len(pairs[split]) % 2
+    splits = [unordered(pairs[split]) for split in SPLITS]
+    assert sum(map(len, splits)) == len(set().union(*splits))
+    assert all(len(set(triple)) == 3 for triple in triples)
+
+
+def test_pairs_that_belong_together_do_and_others_do_not() -> None:
+    rows = list(choices(200, 3))
+    pairs, triples = build_sets("SWAG", rows, rows, seed=3)
+    assert sum(map(len, pairs.values())) == 400
+    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+        number = text.split()[1]
+        assert other.startswith(f"right {number}" if label else f"wrong {number} ")
+    for text, right, wrong in triples:
+        number = text.split()[1]
+        assert (right, wrong[:-2]) == (f"right {number}", f"wrong {number}")
+
+
+def test_classes_decide_where_texts_have_them() -> None:
+    rows = list(labelled(300, 5))
+    pairs, triples = build_sets("GoEmo", rows, rows, seed=3)
+    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+        assert text != other
+        assert (text[-1] == other[-1]) == bool(label)
+    assert all(a[-1] == b[-1] != c[-1] and a != b for a, b, c in triples)
+    assert len(triples) == 300
+
+
+def test_classes_of_two_numberings_are_never_compared() -> None:
+    rows = [Labelled(f"{name} {i}", i % 2, name) for name in ("first", "second") for i in range(60)]
+    pairs, triples = build_sets("DBpedia", rows, rows, seed=0)
+    for texts in [*(pair[:2] for split in SPLITS for pair in pairs[split]), *triples]:
+        assert len({text.split()[0] for text in texts}) == 1
+
+
+def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row() -> None:
+    rows = list(choices(100, 0))
+    pairs, triples = build_sets("ST", rows, rows, seed=0)
+    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+        assert other.startswith("right ")
+        assert (text.split()[1] == other.split()[1]) == bool(label)
+    assert all(a.split()[1] == b.split()[1] != c.split()[1] for a, b, c in triples)
+
+
+def test_partners_come_from_the_same_split() -> None:
+    pairs, _ = build_sets("DBpedia", rows := list(labelled(2000, 14)), rows, seed=0)
+    texts = [{text for pair in pairs[split] for text in pair[:2]} for split in SPLITS]
+    # The row where two splits meet may give to both.
+    assert len(texts[0] & texts[1]) <= 1
+    assert len(texts[1] & texts[2]) <= 1
+    assert not texts[0] & texts[2]
+
+
+def test_what_is_right_for_an_equal_text_is_never_wrong() -> None:
+    rows = [Choice("Yes .", answer) for answer in ("Ay .", "Yea .", "Yes .")]
+    rows += [Choice(f"Line {i} .", "Ay ." if i % 2 else f"Verse {i} .") for i in range(12)]
+    for seed in range(20):
+        for text, right, wrong in build_contrast(rows, seed):
+            assert wrong not in (text, right)
+            if text == "Yes .":
+                assert wrong.startswith("Verse")
+
+
+def test_a_text_with_two_classes_is_wrong_for_neither() -> None:
+    rows = [Labelled("Thanks", 0), Labelled("Thanks", 1)]
+    rows += [Labelled(f"{i} of {i % 3}", i % 3) for i in range(30)]
+    for seed in range(20):
+        for text, right, wrong in build_contrast(rows, seed):
+            assert len({text, right, wrong}) == 3
+            if "Thanks" in (text, wrong):
+                other = wrong if text == "Thanks" else text
+                assert other.endswith("of 2")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set(seed: int) -> None:
+    rows: list[Row] = [*choices(100, 1), *choices(100, 1)]
+    distinct = {row.identity for row in choices(100, 1)}
+    assert {row.identity for row in choose(rows, 100, seed)} == distinct
+    chosen = choose(rows, 120, seed)
+    assert {row.identity for row in chosen} == distinct
+    pairs = build_pairs(chosen, Sizes(140, 50, 50, 0), seed)
+    splits = [unordered(pairs[split]) for split in SPLITS]
+    assert [len(pairs[split]) for split in SPLITS] == [140, 50, 50]
+    assert [len(split) for split in splits] == [100, 50, 50]
+    assert len(set().union(*splits)) == 200
+
+
+def test_rows_with_an_empty_text_are_left_out() -> None:
+    rows: list[Row] = [Labelled(" ", 1), Choice("text", ""), Choice("", "right"), Choice("text", "right")]
+    assert choose(rows, 10, seed=0) == [Choice("text", "right")]
+
+
+def test_a_smaller_source_keeps_the_shares_of_the_splits() -> None:
+    pairs, triples = build_sets("CQA", choices(1000, 4), choices(30, 4), seed=0)
+    assert [len(pairs[split]) for split in SPLITS] == [1199, 399, 402]
+    assert len(triples) == 30
+
+
+def test_a_class_with_one_text_costs_pairs_and_no_balance() -> None:
+    rows = [*labelled(200, 2), Labelled("alone", 7)]
+    pairs, triples = build_sets("GoEmo", rows, rows, seed=0)
+    assert 390 <= sum(map(len, pairs.values())) < 402
+    assert all(abs(counts(part)[0] - counts(part)[1]) <= 1 for part in pairs.values())
+    assert len(triples) == 200
+    assert "alone" not in {text for text, _, _ in triples}
+
+
+def test_a_limit_holds_for_each_split() -> None:
+    rows = list(choices(500, 1))
+    pairs, triples = build_sets("CQA", rows, rows, seed=0, limit=50)
+    assert [len(pairs[split]) for split in SPLITS] == [50, 50, 50]
+    assert len(triples) == 50
+
+
+def test_another_seed_gives_other_sets() -> None:
+    rows = list(choices(500, 3))
+    first, again, other = (build_sets("SWAG", rows, rows, seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first[0]["test"] != other[0]["test"]
+    assert first[1] != other[1]
+    assert set(first[1]) != set(other[1])
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [Choice("a", "b")], [Labelled("a", 0), Labelled("b", 0), Labelled("c", 0)]]
+)
+def test_too_few_rows_are_an_error(rows: list[Row]) -> None:
+    with pytest.raises(TooFewRowsError):
+        build_sets("GoEmo", rows, rows, seed=0)
+
+
+def test_pythons_own_hashes_decide_nothing() -> None:
+    code = (
+        "import hashlib\n"
+        "from sentbed_evaluators.sentbench_sets.building import build_sets\n"
+        "from sentbed_evaluators.sentbench_sets.rows import Labelled\n"
+        "rows = [Labelled(f'{i} of {i % 5}', i % 5) for i in range(300)]\n"
+        "print(hashlib.sha256(repr(build_sets('GoEmo', rows, rows, 7)).encode()).hexdigest())\n"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(digests) == 1

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentbed import DataError, RunError
+from sentbed_evaluators import transfer
+from sentbed_evaluators.classifier import Classifier, Outcome
+from sentbed_evaluators.features import pair_features
+from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.sentbench import SentBench
+from sentbed_evaluators.sentbench_sets import SOURCES, SPLITS, built_sets, find_files
+from sentbed_evaluators.sentbench_sets.store import VERSION
+
+PAPER = ["ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"]
+
+
+class Recorder:
+    """Stands in for the classifier: predicts class 1 throughout, and keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str, list[Examples]]] = []
+
+    def split(self, _: Classifier, *arguments: Any) -> Outcome:
+        return self._note("split", arguments[:3], *arguments[3:])
+
+    def folded(self, _: Classifier, *arguments: Any) -> Outcome:
+        return self._note("folded", arguments[:2], *arguments[2:])
+
+    def _note(self, kind: str, examples: Sequence[Examples], classes: int, progress: Any) -> Outcome:
+        assert classes == 2
+        if progress is not None:
+            progress(1, 1)
+        self.given.append((kind, list(examples)))
+        predicted = np.ones(len(examples[-1]), np.int64)
+        return Outcome(round(100 * float(examples[-1].labels.mean()), 2), 0.0, predicted)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    recorder = Recorder()
+    for kind in ("split", "folded"):
+        method = getattr(recorder, kind)
+        monkeypatch.setattr(Classifier, kind, lambda *arguments, method=method: method(*arguments))
+    return recorder
+
+
+def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
+    data: Path, cache: Path, table_encoder: Any
+) -> None:
+    # Stories point up; endings 0 to 9 of the right kind lean less than the wrong ones, 10 and 11 as much,
+    # 12 to 19 more: 10 of 20 are right, with vectors of different lengths.
+    table: dict[str, Sequence[float]] = {}
+    for i in range(20):
+        story = " ".join(f"Story {i}, part {j}." for j in range(1, 5))
+        table[story] = [0.0, 2.0 + i]
+        lean = 0.5 if i < 10 else 1.0 if i < 12 else 3.0
+        table[f"ending {i} right"] = [lean, 1.0]
+        table[f"ending {i} wrong"] = [-2.0, 2.0]
+    evaluator = SentBench(paradigms=("contrast",), tasks=("ROC",), data_dir=str(data))
+    result = evaluator.evaluate(table_encoder(table))
+    (score,) = result.scores
+    assert (score.task, score.metric, score.value) == ("ROC", "contrast-accuracy", 50.0)
+    assert result.primary == 50.0
+    assert score.protocol["note"] == "2 ties, which count as wrong"
+    assert score.items is not None
+    assert score.items.statistic == "mean"
+    assert score.items.x.sum() == 10
+    assert len(score.items.x) == 20
+
+
+def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
+    data: Path, cache: Path, table_encoder: Any
+) -> None:
+    class Same:
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            return np.tile(np.array([0.1, 0.2, 0.7], np.float32), (len(texts), 1))
+
+    evaluator = SentBench(paradigms=("contrast",), tasks=("CQA",), data_dir=str(data))
+    (score,) = evaluator.evaluate(Same()).scores
+    assert (score.value, score.protocol["test"]) == (0.0, 11)
+    assert score.protocol["note"] == "11 ties, which count as wrong"
+
+
+@pytest.mark.parametrize("features", ["infersent", "senteval"])
+def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
+    features: Any, data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
+    evaluator = SentBench(paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data))
+    (score,) = evaluator.evaluate(encoder).scores
+    assert len(encoder.calls) == 1
+    assert len(set(encoder.calls[0])) == len(encoder.calls[0])
+    sets = built_sets(find_files(data, "CQA"), seed=0)
+    ((kind, examples),) = recorder.given
+    assert kind == "split"
+    for split, given in zip(SPLITS, examples, strict=True):
+        pairs = sets.pairs[split]
+        assert given.labels.tolist() == [label for _, _, label in pairs]
+        first, second = (encoder.encode([pair[i] for pair in pairs]) for i in range(2))
+        np.testing.assert_array_equal(given.features, pair_features(first, second, features))
+    labels = examples[-1].labels
+    assert score.items is not None
+    assert score.items.x.tolist() == labels.tolist()
+    assert score.value == pytest.approx(100 * labels.mean(), abs=0.01)
+
+
+def test_rocstories_has_no_validation_set_and_is_cross_validated(
+    data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
+    (score,) = SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)).evaluate(encoder).scores
+    ((kind, (train, test)),) = recorder.given
+    assert (kind, len(train), len(test)) == ("folded", 31, 9)
+    assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
+
+
+def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
+    data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
+    result = SentBench(paradigms=("pair", "contrast"), data_dir=str(data)).evaluate(encoder)
+    assert [score.task for score in result.scores] == [*PAPER, "AVG"] * 2
+    pair, contrast = result.scores[:7], result.scores[7:]
+    assert {(score.metric, score.protocol["id"]) for score in pair} == {("accuracy", "sentbench-pair")}
+    assert {(score.metric, score.protocol["id"]) for score in contrast} == {
+        ("contrast-accuracy", "sentbench-contrast")
+    }
+    for scores in (pair, contrast):
+        mean = sum(score.value for score in scores[:6]) / 6
+        assert scores[6].value == pytest.approx(mean)
+        assert scores[6].protocol["of"] == PAPER
+        items = scores[6].items
+        assert items is not None
+        assert items.groups is not None
+        by_task = [100 * items.x[items.groups == i].mean() for i in range(6)]
+        assert np.mean(by_task) == pytest.approx(mean, abs=0.01)
+    assert "classifier" in pair[6].protocol
+    assert result.primary == pytest.approx((pair[6].value + contrast[6].value) / 2)
+    # One call a task serves both paradigms.
+    assert len(encoder.calls) == 6
+
+
+def test_there_is_no_mean_of_some_tasks(data: Path, cache: Path, encoder: Any) -> None:
+    tasks = ("SWAG", "ST")
+    result = SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data)).evaluate(encoder)
+    assert tuple(score.task for score in result.scores) == tasks
+    assert result.primary == pytest.approx(np.mean([score.value for score in result.scores]))
+
+
+def test_a_protocol_says_what_makes_the_number_comparable(
+    data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
+    evaluator = SentBench(("pair", "contrast"), ("GoEmo",), "logistic", set_seed=4, data_dir=str(data))
+    pair, contrast = evaluator.evaluate(encoder).scores
+    sets = built_sets(find_files(data, "GoEmo"), seed=4)
+    common = {
+        "aggregation": "single",
+        "split": "test",
+        "size": "smaller",
+        "builder": VERSION,
+        "set_seed": 4,
+        "text": "as in the file",
+        "source": sets.source,
+    }
+    assert dict(pair.protocol) == {
+        **common,
+        "id": "sentbench-pair",
+        **{split: len(sets.pairs[split]) for split in SPLITS},
+        "features": "[u, v, u*v, |u-v|]",
+        "classifier": Classifier("logistic").describe(),
+        "data": sets.pairs_hash,
+    }
+    assert dict(contrast.protocol) == {
+        **common,
+        "id": "sentbench-contrast",
+        "test": 32,
+        "similarity": "cosine",
+        "data": sets.files["contrast"],
+    }
+
+
+def test_a_real_classifier_learns_what_can_be_learnt(data: Path, cache: Path) -> None:
+    class Numbers:
+        """A story and its right ending have the same direction, the wrong one another."""
+
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            return np.array(
+                [[1.0, 1.0] if "wrong" not in text else [1.0, -1.0] for text in texts], np.float32
+            )
+
+    evaluator = SentBench(("pair",), ("ROC",), "logistic", "fast", data_dir=str(data))
+    (score,) = evaluator.evaluate(Numbers()).scores
+    assert score.value == 100.0
+
+
+def test_single_tasks_are_those_of_senteval_under_the_papers_names(
+    monkeypatch: pytest.MonkeyPatch, encoder: Any
+) -> None:
+    def scores(encoder: Any, tasks: Sequence[str], *_: Any) -> Any:
+        for place, task in enumerate(tasks):
+            for metric, value in (("accuracy", 80.0 + place), ("dev-accuracy", 10.0)):
+                yield transfer.Score(task, metric, value, {"id": "senteval-transfer", "data": task})
+
+    monkeypatch.setattr(transfer, "transfer_scores", scores)
+    monkeypatch.setattr(transfer, "transfer_problems", lambda tasks, data_dir: iter(()))
+    result = SentBench(paradigms=("single",)).evaluate(encoder)
+    assert [score.task for score in result.scores] == ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "AVG"]
+    assert {(score.metric, score.protocol["id"]) for score in result.scores} == {
+        ("accuracy", "sentbench-single")
+    }
+    assert result.scores[4].protocol["task"] == "SST2"
+    assert [score.value for score in result.scores] == [80.0, 81.0, 82.0, 83.0, 84.0, 85.0, 82.5]
+
+
+def test_progress_is_told_by_task(data: Path, cache: Path, encoder: Any, recorder: Recorder) -> None:
+    told = []
+    encoder.progress = lambda what, done, total: told.append((what, done, total))
+    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).evaluate(encoder)
+    assert told == [("ROC: classifiers", 1, 1), ("CQA: classifiers", 1, 1)]
+
+
+@pytest.mark.parametrize("paradigm", ["pair", "contrast"])
+def test_a_vector_that_is_zero_or_not_a_number_is_named(
+    paradigm: Any, data: Path, cache: Path, table_encoder: Any
+) -> None:
+    evaluator = SentBench(paradigms=(paradigm,), tasks=("ROC",), data_dir=str(data))
+    with pytest.raises(RunError, match="'ending 3 wrong' is a zero vector"):
+        evaluator.evaluate(table_encoder({"ending 3 wrong": [0.0] * 5}))
+    with pytest.raises(RunError, match="'ending 3 wrong' has NaN"):
+        evaluator.evaluate(table_encoder({"ending 3 wrong": [float("nan")] * 5}))
+
+
+def test_a_broken_file_is_found_before_anything_is_encoded(data: Path, cache: Path, encoder: Any) -> None:
+    path = data / "swag" / "val.csv"
+    path.write_text(path.read_text() + "1,2,3\n")
+    with pytest.raises(DataError, match=r"the row has 3 columns.*val\.csv:14$"):
+        SentBench(paradigms=("contrast",), data_dir=str(data)).evaluate(encoder)
+    assert encoder.calls == []
+
+
+def test_check_names_every_problem(data: Path) -> None:
+    (data / "swag" / "val.csv").unlink()
+    evaluator = SentBench(
+        paradigms=("pair", "contrast", "contrast"),
+        tasks=("DBPedia", "ROC", "ROC", "MR", "SWAG"),
+        data_dir=str(data),
+    )
+    problems = list(evaluator.check())
+    assert problems[0] == "paradigm `contrast` is listed twice; remove one"
+    assert problems[1] == "`DBPedia` is not a task of `sentbench`. Did you mean `DBpedia`?"
+    assert problems[2] == "task `ROC` is listed twice; remove one"
+    assert problems[3].startswith("task `MR` belongs to none of the paradigms pair, contrast")
+    assert problems[4].startswith(f"task `SWAG` needs `val.csv`, missing in `{data / 'swag'}`")
+    assert "`sentbed data get swag`" in problems[4]
+    assert len(problems) == 5
+    assert list(SentBench(paradigms=("contrast",), tasks=("ROC",), data_dir=str(data)).check()) == []
+
+
+def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(no_data: None) -> None:
+    (unknown,) = SentBench(paradigms=("pairs",)).check()  # type: ignore[arg-type]
+    assert unknown == "`pairs` is not a paradigm of `sentbench`. Did you mean `pair`?"
+    assert next(SentBench(paradigms=()).check()).startswith("`paradigms` is empty")
+    problems = list(SentBench(paradigms=("single", "contrast"), tasks=("ROC",)).check())
+    assert problems[0].startswith("`tasks` has none of `single`")
+    assert problems[1].startswith("no data directory is known")
+
+
+def test_real_files_of_senteval_give_a_single_score(encoder: Any, real_data: Path) -> None:
+    if not (real_data / "senteval" / "downstream" / "TREC").is_dir():
+        pytest.skip("needs SentEval's TREC")
+    evaluator = SentBench(("single",), ("TREC",), "logistic", "fast", data_dir=str(real_data))
+    (score,) = evaluator.evaluate(encoder).scores
+    assert (score.task, score.protocol["id"], score.protocol["examples"]["test"]) == (
+        "TREC",
+        "sentbench-single",
+        500,
+    )
+
+
+def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
+    root = Path(os.environ.get("SENTBED_DATA", "/"))
+    if not (root / SOURCES["ST"].data).is_dir():
+        pytest.skip("needs styletransfer: set SENTBED_DATA to the directory that holds it")
+
+    class Words:
+        """Counts words by length and first letter; what shares words has the greater cosine."""
+
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            rows = np.full((len(texts), 300), 1e-3, np.float32)
+            for row, text in zip(rows, texts, strict=True):
+                for word in text.lower().split():
+                    row[(ord(word[0]) % 30) * 10 + min(len(word), 10) - 1] += 1
+            return rows
+
+    (score,) = SentBench(("contrast",), ("ST",), data_dir=str(root)).evaluate(Words()).scores
+    assert (score.protocol["size"], score.protocol["test"]) == ("paper", 2500)
+    assert 75 < score.value < 100

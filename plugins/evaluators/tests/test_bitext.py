@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentbed import DataError, RunError
+from sentbed_evaluators import Bitext
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def at(degrees: float) -> list[float]:
+    return [math.cos(math.radians(degrees)), math.sin(math.radians(degrees))]
+
+
+def files(write: Write, first: list[str], second: list[str]) -> tuple[str, str]:
+    paths = (
+        write("dev.en", "".join(f"{x}\n" for x in first)),
+        write("dev.zh", "".join(f"{x}\n" for x in second)),
+    )
+    return str(paths[0]), str(paths[1])
+
+
+def values(result: Any) -> dict[str, float]:
+    return {score.metric: score.value for score in result.scores}
+
+
+def test_each_line_looks_for_its_own_on_the_other_side(write: Write, table_encoder: Any) -> None:
+    """a finds x, b finds x (wrong), c finds z; x finds a, y finds b, z finds c."""
+    encoder = table_encoder({"a": at(0), "b": at(20), "c": at(90), "x": at(8), "y": at(40), "z": at(85)})
+    result = Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"])).evaluate(encoder)
+    forward, backward = [1, 0, 1], [1, 1, 1]
+    assert values(result) == pytest.approx(
+        {"accuracy": 500 / 6, "accuracy-forward": 200 / 3, "accuracy-backward": 100}
+    )
+    assert result.primary == pytest.approx(500 / 6)
+    items = {score.metric: score.items.x.tolist() for score in result.scores if score.items}
+    assert items == {
+        "accuracy": [1, 0.5, 1],
+        "accuracy-forward": forward,
+        "accuracy-backward": backward,
+    }
+    protocol = result.scores[0].protocol
+    assert (result.scores[0].task, protocol["pairs"], protocol["ranked_by"]) == ("dev", 3, "cosine")
+
+
+def test_either_translation_of_a_repeated_text_is_right(write: Write, table_encoder: Any) -> None:
+    """hi stands beside salut and bonjour; bonjour stands beside hi and morning."""
+    encoder = table_encoder(
+        {"hi": at(0), "morning": at(30), "bye": at(90), "salut": at(-5), "bonjour": at(9), "adieu": at(80)}
+    )
+    first = ["hi", "hi", "morning", "bye"]
+    second = ["salut", "bonjour", "bonjour", "adieu"]
+    result = Bitext(parallel=files(write, first, second)).evaluate(encoder)
+    assert values(result) == {"accuracy": 100, "accuracy-forward": 100, "accuracy-backward": 100}
+
+
+def naive_margin(a: np.ndarray, b: np.ndarray, k: int) -> list[int]:
+    cosines = a @ b.T / np.linalg.norm(a, axis=1)[:, None] / np.linalg.norm(b, axis=1)
+    best = []
+    for i in range(len(a)):
+        near = sorted(range(len(b)), key=lambda j, i=i: -cosines[i, j])[:k]
+
+        def margin(j: int, i: int = i, near: list[int] = near) -> float:
+            of_i = sum(cosines[i, z] for z in near) / (2 * k)
+            of_j = sum(sorted(cosines[:, j])[-k:]) / (2 * k)
+            return float(cosines[i, j] / (of_i + of_j))
+
+        best.append(max(near, key=margin))
+    return best
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_margin_equals_a_naive_one(k: int, write: Write, table_encoder: Any) -> None:
+    generator = np.random.default_rng(5)
+    a = generator.normal(size=(30, 8)) + 1.5
+    b = a + 0.8 * generator.normal(size=(30, 8))
+    b[:, 0] += 3 * (np.arange(30) % 7 == 0)  # hubs
+    first, second = [f"a{i}" for i in range(30)], [f"b{i}" for i in range(30)]
+    encoder = table_encoder(
+        {**dict(zip(first, a.tolist(), strict=True)), **dict(zip(second, b.tolist(), strict=True))}
+    )
+    paths = files(write, first, second)
+    result = Bitext(parallel=paths, score="margin", neighbours=k).evaluate(encoder)
+    right = [i == j for i, j in enumerate(naive_margin(a, b, k))]
+    back = [i == j for i, j in enumerate(naive_margin(b, a, k))]
+    found = values(result)
+    assert found["accuracy-forward"] == pytest.approx(100 * sum(right) / 30)
+    assert found["accuracy-backward"] == pytest.approx(100 * sum(back) / 30)
+    cosine = Bitext(parallel=paths).evaluate(encoder)
+    assert values(cosine) != found
+    assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"
+
+
+def test_a_margin_over_few_or_opposite_lines_is_a_number(write: Write, table_encoder: Any) -> None:
+    encoder = table_encoder({"a": at(0), "b": at(180), "x": at(0), "y": at(180)})
+    result = Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin").evaluate(encoder)
+    assert values(result)["accuracy"] == 100
+
+
+def test_the_second_file_is_encoded_by_the_second_encoder(write: Write, table_encoder: Any) -> None:
+    encoder = table_encoder({"a": at(0), "b": at(90)})
+    encoder.second = table_encoder({"a": at(90), "b": at(0)})
+    result = Bitext(parallel=files(write, ["a", "b"], ["b", "a"])).evaluate(encoder)
+    assert values(result)["accuracy"] == 100
+    assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["b", "a"]])
+
+
+def test_only_the_first_pairs_are_taken(write: Write, encoder: Any) -> None:
+    result = Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2).evaluate(encoder)
+    assert values(result)["accuracy"] == 100
+    assert (result.scores[0].protocol["pairs"], result.scores[0].protocol["split"]) == (2, "first lines")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (["a", "b"], ["c"], r"has 1 lines, `.*dev\.en` has 2.*@ .*dev\.zh$"),
+        (["a", " "], ["c", "d"], r"the line is empty.*dev\.en:2$"),
+        ([], [], r"the file is empty.*dev\.en$"),
+    ],
+)
+def test_files_that_are_not_parallel_are_an_error(
+    first: list[str], second: list[str], problem: str, write: Write, encoder: Any
+) -> None:
+    with pytest.raises(DataError, match=problem):
+        Bitext(parallel=files(write, first, second)).evaluate(encoder)
+
+
+def test_a_zero_vector_is_refused_by_name(write: Write, table_encoder: Any) -> None:
+    with pytest.raises(RunError, match="the embedding of 'y' is a zero vector"):
+        Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).evaluate(table_encoder({"y": [0.0] * 5}))
+
+
+def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
+    paths = files(write, ["a"], ["b"])
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"pairs": 0}, "`pairs` is 0; give at least one"),
+        ({"score": "ratio"}, "use `cosine` or `margin`"),
+        ({"neighbours": 0}, "`neighbours` is 0"),
+        ({"encoding": "hex"}, "which Python does not know"),
+        ({"parallel": (paths[0], str(tmp_path / "x"))}, "does not exist"),
+        ({"parallel": (paths[0], str(tmp_path))}, "is a directory"),
+    ]
+    for fields, expected in cases:
+        (problem,) = Bitext(**{"parallel": paths, **fields}).check()
+        assert expected in problem
+
+
+@pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("train", True)])
+def test_it_is_development_where_the_split_says_so(split: Any, development: bool) -> None:
+    assert Bitext(parallel=("a", "b"), split=split).development is development

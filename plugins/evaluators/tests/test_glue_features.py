@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sentbed import RunError
+from sentbed_evaluators import glue_features
+from sentbed_evaluators.glue_features import feature_table
+
+VECTORS = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+FIRST = np.array([0, 6, 2, 2, 5])
+SECOND = np.array([1, 1, 3, 2, 0])
+
+
+def naive(first: np.ndarray, second: np.ndarray) -> list[list[float]]:
+    rows = []
+    for i, j in zip(first, second, strict=True):
+        u, v = VECTORS[i], VECTORS[j]
+        rows.append(
+            [
+                *u,
+                *v,
+                *(a * b for a, b in zip(u, v, strict=True)),
+                *(abs(a - b) for a, b in zip(u, v, strict=True)),
+            ]
+        )
+    return rows
+
+
+@pytest.mark.parametrize("block", [1, 2, 4096])
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+def test_pairs_have_both_vectors_their_product_and_their_distance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, limit: int
+) -> None:
+    monkeypatch.setattr(glue_features, "_BLOCK", block)
+    monkeypatch.setattr(glue_features, "IN_MEMORY", limit)
+    table = feature_table(VECTORS, [FIRST, SECOND], tmp_path)
+    assert table.dtype == np.float32
+    assert isinstance(table, np.memmap) is (limit == 0)
+    np.testing.assert_array_equal(table, np.array(naive(FIRST, SECOND), np.float32))
+
+
+def test_a_single_sentence_has_its_vector(tmp_path: Path) -> None:
+    np.testing.assert_array_equal(feature_table(VECTORS, [FIRST], tmp_path), VECTORS[FIRST])
+
+
+def test_a_table_that_the_disk_cannot_hold_is_refused_before_it_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glue_features, "IN_MEMORY", 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 12 * 4 - 1))
+    with pytest.raises(RunError, match=r"features of 5 examples .* set `limit` .* or `TMPDIR`"):
+        feature_table(VECTORS, [FIRST, SECOND], tmp_path)
+    assert list(tmp_path.iterdir()) == []

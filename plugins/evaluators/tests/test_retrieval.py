@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentbed import DataError, RunError
+from sentbed_evaluators import Retrieval, retrieval
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def beir(write: Write, documents: dict[str, str], queries: dict[str, str], judged: list[str]) -> str:
+    def rows(texts: dict[str, str]) -> str:
+        return "".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in texts.items())
+
+    write("toy/corpus.jsonl", rows(documents))
+    write("toy/queries.jsonl", rows(queries))
+    header = "query-id\tcorpus-id\tscore\n"
+    return str(write("toy/qrels/test.tsv", header + "".join(f"{row}\n" for row in judged)).parents[1])
+
+
+def at(degrees: float, length: float = 1.0) -> list[float]:
+    return [length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))]
+
+
+DOCUMENTS = {"d1": "ten", "d2": "twenty", "d3": "thirty", "d4": "forty", "q2": "fifty"}
+TABLE = {
+    "ten": at(10),
+    "twenty": at(20),
+    "thirty": at(30, 9),
+    "forty": at(40),
+    "fifty": at(50),
+    "low": at(0),
+    "high": at(90),
+}
+JUDGED = ["q1\td2\t2", "q1\td4\t1", "q2\tq2\t1", "q2\td3\t1"]
+"""q1 ranks d1 d2 d3 d4 q2: found at 2 (grade 2) and 4. q2 ranks d4 d3 d2 d1 without its own: found at 2."""
+
+
+def values(result: Any) -> dict[str, float]:
+    return {score.metric: score.value for score in result.scores}
+
+
+def test_graded_documents_are_scored_as_by_hand(write: Write, table_encoder: Any) -> None:
+    path = beir(write, DOCUMENTS, {"q1": "low", "q2": "high", "q3": "unjudged"}, JUDGED)
+    result = Retrieval(path=path, k=(1, 2, 10)).evaluate(table_encoder(TABLE))
+    second, fourth = 1 / math.log2(3), 1 / math.log2(5)
+    ideal = 2 + second
+    expected = {
+        "ndcg@10": [(2 * second + fourth) / ideal, second / (1 + second)],
+        "ndcg@1": [0, 0],
+        "ndcg@2": [2 * second / ideal, second / (1 + second)],
+        "recall@1": [0, 0],
+        "recall@2": [1 / 2, 1 / 2],
+        "recall@10": [1, 1 / 2],
+        "mrr@1": [0, 0],
+        "mrr@2": [1 / 2, 1 / 2],
+        "mrr@10": [1 / 2, 1 / 2],
+        "map@10": [(1 / 2 + 2 / 4) / 2, (1 / 2) / 2],
+    }
+    found = values(result)
+    assert list(found) == list(expected)
+    assert found == pytest.approx({name: 50 * sum(each) for name, each in expected.items()})
+    assert result.primary == found["ndcg@10"]
+    for score in result.scores:
+        assert score.items is not None
+        assert score.items.x == pytest.approx(expected[score.metric])
+        assert (score.task, score.items.scale, score.items.statistic) == ("toy", 100, "mean")
+    protocol = result.scores[0].protocol
+    assert (protocol["id"], protocol["split"], protocol["similarity"]) == ("beir", "test", "cosine")
+    assert (protocol["queries"], protocol["documents"], protocol["queries_without_judgement"]) == (2, 5, 1)
+
+
+def test_the_inner_product_ranks_by_length_too(write: Write, table_encoder: Any) -> None:
+    path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td3\t1"])
+    for similarity, rank in (("cosine", 3), ("dot", 1)):
+        result = Retrieval(path=path, k=(5,), similarity=similarity).evaluate(table_encoder(TABLE))
+        assert values(result)["mrr@5"] == pytest.approx(100 / rank)
+
+
+def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(write: Write, table_encoder: Any) -> None:
+    path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td2\t1"])
+    result = Retrieval(path=path, k=(5, 1)).evaluate(table_encoder(TABLE))
+    assert [score.metric for score in result.scores][:2] == ["ndcg@5", "ndcg@1"]
+    assert result.primary == pytest.approx(100 / math.log2(3))
+
+
+def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
+    write: Write, table_encoder: Any
+) -> None:
+    documents = dict.fromkeys(("c", "a", "b"), "the same")
+    for name, rank in (("c", 1), ("a", 2), ("b", 3)):
+        path = beir(write, documents, {"q": "x"}, [f"q\t{name}\t1"])
+        result = Retrieval(path=path, k=(3,)).evaluate(table_encoder())
+        assert values(result)["mrr@3"] == pytest.approx(100 / rank)
+
+
+def test_a_corpus_of_the_own_document_alone_finds_nothing(write: Write, encoder: Any) -> None:
+    path = beir(write, {"q": "x"}, {"q": "x"}, ["q\tq\t1"])
+    assert set(values(Retrieval(path=path).evaluate(encoder)).values()) == {0.0}
+
+
+def test_a_corpus_in_chunks_is_scored_as_in_one(
+    write: Write, encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = {f"d{i}": f"document {i}" for i in range(50)}
+    queries = {f"q{i}": f"query {i}" for i in range(20)}
+    judged = [f"q{i}\td{(7 * i + j) % 50}\t{j}" for i in range(20) for j in (1, 2, 3)]
+    path = beir(write, documents, queries, judged)
+    seen: list[tuple[str, int, int]] = []
+    encoder.progress = lambda *told: seen.append(told)
+    whole = values(Retrieval(path=path, k=(5, 10)).evaluate(encoder))
+    assert seen == [("search", 50, 50)]
+    monkeypatch.setattr(retrieval, "CHUNK", 7)
+    encoder.calls.clear()
+    assert values(Retrieval(path=path, k=(5, 10)).evaluate(encoder)) == pytest.approx(whole)
+    assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
+
+    # A naive ranking of everything, for nDCG at 10.
+    q, d = encoder.encode(list(queries.values())), encoder.encode(list(documents.values()))
+    cosines = q @ d.T / np.linalg.norm(q, axis=1)[:, None] / np.linalg.norm(d, axis=1)
+    gains = []
+    for i, row in enumerate(cosines):
+        order = sorted(range(50), key=lambda j, row=row: -row[j])[:10]
+        grades = {(7 * i + j) % 50: j for j in (1, 2, 3)}
+        gains.append(sum(grades.get(j, 0) / math.log2(rank + 2) for rank, j in enumerate(order)))
+    ideal = 3 + 2 / math.log2(3) + 1 / 2
+    assert whole["ndcg@10"] == pytest.approx(100 * sum(gains) / 20 / ideal)
+
+
+PAIRS = "sentence1\tsentence2\nlow\tten\nhigh\tfifty\nlow\tforty\nmore\tten\n"
+
+
+def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
+    """low: ten and forty of ten, fifty, forty; high: fifty; more (at 44 degrees): ten."""
+    encoder = table_encoder({**TABLE, "more": at(44)})
+    result = Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)).evaluate(encoder)
+    assert encoder.calls == [["low", "high", "more"], ["ten", "fifty", "forty"]]
+    found = values(result)
+    # Ranks: low 1 (ten) and 2 (forty), high 1, more 3 (forty, fifty, ten).
+    assert found["recall@1"] == pytest.approx(100 * (1 / 2 + 1 + 0) / 3)
+    assert found["recall@3"] == pytest.approx(100)
+    assert found["mrr@3"] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
+    assert found["ndcg@3"] == pytest.approx(100 * (1 + 1 + 1 / 2) / 3)
+    protocol = result.scores[0].protocol
+    assert (protocol["id"], protocol["pairs"], protocol["queries"], protocol["documents"]) == (
+        "pair-retrieval",
+        4,
+        3,
+        3,
+    )
+    assert result.scores[0].task == "qa"
+
+
+def test_documents_are_encoded_by_the_second_encoder(write: Write, table_encoder: Any) -> None:
+    encoder = table_encoder({"a": at(0), "b": at(90)})
+    encoder.second = table_encoder({"a": at(80), "b": at(5)})
+    path = str(write("p.tsv", "sentence1\tsentence2\na\ta\nb\tb\n"))
+    result = Retrieval(path=path, k=(1, 2)).evaluate(encoder)
+    assert values(result)["recall@1"] == 0
+    assert values(result)["mrr@2"] == pytest.approx(50)
+    assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["a", "b"]])
+    encoder.second = table_encoder(width=5)
+    with pytest.raises(RunError, match="width 2, that of the second one of width 5"):
+        Retrieval(path=path).evaluate(encoder)
+
+
+@pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])
+def test_a_zero_vector_is_refused_by_name(text: str, said: str, write: Write, table_encoder: Any) -> None:
+    encoder = table_encoder({**TABLE, text: [0.0, 0.0]})
+    with pytest.raises(RunError, match=f"the embedding of {said} is a zero vector"):
+        Retrieval(path=str(write("qa.tsv", PAIRS.replace("more", "ten")))).evaluate(encoder)
+
+
+def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
+    pairs = str(write("qa.tsv", PAIRS))
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"path": pairs, "k": ()}, "give different ranks"),
+        ({"path": pairs, "k": (1, 1)}, "give different ranks"),
+        ({"path": pairs, "k": (0, 1)}, "give different ranks"),
+        ({"path": pairs, "similarity": "euclid"}, "use `cosine` or `dot`"),
+        ({"path": pairs, "split": "tst"}, "a file of pairs is `train`, `dev` or `test`"),
+        ({"path": pairs, "columns": ("a", "a")}, "names `a` twice"),
+        ({"path": str(tmp_path / "x.tsv")}, "does not exist"),
+    ]
+    for fields, expected in cases:
+        (problem,) = Retrieval(**fields).check()
+        assert expected in problem
+    with pytest.raises(DataError, match=r"has no `corpus\.jsonl`"):
+        Retrieval(path=str(tmp_path)).evaluate(object())  # type: ignore[arg-type]
+    assert list(Retrieval(path=pairs, split="dev").check()) == []
+
+
+@pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("dev", True)])
+def test_it_is_development_where_the_split_says_so(split: str | None, development: bool) -> None:
+    assert Retrieval(path="x", split=split).development is development

@@ -1,0 +1,191 @@
+"""The transfer tasks: their files as SentEval reads them, and what is done with bad ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentbed import DataError, RunError
+from sentbed_evaluators.classifier import Classifier
+from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
+from sentbed_evaluators.transfer_files import TRANSFER, read_transfer
+from sklearn.metrics import f1_score
+
+WORDS = ("the", "a", "film", "story", "plot", "actor", "scene", "was", "good", "bad", "dull", "fine")
+
+
+def sentences(n: int, seed: int) -> list[str]:
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}" for i in range(n)]
+
+
+@pytest.fixture
+def downstream(tmp_path: Path) -> Path:
+    """Every task, small, in SentEval's layout."""
+    root = tmp_path / "downstream"
+    for number, (name, task) in enumerate(TRANSFER.items()):
+        folder = root / task.folder
+        folder.mkdir(parents=True)
+        for place, file in enumerate(f for files in task.files.values() for f in files):
+            texts = sentences(60, 10 * number + place)
+            match name:
+                case "SST2":
+                    lines = [f"{text}\t{i % 2}" for i, text in enumerate(texts)]
+                case "SST5":
+                    lines = [f"{i % 5} {text}" for i, text in enumerate(texts)]
+                case "TREC":
+                    lines = [f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}" for i, text in enumerate(texts)]
+                case "MRPC":
+                    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+                    lines = [header, *(f"{i % 2}\t1\t2\t{t}\tnot {t}" for i, t in enumerate(texts))]
+                case _:
+                    lines = texts
+            (folder / file).write_bytes("\n".join([*lines, ""]).encode("latin-1"))
+    return root
+
+
+def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encoder: type) -> None:
+    evaluator = SentEvalTransfer(mode="fast", data_dir=str(downstream), check_sizes=False)
+    seen: set[str] = set()
+    encoder = table_encoder(width=6)
+    encoder.progress = lambda what, done, total: seen.add(what)
+
+    evaluation = evaluator.evaluate(encoder)
+
+    main = [score for score in evaluation.scores if score.metric == "accuracy"]
+    assert [score.task for score in main] == [*PAPERS, "AVG"]
+    assert evaluation.primary == pytest.approx(np.mean([score.value for score in main[:-1]]))
+    assert main[-1].value == evaluation.primary
+    assert {f"{task}: classifiers" for task in PAPERS} <= seen
+    for score in main[:-1]:
+        assert score.protocol["classifier"]["mode"] == "fast"
+        assert score.items is not None
+        groups = score.items.groups
+        parts = [score.items.x] if groups is None else [score.items.x[groups == g] for g in np.unique(groups)]
+        assert score.value == pytest.approx(100 * np.mean([part.mean() for part in parts]), abs=0.011)
+
+
+def test_mrpc_has_an_f1_beside_its_accuracy(downstream: Path, table_encoder: type) -> None:
+    scores = (
+        SentEvalTransfer(("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False)
+        .evaluate(table_encoder())
+        .scores
+    )
+    f1 = next(score for score in scores if score.metric == "f1")
+    assert f1.items is not None
+    assert f1.value == pytest.approx(100 * f1_score(f1.items.x, f1.items.y), abs=0.006)
+    assert f1.protocol["features"] == "[|u-v|, u*v]"
+
+
+def test_an_encoder_that_knows_the_class_scores_high(downstream: Path, table_encoder: type) -> None:
+    positive = (downstream / "MR/rt-polarity.pos").read_text().splitlines()
+    negative = (downstream / "MR/rt-polarity.neg").read_text().splitlines()
+    table = {text: [5.0, 0.1 * (i % 3)] for i, text in enumerate(positive)}
+    table |= {text: [-5.0, 0.1 * (i % 3)] for i, text in enumerate(negative)}
+    for protocol in ("senteval", "logistic"):
+        evaluator = SentEvalTransfer(("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False)
+        assert evaluator.evaluate(table_encoder(table)).scores[0].value == 100
+
+
+def test_examples_are_sorted_by_words_then_class(write: Callable[..., Path]) -> None:
+    write("MR/rt-polarity.pos", "one two three\nb\n")
+    write("MR/rt-polarity.neg", "\nc\nfour five\n")
+    root = write("MR/x", "").parents[1]
+
+    splits, _ = read_transfer(root, "MR", check_sizes=False)
+
+    assert splits["all"].sentences == (("", "c", "b", "four five", "one two three"),)
+    assert splits["all"].labels == (0, 0, 1, 0, 1)
+
+
+def test_pairs_are_sorted_by_the_words_of_both(write: Callable[..., Path]) -> None:
+    rows = ["1\t1\t2\ta b\tc d", "0\t1\t2\ta b\tc", "1\t1\t2\ta\tc d e"]
+    for name in ("train", "test"):
+        write(f"MRPC/msr_paraphrase_{name}.txt", "\ufeffQuality\tx\tx\tx\tx\n" + "\n".join(rows) + "\n")
+    root = write("MRPC/x", "").parents[1]
+
+    splits, _ = read_transfer(root, "MRPC", check_sizes=False)
+
+    assert splits["train"].sentences == (("a", "a b", "a b"), ("c d e", "c", "c d"))
+    assert splits["train"].labels == (1, 0, 1)
+
+
+def test_latin_1_is_read_and_0x85_ends_no_line(write: Callable[..., Path]) -> None:
+    write("MR/rt-polarity.pos", b"caf\xe9 na\xefve\x85 fin\n")
+    write("MR/rt-polarity.neg", b"a\n")
+    root = write("MR/x", "").parents[1]
+
+    splits, _ = read_transfer(root, "MR", check_sizes=False)
+
+    assert splits["all"].sentences == (("a", "café naïve fin"),)
+
+
+def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
+    write("TREC/train_5500.label", "NUM:dist How far : really ?\nABBR:exp What ?\n")
+    write("TREC/TREC_10.label", "HUM:ind Who ?\n")
+    root = write("TREC/x", "").parents[1]
+
+    splits, _ = read_transfer(root, "TREC", check_sizes=False)
+
+    assert splits["train"].sentences == (("What ?", "How far : really ?"),)
+    assert splits["train"].labels == (0, 5)
+    assert splits["test"].labels == (3,)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("TREC/train_5500.label", "NUM:dist How\nBIRD:x Who\n", r"BIRD.*expected `LABEL:fine.*label:2"),
+        ("SST/binary/sentiment-dev", "good\t1\nbad\t2\n", "label '2', expected one of 0 to 1.*dev:2"),
+        ("SST/binary/sentiment-dev", "good 1\n", "no tab.*dev:1"),
+        ("SST/fine/sentiment-dev", "7 good\n", "label '7', expected one of 0 to 4.*dev:1"),
+        ("MRPC/msr_paraphrase_test.txt", "head\n1\t2\t3\ttext\n", "4 fields, expected 5.*txt:2"),
+        ("SST/binary/sentiment-dev", b"ok\t1\n\xff\t1\n", "not UTF-8.*dev:2"),
+    ],
+)
+def test_a_bad_line_is_named(downstream: Path, file: str, content: str | bytes, message: str) -> None:
+    (downstream / file).write_bytes(content.encode() if isinstance(content, str) else content)
+    task = next(name for name, task in TRANSFER.items() if file.startswith(task.folder + "/"))
+    with pytest.raises(DataError, match=message):
+        read_transfer(downstream, task, check_sizes=False)
+
+
+def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
+    with pytest.raises(DataError, match=r"found 120 examples in all of `CR`, expected 3,775.*sentbed data"):
+        read_transfer(downstream, "CR")
+
+
+def test_missing_files_and_unknown_tasks_are_reported_by_check(downstream: Path) -> None:
+    (downstream / "CR/custrev.neg").unlink()
+    problems = list(SentEvalTransfer(("MRC", "CR", "TREC", "TREC"), data_dir=str(downstream)).check())
+
+    assert len(problems) == 3
+    assert "`MRC` is not a transfer task of SentEval's. Did you mean `MR" in problems[0]
+    assert "`TREC` is listed twice" in problems[1]
+    assert "`CR` needs `CR/custrev.neg`" in problems[2]
+    assert "sentbed data get senteval" in problems[2]
+
+
+def test_no_data_directory_is_a_sentence(no_data: None) -> None:
+    [problem] = SentEvalTransfer(("MR",)).check()
+    assert "SENTBED_DATA" in problem
+
+
+@pytest.mark.parametrize(("vector", "message"), [([0.0] * 5, "zero vector"), ([np.nan] * 5, "NaN")])
+def test_a_sentence_that_the_encoder_loses_is_named(
+    downstream: Path, table_encoder: type, vector: list[float], message: str
+) -> None:
+    text = (downstream / "CR/custrev.pos").read_text().splitlines()[3]
+    evaluator = SentEvalTransfer(("CR",), mode="fast", data_dir=str(downstream), check_sizes=False)
+    with pytest.raises(RunError, match=f"{text}.*{message}"):
+        evaluator.evaluate(table_encoder({text: vector}))
+
+
+def test_the_protocol_says_how_the_classifier_is_trained() -> None:
+    settings = Classifier().describe()
+    assert settings["batch_size"] == 64
+    assert settings["optimizer"] == "adam"
+    assert settings["tenacity"] == 5
+    assert Classifier("logistic").describe()["solver"] == "lbfgs"

@@ -1,0 +1,102 @@
+"""A hash of all that decides what a module computes: weights, settings and code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from sentbed.sources import code_of
+
+NOT_THE_MODEL = (
+    "name_or_path",
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+)
+"""Settings that say where a model comes from, and nothing that its weights do not say."""
+
+
+def fingerprint(module: torch.nn.Module, how: object) -> str | None:
+    """Return the hash of a module's weights, settings and code, and of `how`.
+
+    None where weights are not in memory, or code has changed since it was loaded.
+    """
+    tensors = dict(_tensors(module))
+    if any(tensor.is_meta for tensor in tensors.values()):
+        return None
+    classes = {type(part) for part in module.modules()}
+    versions, own = {"torch": torch.__version__}, []
+    for found in classes:
+        package = found.__module__.partition(".")[0]
+        version = getattr(sys.modules.get(package), "__version__", None)
+        if version is None:
+            own.append(found)
+        else:
+            versions[package] = version
+    code = code_of(*own)
+    if code is None:
+        return None
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        # A hash of many bytes lets other threads run.
+        weights = dict(zip(tensors, pool.map(_digest, tensors.values()), strict=True))
+    settings = {name: _settings(part) for name, part in module.named_modules()}
+    content = json.dumps([weights, settings, versions, code, how], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield parameters and buffers, and what weights in 4 bits are scaled by."""
+    for name, parameter in module.named_parameters():
+        yield name, parameter
+        if (state := getattr(parameter, "quant_state", None)) is not None:
+            for key, value in state.as_dict(packed=True).items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{name}.{key}", value
+    yield from module.named_buffers()
+    for place, part in module.named_modules():
+        for name, value in vars(part).items():
+            if isinstance(value, torch.Tensor):
+                yield f"{place}.{name}", value
+
+
+def _digest(tensor: torch.Tensor) -> list[Any]:
+    content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return [str(tensor.dtype), list(tensor.shape), hashlib.sha256(content.data).hexdigest()]
+
+
+def _settings(module: torch.nn.Module) -> list[Any]:
+    """Return the class of a module, and its attributes as far as they are plain values."""
+    skipped = {*vars(torch.nn.Module()), *NOT_THE_MODEL}
+    attributes = {key: _plain(value) for key, value in vars(module).items() if key not in skipped}
+    # transformers gives a model that was loaded some that one with random weights has not, all of them empty.
+    attributes = {key: value for key, value in attributes.items() if value or not key.startswith("_")}
+    to_dict = getattr(getattr(module, "config", None), "to_dict", None)
+    if to_dict is not None:
+        attributes["config"] = _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
+    return [f"{type(module).__module__}.{type(module).__qualname__}", attributes]
+
+
+def _plain(value: object) -> object:
+    """Return a value for JSON; of an object, function or class only its name."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case set() | frozenset():
+            return sorted(map(str, value))
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case np.ndarray():
+            return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+        case torch.dtype() | torch.device():
+            return str(value)
+    return getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,0 +1,126 @@
+"""Vectors that evaluations keep, with the engine and the backbones of sentbed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sentbed import Encoder, run, sources
+from sentbed.recipe import Recipe, load_recipe
+from sentbed.vectors import VectorStore
+from sentbed_hardware._torch.cpu import bf16_instructions
+from sentbed_hardware._torch.engine import TorchEncoder
+
+RECIPE = """
+schema = 1
+[run]
+name = "kept"
+[runtime]
+use = "cpu"
+threads = 1
+[encoder]
+max_length = 32
+backbone = {{ {backbone} }}
+pooler = {{ use = "{pooler}" }}
+head = {{ projection = 8 }}
+[[stage]]
+name = "one"
+steps = 2
+batch_size = 4
+data = {{ use = "sample" }}
+loss = {{ use = "info-nce" }}
+optimizer = {{ use = "adamw", lr = 1e-3 }}
+schedule = {{ use = "constant" }}
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+at = ["start", "end"]
+"""
+ENCODERS = {
+    "bert": ('use = "bert", init = "random", vocab_size = 300', "mean"),
+    "opt": ('use = "opt", init = "random", vocab_size = 320', "prompt-eol"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources may be written while tests run; what is loaded stays as it is."""
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of texts in each batch that is encoded."""
+    rows: list[int] = []
+    encode = TorchEncoder.encode
+
+    def count(encoder: TorchEncoder, batch: Any) -> Any:
+        rows.append(len(batch.input_ids))
+        return encode(encoder, batch)
+
+    monkeypatch.setattr(TorchEncoder, "encode", count)
+    return rows
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[..., Recipe]:
+    def load(kind: str, *overrides: str) -> Recipe:
+        backbone, pooler = ENCODERS[kind]
+        (tmp_path / "r.toml").write_text(RECIPE.format(backbone=backbone, pooler=pooler))
+        return load_recipe(tmp_path / "r.toml", overrides)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [
+        ("bert", "fp32"),
+        ("opt", "fp32"),
+        pytest.param(
+            "bert",
+            "bf16",
+            marks=pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16"),
+        ),
+    ],
+)
+def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
+    kind: str, precision: str, recipe: Callable[..., Recipe], passes: list[int], tmp_path: Path
+) -> None:
+    results, counts = [], []
+    for name, switch in (("off", "false"), ("cold", "true"), ("warm", "true")):
+        passes.clear()
+        loaded = recipe(
+            kind, f"run.cache={switch}", f'runtime.precision="{precision}"', "runtime.deterministic=true"
+        )
+        results.append(run(loaded, tmp_path / name))
+        counts.append(sum(passes))
+    off, cold, warm = results
+    assert [score.value for score in off.scores] == [score.value for score in cold.scores]
+    assert [score.value for score in off.scores] == [score.value for score in warm.scores]
+    # Only to see whether the weights still give numbers after training.
+    assert counts[0] == counts[1] > counts[2] == 1
+    assert len(VectorStore().held()) == 2
+
+
+def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
+    recipe: Callable[..., Recipe], passes: list[int], tmp_path: Path
+) -> None:
+    loaded = recipe("bert")
+    result = run(loaded, tmp_path / "run")
+    encoder = Encoder.load(tmp_path / "run" / "encoder", loaded.runtime)
+    passes.clear()
+    store = VectorStore()
+    again = encoder.evaluate(loaded.evaluate[0].with_, "encoder", store=store)
+    assert passes == []
+    last = [score.value for score in result.scores if score.encoder == "encoder"]
+    assert [score.value for score in again.scores] == last
+    with torch.no_grad():
+        next(encoder.backbone.module.parameters()).add_(1e-3)
+    encoder.placed.weights_changed()  # type: ignore[attr-defined]
+    encoder.evaluate(loaded.evaluate[0].with_, "encoder", store=store)
+    assert passes != []
