@@ -115,8 +115,8 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
         **below("encoder.head", projection=768, bias=False, normalize=True),
         **below("stage.qa", SENTENCE_T5, data__use="pairs", batch_size=2048),
         **below("stage.nli", SENTENCE_T5, data__use="triplets", batch_size=512, validate__keep="best"),
-        "evaluate.1.use": "geometry",
-        "evaluate.1.protocols": ["st5", "wang-isola"],
+        "evaluate.3.use": "geometry",
+        "evaluate.3.protocols": ["st5", "wang-isola"],
     },
     "simcse-sup-bert-base": {
         **below("encoder", max_length=32, backbone__model="bert-base-uncased"),
@@ -217,8 +217,8 @@ def local(name: str, directory: Path) -> list[str]:
                 settings.append(f"{at}.path={SAMPLE}/sts-dev.tsv")
     for i, evaluate in enumerate(table["evaluate"]):
         settings.append(f"evaluate.{i}.path={SAMPLE}/sts-test.tsv")
-        if evaluate["use"] == "senteval-sts":
-            settings += [f"evaluate.{i}.use=sts", f"evaluate.{i}.tasks="]
+        if evaluate["use"] != "geometry":
+            settings += [f"evaluate.{i}.use=sts", f"evaluate.{i}.tasks=", f"evaluate.{i}.task=t{i}"]
     return settings
 
 

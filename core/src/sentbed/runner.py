@@ -246,7 +246,7 @@ def _save(info: RunInfo, encoders: dict[str, Encoder]) -> None:
     target = info.directory / ENCODER
     failed: list[SentbedError] = []
     for name, encoder in encoders.items():
-        if not encoder.is_finite():
+        if info.recipe.stage and not encoder.is_finite():
             # Training diverged before any checkpoint was kept: such weights are not a result.
             info.facts.setdefault("not_saved", []).append(name)
             continue
