@@ -175,3 +175,18 @@ def test_everything_wrong_with_a_request_is_reported_at_once(
     with pytest.raises(RecipeError) as caught:
         evaluate_encoder(str(tmp_path / "encoder"), evaluator, [*overrides, "runtime.use=toy"])
     assert [problem.path for problem in caught.value.problems] == paths
+
+
+def test_every_part_of_an_evaluation_has_a_bar_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    progress = Progress(console=Console(force_terminal=True, file=io.StringIO()), disable=True)
+    monkeypatch.setattr(bulk, "_progress", lambda: progress)
+    with bulk._bars() as told:
+        told("encode", 1, 4)
+        told("MR: classifiers", 2, 10)
+        shown = [(task.description, task.completed, task.total) for task in progress.tasks]
+        assert shown == [("encode", 1, 4), ("MR: classifiers", 2, 10)]
+        told("encode", 4, 4)
+        assert [task.description for task in progress.tasks] == ["MR: classifiers"]

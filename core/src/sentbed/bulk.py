@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 
 from sentbed.encode import WINDOW
-from sentbed.encoder import Encoder
+from sentbed.encoder import Encoder, PartProgress
 from sentbed.errors import DataError, RecipeError, RunError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import atomic_file
@@ -22,6 +22,9 @@ from sentbed.registry import load_plugins
 from sentbed.structure import structure
 from sentbed.toml import Document
 from sentbed.vectors import VectorStore
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: Path) -> tuple[int, int]:
@@ -91,17 +94,46 @@ def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
             ) from error
 
 
+def _progress() -> Progress:
+    """Return bars on standard error, shown where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, *times, console=console, disable=not console.is_terminal)
+
+
 @contextmanager
 def _bar(total: int) -> Iterator[Any]:
-    """Show progress on standard error where that is a terminal; yields the function that advances it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    """Show how far encoding is; yields the function that advances it."""
+    with _progress() as progress:
         task = progress.add_task("encode", total=total)
         yield lambda done: progress.update(task, advance=done)
+
+
+@contextmanager
+def _bars() -> Iterator[PartProgress]:
+    """Show how far each part of an evaluation is; a part that is done leaves."""
+    with _progress() as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def told(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done, total=total)
+            if done >= total:
+                progress.remove_task(tasks.pop(what))
+
+        yield told
 
 
 @attrs.frozen
@@ -127,4 +159,6 @@ def evaluate_encoder(
     request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
     if problems:
         raise RecipeError(problems)
-    return Encoder.load(encoder, request.runtime, plugins).evaluate(request.evaluate, encoder, store=store)
+    loaded = Encoder.load(encoder, request.runtime, plugins)
+    with _bars() as told:
+        return loaded.evaluate(request.evaluate, encoder, progress=told, store=store)
