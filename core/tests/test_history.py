@@ -46,6 +46,15 @@ def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(ot
     assert found(["STS12", key], score(1.0), other) == [None, 2.0]
 
 
+def test_a_key_that_two_evaluators_fit_finds_none_in_either_order() -> None:
+    one, other = (
+        score(1.0),
+        attrs.evolve(score(2.0, "contrast-accuracy", protocol="q"), evaluator="sentbench"),
+    )
+    for scores in ((one, other), (other, one)):
+        assert found(["STS12", "STS12/spearman"], *scores) == [None, 1.0]
+
+
 # --- stages, and the way through a checkpoint --------------------------------------------------------------
 
 

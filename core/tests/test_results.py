@@ -15,7 +15,7 @@ from sentbed import RunError, items
 from sentbed.protocols import Items, Score
 from sentbed.report import ReportData
 from sentbed.report.comparing import bootstrapped
-from sentbed.report.formats import latex, to_csv, to_latex, to_markdown, to_text, write_tables
+from sentbed.report.formats import latex, to_csv, to_latex, to_long_csv, to_markdown, to_text, write_tables
 from sentbed.report.papers import AVERAGE, paper_tables
 from sentbed.report.record import to_json
 from sentbed.report.results import compare_runs, comparison_json, comparison_text, read_results, run_tables
@@ -234,10 +234,31 @@ def test_a_run_directory_gets_a_table_of_each_protocol(tmp_path: Path) -> None:
     ]
     write_tables(tmp_path, scores)
     found = {path.name for path in (tmp_path / "tables").iterdir()}
-    names = ("transfer", "transfer-2", ".._sts")
+    names = ("transfer-senteval", "transfer-senteval-2", ".._sts-senteval")
     assert found == {f"{name}.{suffix}" for name in names for suffix in ("md", "tex", "csv")}
-    assert (tmp_path / "tables" / "transfer.csv").read_text() == "encoder,MR\nen@start,80.0\n"
-    assert (tmp_path / "tables" / "transfer-2.csv").read_text() == "encoder,MR\nen,82.0\n"
+    assert (tmp_path / "tables" / "transfer-senteval.csv").read_text() == "encoder,MR\nen@start,80.0\n"
+    assert (tmp_path / "tables" / "transfer-senteval-2.csv").read_text() == "encoder,MR\nen,82.0\n"
+
+
+def test_a_task_scored_twice_in_one_run_is_in_two_tables_or_refused() -> None:
+    """Also where it is the only task, and nothing stands between the two."""
+    scores = [("en", score("MR", 75.0, folds=10)), ("en", score("MR", 70.0, folds=5))]
+    assert [table.columns[0].values for table in paper_tables(scores, strict=False)] == [(75.0,), (70.0,)]
+    with pytest.raises(RunError, match=r"`folds` \(10 against 5\)"):
+        paper_tables(scores)
+
+
+def test_one_metric_is_asked_for_and_several_tables_are_one_csv(write: Write) -> None:
+    f1 = attrs.evolve(score("MRPC", 81.0), metric="f1")
+    run = write("one", score("MRPC", 72.0), f1, score("STS12", 70.0, evaluator="sts"))
+    (table,) = run_tables([run], metric="f1")
+    assert table.columns[0].values == (81.0,)
+    lines = to_long_csv(run_tables([run])).splitlines()
+    assert lines == [
+        "evaluator,protocol,encoder,task,metric,value",
+        "transfer,senteval,en,MRPC,accuracy,72.0",
+        "sts,senteval,en,STS12,accuracy,70.0",
+    ]
 
 
 def test_rows_of_several_runs_are_named_after_run_and_encoder(write: Write, tmp_path: Path) -> None:
@@ -310,10 +331,10 @@ def test_scores_of_unlike_protocol_are_not_compared_and_the_entries_are_named(wr
     found = compare_runs(one, two)
     assert [row.a.task for row in found.rows] == ["CR"]
     assert found.remarks == (
-        "transfer MR accuracy: not compared, the protocols differ in `classifier.folds` (10 against 5), "
-        "`mode` (nothing against fast)",
-        "transfer TREC accuracy: only one/en has it",
-        "transfer SST2 accuracy: only two/en has it",
+        "transfer MR accuracy (senteval): not compared, the protocols differ in `classifier.folds` "
+        "(10 against 5), `mode` (nothing against fast)",
+        "transfer TREC accuracy (senteval): only one/en has it",
+        "transfer SST2 accuracy (senteval): only two/en has it",
     )
     three = write("three", unlike)
     with pytest.raises(
@@ -332,7 +353,7 @@ def test_items_that_cannot_be_paired_are_a_remark(write: Write) -> None:
     one = write("one", score("MR", 80.0, of=found_items(1)), score("CR", 1.0))
     two = write("two", score("MR", 81.0, of=found_items(1, n=199)), score("CR", 2.0))
     (remark,) = compare_runs(one, two).remarks
-    assert "transfer MR accuracy: the two scores cannot be paired: one was scored on 200 items" in remark
+    assert "MR accuracy (senteval): the two scores cannot be paired: one was scored on 200 items" in remark
 
 
 def test_the_encoder_is_the_trained_one_or_has_to_be_named(write: Write) -> None:

@@ -654,7 +654,7 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
     monkeypatch.setenv("SENTBED_CACHE_GB", "2.5")
     empty = invoke("cache", "info")
     assert empty.exit_code == 0
-    assert "vectors  0 in 0 spaces" in empty.output
+    assert "vectors  0 of 0 encoders" in empty.output
     store = VectorStore()
     long = [str(number) for number in range(1500)]
     store.encode(
@@ -668,9 +668,9 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
     assert place == f"place    {store.root}"
     assert size == "size     0.000 GB"
     assert limit == "limit    2.500 GB (SENTBED_CACHE_GB)"
-    assert counts == "vectors  1,500 in 2 spaces"
-    assert first.split()[2:] == ["1,500", "x", "3", "0.000", "GB", "mean", "org/model"]
-    assert second.split()[2:] == ["0", "x", "?", "0.000", "GB", "?", "?"]
+    assert counts == "vectors  1,500 of 2 encoders"
+    assert first.split()[2:] == ["1,500", "x", "3", "0.000", "GB", "mean", "?", "?", "tokens", "org/model"]
+    assert second.split()[2:] == ["0", "x", "?", "0.000", "GB", "?", "?", "?", "tokens", "?"]
 
 
 def test_clear_removes_what_is_old_or_everything_and_nothing_else():

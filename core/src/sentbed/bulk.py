@@ -107,7 +107,7 @@ def _progress() -> Progress:
     )
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*columns, *times, console=console, disable=not console.is_terminal)
 

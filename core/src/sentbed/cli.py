@@ -239,6 +239,7 @@ def compare(
 @click.argument("runs", nargs=-1, required=True, type=click.Path(file_okay=False))
 @click.option("--evaluator", help="Only the scores of this evaluator.")
 @click.option("--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE.")
+@click.option("--metric", help="Only the scores of this metric, such as `uniformity` or `f1`.")
 @click.option(
     "--format",
     "form",
@@ -247,12 +248,21 @@ def compare(
     show_default=True,
     help="LaTeX is for the package booktabs.",
 )
-def table(runs: Sequence[str], evaluator: str | None, protocol: str | None, form: str) -> None:
-    """Print the scores of RUNS as papers do: an encoder a row, a task a column, then the average."""
-    from sentbed.report.formats import FORMATS
+def table(
+    runs: Sequence[str], evaluator: str | None, protocol: str | None, metric: str | None, form: str
+) -> None:
+    """Print the scores of RUNS as papers do: an encoder a row, a task a column, then the average.
+
+    Of a task that an evaluator scores by several metrics it is the first, or that of `--metric`. Several
+    tables as CSV are one, with a value a line.
+    """
+    from sentbed.report.formats import FORMATS, to_long_csv
     from sentbed.report.results import run_tables
 
-    found = run_tables(runs, evaluator, protocol)
+    found = run_tables(runs, evaluator, protocol, metric)
+    if form == "csv" and len(found) > 1:
+        click.echo(to_long_csv(found), nl=False)
+        return
     click.echo("\n".join(FORMATS[form](table) for table in found), nl=False)
 
 
@@ -437,12 +447,16 @@ def info() -> None:
     click.echo(f"place    {store.root}")
     click.echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
     click.echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
-    click.echo(f"vectors  {sum(space.vectors for space in spaces):,} in {len(spaces)} spaces")
+    click.echo(
+        f"vectors  {sum(space.vectors for space in spaces):,} of {len(spaces)} "
+        f"encoder{'s' * (len(spaces) != 1)}"
+    )
     for space in spaces:
-        model, pooler, width = (space.about.get(key, "?") for key in ("model", "pooler", "width"))
+        keys = ("model", "pooler", "width", "precision", "max_length")
+        model, pooler, width, precision, length = (space.about.get(key, "?") for key in keys)
         used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
         counts = f"{space.vectors:>10,} x {width:<5} {_gigabytes(space.size):>10}"
-        click.echo(f"  {used}  {counts}  {pooler:<16} {model}")
+        click.echo(f"  {used}  {counts}  {pooler:<16} {precision} {length:>4} tokens  {model}")
 
 
 @cache.command()

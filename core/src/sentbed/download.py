@@ -60,7 +60,8 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
     mark = target.with_name(f"{target.name}.part.tag")
     with _opened(part) as stream:
         tries = 0
-        while True:
+        # Where the last process ended before it could rename it, everything is there.
+        while not (digests and stream.seek(0, os.SEEK_END) and sha256(part) in digests):
             before = stream.tell()
             try:
                 _receive(url, target, stream, mark, follow)
@@ -146,6 +147,8 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
         ) from error
     except (OSError, http.client.HTTPException) as error:
         raise _CutError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    except ValueError as error:
+        raise DataError(f"{url} is no address: {error}; tell the plugin's author") from error
     with response:
         partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
         if have and not (partial and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")):

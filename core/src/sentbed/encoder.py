@@ -175,7 +175,9 @@ class Encoder:
             "code": [__version__, code],
         }
         model = getattr(self.recipe.backbone, "model", None) or self.recipe.backbone.name
-        return Space(key, {"model": model, "pooler": self.recipe.pooler.name, "width": self.width})
+        about = {"model": model, "pooler": self.recipe.pooler.name, "width": self.width}
+        about |= {"precision": self.engine.describe()["precision"], "max_length": recipe["max_length"]}
+        return Space(key, about)
 
     def encode(
         self,

@@ -170,12 +170,15 @@ class History:
         final = [score for score in self._scores if not score.encoder.endswith(START)]
         for key, expected in recipe.expected.items():
             named = [score for score in final if key in _keys(score)]
-            # Without a metric, the task's first one is meant.
+            # Without a metric, the first one that an evaluator gives of the task is meant.
             bare = [s for s in named if key in (s.task, f"{s.encoder}/{s.task}")]
-            fitting = [s for s in bare if s.metric == bare[0].metric] or named
+            first = {s.evaluator: s.metric for s in reversed(bare)}
+            fitting = [s for s in bare if s.metric == first[s.evaluator]] or named
             # Two that fit are no answer: the key must say which is meant.
             found = fitting[0].value if len(fitting) == 1 else None
-            yield ExpectedRow(key, expected.value, expected.tolerance, expected.source, found)
+            yield ExpectedRow(
+                key, expected.value, expected.tolerance, expected.source, found, fits=len(fitting)
+            )
 
     def _bootstrap(self, recipe: Recipe) -> Bootstrapped | None:
         rule = recipe.bootstrap

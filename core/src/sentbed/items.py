@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,15 @@ def _read(path: Path) -> dict[str, Items]:
             )
             for entry in json.loads(str(arrays["index"]))
         }
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        RuntimeError,
+        EOFError,
+        BadZipFile,
+        zlib.error,
+    ) as error:
         message = f"the items in `{path}` cannot be read ({error}); remove the file to go without them"
         raise RunError(message) from error

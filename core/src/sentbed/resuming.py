@@ -52,9 +52,10 @@ def resume(
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
     after = tomli.loads(resolved_toml(recipe))
-    # Whether vectors are kept decides no result.
+    # Neither decides a score.
     for table in (before, after):
         table.get("run", {}).pop("cache", None)
+        table.pop("bootstrap", None)
     if changes := list(differences(before, after)):
         listed = "\n".join(f"  {change}" for change in changes)
         if not allow_changes:

@@ -163,7 +163,11 @@ def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
 
 def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
     """Return a hash of each thing that decides the scores besides the prompt."""
-    table = {key: value for key, value in unstructure(recipe).items() if key not in ("evaluate", "expected")}
+    table = {
+        key: value
+        for key, value in unstructure(recipe).items()
+        if key not in ("evaluate", "expected", "bootstrap")
+    }
     for key in ("name", "cache"):
         table["run"].pop(key)
     for key in ("candidates", "limit"):

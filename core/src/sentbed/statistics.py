@@ -67,8 +67,8 @@ class Resampled:
     def compare(self, other: Resampled, confidence: float = CONFIDENCE) -> Comparison:
         """Return how `other`, resampled with the same seed, differs: the paired bootstrap.
 
-        The p-value is twice the share of resamples on the rarer side of 0, so that it is below 0.05 where the
-        interval of 95 % excludes 0.
+        The p-value is twice the share of resamples on the rarer side of 0, and so about 0.05 where the
+        interval of 95 % ends at 0.
 
         Raises:
             RunError: where the two are not of the same items.

@@ -57,7 +57,7 @@ class Space:
     key: Mapping[str, Any]
     """For JSON: everything in which two encoders may differ."""
     about: Mapping[str, Any]
-    """For `sentbed cache info`: model, pooler, width."""
+    """For `sentbed cache info`: model, pooler, width, precision, length."""
 
     @property
     def name(self) -> str:
@@ -155,6 +155,9 @@ class VectorStore:
                 if self._room < 0:
                     self._room = self._evict()
         except (RunError, OSError) as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                # Another process has just cleared the store.
+                return
             with self._lock:
                 first, self._writes = self._writes, False
             if first:
@@ -184,10 +187,11 @@ class VectorStore:
         Raises:
             RunError: where something cannot be removed.
         """
-        latest = time.time() - older_than * 86400
+        found = list(self._segments())
+        latest = time.time() - older_than * 86400 if older_than else math.inf
         size = 0
-        for path, state in list(self._segments()):
-            if older_than and state.st_mtime > latest:
+        for path, state in found:
+            if not state.st_mtime <= latest:
                 continue
             try:
                 path.unlink(missing_ok=True)

@@ -80,6 +80,7 @@ def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
         ({"judged": HEADER.replace("score", "rel") + "q1\td1\t1\n"}, r"without `score`.*test\.tsv:1$"),
         ({"judged": HEADER + "q1\td1\n"}, r"2 columns, the header 3.*test\.tsv:2$"),
         ({"judged": HEADER + "q1\td1\t0.5\n"}, r"the score is '0\.5', but grades are whole.*test\.tsv:2$"),
+        ({"judged": HEADER + "q1\td1\t1_0\n"}, r"the score is '1_0', but grades are whole.*test\.tsv:2$"),
         ({"judged": HEADER + "q1\td1\t1\nq1\td1\t2\n"}, r"grade 2 for query `q1` here and 1.*test\.tsv:3$"),
         ({"judged": (HEADER + "q1\td\xe9\t1\n").encode("latin-1")}, r"found byte 0xe9.*test\.tsv:2$"),
         ({"judged": HEADER + "q1\tgone\t1\n"}, r"no judgement says that a document of.*test\.tsv$"),

@@ -133,7 +133,12 @@ BROKEN = {
     "column twice": ("SST-2", "sentence\tlabel\tlabel\na\t1\t1\n", r"`label`, or has it twice.*:1$"),
     "score outside": ("STS-B", "sentence1\tsentence2\tscore\na\tb\t5.2\n", r"score is 5\.2.*dev\.tsv:2$"),
     "no rows": ("SST-2", "sentence\tlabel\n", r"found 0 rows, .* has 872; .*dev\.tsv$"),
-    "empty file": ("SST-2", "", r"no column `sentence`"),
+    "empty file": (
+        "SST-2",
+        "",
+        r"the file is empty, .*names of its columns were expected.*` @ .*dev\.tsv$",
+    ),
+    "empty header": ("SST-2", "\nsentence\tlabel\n", r"its first line is, .*` @ .*dev\.tsv$"),
     "empty file without header": ("CoLA", "", r"found 0 rows, .* has 1,043"),
     "not UTF-8": ("CoLA", "a\t1\t\tb\na\t1\t\tcaf\udce9\n", r"byte 0xe9, which is not UTF-8.*dev\.tsv:2$"),
 }

@@ -155,8 +155,8 @@ def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(tmp_path: P
         assert {item.path for item in wanted.files if not item.file.optional} == set(found.all)
 
 
-def test_the_later_story_cloze_test_is_found_too(tmp_path: Path):
-    name = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
+def test_the_earlier_story_cloze_test_is_found_too(tmp_path: Path):
+    name = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
     touch(tmp_path / "rocstories", [name])
     assert look(KNOWN_DATA["rocstories"], tmp_path).state == PRESENT
     assert find_files(tmp_path, "ROC").all == (tmp_path / "rocstories" / name,)

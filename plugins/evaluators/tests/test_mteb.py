@@ -172,7 +172,8 @@ def test_tasks_keep_their_order_and_are_averaged(local: types.ModuleType, table_
     first, second, average = result.scores
     assert first.value == pytest.approx(search, abs=1e-3)  # mteb rounds to five places
     assert average.value == result.primary == pytest.approx((first.value + second.value) / 2)
-    assert average.protocol["tasks"] == ["Search", "Pairs"]
+    assert average.protocol["of"] == {"Search": "ndcg_at_10", "Pairs": "cosine_spearman"}
+    assert average.protocol["mteb"] == first.protocol["mteb"]
 
 
 def test_subsets_and_splits_have_scores_of_their_own(local: types.ModuleType, encoder: Any) -> None:

@@ -15,12 +15,13 @@ CONTENTS = {
     "pairs.jsonl": '{"score": 4.5, "sentence1": "a \\"b\\", c", "sentence2": "d\\ne"}\n'
     '{"sentence2": "g", "sentence1": "f", "score": 1}\n',
 }
+COLUMNS = ("sentence1", "sentence2", "score")
 SECOND = {"pairs.csv": "d\ne", "pairs.tsv": 'd"e', "pairs.jsonl": "d\ne"}
 
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_each_suffix_is_read_by_its_own_quoting_rules(write: Write, name: str) -> None:
-    pairs = PairFile(str(write(name, CONTENTS[name]))).read()
+    pairs = PairFile(str(write(name, CONTENTS[name])), COLUMNS).read()
     assert pairs.first == ('a "b", c', "f")
     assert pairs.second == (SECOND[name], "g")
     assert pairs.scores == (4.5, 1.0)
@@ -28,9 +29,10 @@ def test_each_suffix_is_read_by_its_own_quoting_rules(write: Write, name: str) -
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing(write: Write, name: str) -> None:
-    content = "\ufeff" + CONTENTS[name].replace("d\ne", "d e").replace("\n", "\r\n") + "\r\n"
-    pairs = PairFile(str(write(name, content))).read()
-    assert (pairs.first[1], pairs.second[1], pairs.scores) == ("f", "g", (4.5, 1.0))
+    content = "\ufeff" + CONTENTS[name].replace("\n", "\r\n") + "\r\n"
+    pairs = PairFile(str(write(name, content)), COLUMNS).read()
+    assert pairs.second == (SECOND[name], "g")
+    assert (pairs.first[1], pairs.scores) == ("f", (4.5, 1.0))
 
 
 def test_columns_without_header_are_positions(write: Write) -> None:
@@ -50,13 +52,13 @@ def test_separator_may_have_several_characters(write: Write) -> None:
 
 def test_other_line_separators_stay_inside_a_sentence(write: Write) -> None:
     sentence = "a\x85b\u2028c\x0cd\x1ce"
-    pairs = PairFile(str(write("p.tsv", f"sentence1\tsentence2\tscore\n{sentence}\tx\t1\n"))).read()
+    pairs = PairFile(str(write("p.tsv", f"sentence1\tsentence2\tscore\n{sentence}\tx\t1\n")), COLUMNS).read()
     assert pairs.first == (sentence,)
 
 
 def test_another_encoding_is_used_where_named(write: Write) -> None:
     path = write("p.tsv", "sentence1\tsentence2\tscore\ncafé\tx\t1\n".encode("latin-1"))
-    assert PairFile(str(path), encoding="latin-1").read().first == ("café",)
+    assert PairFile(str(path), COLUMNS, encoding="latin-1").read().first == ("café",)
 
 
 HEADER = "sentence1\tsentence2\tscore\n"
@@ -65,6 +67,7 @@ BROKEN = {
     "short row": ("p.tsv", HEADER + "a\tb\t1\na\tb\n", r"2 columns, but the header has 3.*p\.tsv:3$"),
     "long row": ("p.csv", "sentence1,sentence2,score\na,b,c,1\n", r"4 columns.*header has 3.*p\.csv:2$"),
     "blank row": ("p.tsv", HEADER + "a\tb\t1\n\na\tb\t1\n", r"1 columns.*p\.tsv:3$"),
+    "blank header": ("p.tsv", "\n" + HEADER, r"`sentence1` is not in the header.*set `columns`\. @ .*:1$"),
     "no score column": ("p.tsv", "sentence1\tsentence2\tscroe\na\tb\t1\n", r"`score` is not.*`scroe`.*:1$"),
     "column twice": ("p.tsv", "sentence1\tsentence1\tscore\na\tb\t1\n", r"`sentence1` is twice.*:1$"),
     "NaN": ("p.tsv", HEADER + "a\tb\tnan\n", r"score is 'nan', but a finite.*p\.tsv:2$"),
@@ -72,9 +75,9 @@ BROKEN = {
     "text score": ("p.tsv", HEADER + "a\tb\thigh\n", r"score is 'high'.*p\.tsv:2$"),
     "underscore": ("p.tsv", HEADER + "a\tb\t1_0\n", r"score is '1_0'.*p\.tsv:2$"),
     "no score": ("p.tsv", HEADER + "a\tb\t\n", r"score is ''.*p\.tsv:2$"),
-    "empty": ("p.tsv", "", r"is empty.*p\.tsv$"),
-    "empty lines": ("p.csv", "\n\n", r"is empty.*p\.csv$"),
-    "header only": ("p.tsv", HEADER, r"no pair below.*p\.tsv$"),
+    "empty": ("p.tsv", "", r"no pair of sentences.*p\.tsv$"),
+    "empty lines": ("p.csv", "\n\n", r"no pair of sentences.*p\.csv$"),
+    "header only": ("p.tsv", HEADER, r"no pair of sentences.*p\.tsv$"),
     "open quote": ("p.csv", 'sentence1,sentence2,score\na,b,1\n"a,b,1\nc,d,1\n', r"not valid CSV.*p\.csv:3$"),
     "line after a quoted line end": (
         "p.csv",
@@ -114,7 +117,7 @@ BROKEN = {
 def test_a_broken_file_is_named_with_its_line(write: Write, case: str) -> None:
     name, content, message = BROKEN[case]
     with pytest.raises(DataError, match=message):
-        PairFile(str(write(name, content))).read()
+        PairFile(str(write(name, content)), COLUMNS).read()
 
 
 def test_a_short_row_without_header_is_named(write: Write) -> None:
@@ -126,23 +129,23 @@ def test_a_short_row_without_header_is_named(write: Write) -> None:
 def test_a_score_out_of_its_range_is_named(write: Write) -> None:
     path = write("p.tsv", HEADER + "a\tb\t5\na\tb\t5.1\n")
     with pytest.raises(DataError, match=r"score is 5\.1, but scores here go from 0 to 5.*:3$"):
-        PairFile(str(path), score_range=(0, 5)).read()
+        PairFile(str(path), COLUMNS, score_range=(0, 5)).read()
 
 
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
-        (PairFile("nowhere.tsv"), "does not exist"),
-        (PairFile("p.txt"), "ends in '.txt'"),
-        (PairFile("p.tsv", separator=""), "`separator` is empty"),
-        (PairFile("p.tsv", columns=("a", "b")), "three different columns"),
-        (PairFile("p.tsv", columns=("a", "b", "a")), "three different columns"),
-        (PairFile("p.tsv", header=False), "columns are positions"),
+        (PairFile("nowhere.tsv", COLUMNS), "does not exist"),
+        (PairFile("p.txt", COLUMNS), "ends in '.txt'"),
+        (PairFile("p.tsv", COLUMNS, separator=""), "`separator` is empty"),
+        (PairFile("p.tsv", ("a", "b")), r"is \['a', 'b'\], but 3 different columns"),
+        (PairFile("p.tsv", ("a", "b", "a")), "names `a` twice, but 3 different columns"),
+        (PairFile("p.tsv", COLUMNS, header=False), "columns are positions"),
         (PairFile("p.tsv", ("0", "-1", "²"), header=False), r"\['-1', '²'\]"),
-        (PairFile("p.jsonl", header=False), "means nothing for a jsonl"),
-        (PairFile("p.tsv", encoding="utf-88"), "`encoding` is 'utf-88'"),
-        (PairFile("p.tsv", encoding="hex"), "`encoding` is 'hex'"),
-        (PairFile("folder.tsv"), "is a directory"),
+        (PairFile("p.jsonl", COLUMNS, header=False), "means nothing for a jsonl"),
+        (PairFile("p.tsv", COLUMNS, encoding="utf-88"), "`encoding` is 'utf-88'"),
+        (PairFile("p.tsv", COLUMNS, encoding="hex"), "`encoding` is 'hex'"),
+        (PairFile("folder.tsv", COLUMNS), "is a directory"),
     ],
 )
 def test_problems_are_seen_without_reading(
@@ -157,6 +160,14 @@ def test_problems_are_seen_without_reading(
         raise DataError(found)
 
 
-def test_lines_keep_empty_ones_but_for_the_end(write: Write) -> None:
+def test_the_lines_of_an_empty_file_are_an_error(write: Write) -> None:
     assert read_lines(write("a.txt", "1\n\n2\r\n\n")) == ["1", "", "2", ""]
-    assert read_lines(write("b.txt", "1")) == ["1"]
+    with pytest.raises(DataError, match=r"the file is empty.*b\.txt$"):
+        read_lines(write("b.txt", ""))
+
+
+def test_blank_lines_between_json_objects_are_skipped_and_counted(write: Write) -> None:
+    row = '{"sentence1": "a", "sentence2": "b", "score": %s}\n'
+    assert PairFile(str(write("p.jsonl", row % 1 + "\n \n" + row % 2)), COLUMNS).read().scores == (1, 2)
+    with pytest.raises(DataError, match=r"score is None.*p\.jsonl:4$"):
+        PairFile(str(write("p.jsonl", row % 1 + "\n \n" + row % "null")), COLUMNS).read()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import SentEvalProbing, probing
+from sentbed_evaluators import SentEvalProbing
+from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.probing_files import TASKS
@@ -33,6 +34,7 @@ class Spy:
 
     def __init__(self, *made: Any) -> None:
         self.made = made
+        self.suffix = Classifier(*made).suffix
 
     calls: list[tuple[Any, ...]]
 
@@ -52,7 +54,7 @@ class Spy:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr(Spy, "calls", [], raising=False)
-    monkeypatch.setattr(probing, "Classifier", Spy)
+    monkeypatch.setattr(shared, "Classifier", Spy)
     return Spy.calls
 
 
@@ -73,7 +75,8 @@ def test_ten_tasks_and_their_plain_mean_in_sentevals_order(directory: Path, enco
     *scores, average = result.scores
     assert average.value == pytest.approx(np.mean([score.value for score in scores]))
     assert result.primary == average.value
-    assert average.protocol["definition"] == "plain mean of " + ", ".join(TASKS)
+    assert list(average.protocol["of"]) == list(TASKS)
+    assert average.protocol["data"] == {score.task: score.protocol["data"] for score in scores}
 
 
 def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, calls: Any) -> None:
@@ -110,7 +113,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert protocol == {
-        "id": "senteval-probing",
+        "id": "senteval-probing-logistic",
         "aggregation": "single",
         "split": "test",
         "features": "u",

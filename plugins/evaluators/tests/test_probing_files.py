@@ -93,6 +93,7 @@ BROKEN = {
     "label of no training row": (ROWS + "te\tc\tx\n", r"label 'c' is in no row of `tr`.*x\.txt:5$"),
     "one label": (ROWS.replace("tr\tb", "tr\ta"), r"all rows of `tr` have the label 'a'.*x\.txt$"),
     "no development": (ROWS.replace("va\t", "te\t"), r"found 0 rows of `va`.*x\.txt$"),
+    "empty": ("", r"found 0 rows of `tr`.*x\.txt$"),
     "not UTF-8": (ROWS + "te\ta\tcaf\udce9\n", r"byte 0xe9.*x\.txt:5$"),
 }
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators import SentGLUE, glue_features, sentglue
+from sentbed_evaluators import SentGLUE, feature_table
+from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Outcome
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.glue_files import TASKS
@@ -77,7 +78,7 @@ class Spy:
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
     spy = Spy()
-    monkeypatch.setattr(sentglue, "Classifier", spy.build)
+    monkeypatch.setattr(shared, "Classifier", spy.build)
     return spy
 
 
@@ -97,7 +98,9 @@ def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory: Path, en
     *scores, average = result.scores
     assert average.value == pytest.approx(np.mean([score.value for score in scores]))
     assert result.primary == average.value
-    assert average.protocol["definition"].startswith("plain mean of CoLA (matthews), SST-2 (accuracy), MRPC")
+    assert average.protocol["of"] == dict(zip(TASKS, metrics[:-1], strict=True))
+    assert average.protocol["penalty"]["CoLA"] == "cross-validation on train"
+    assert average.items is None
 
 
 def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
@@ -259,7 +262,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     data = protocol.pop("data")
     assert len(data) == 64
     assert protocol == {
-        "id": "sentglue",
+        "id": "sentglue-logistic",
         "aggregation": "single",
         "split": "dev",
         "features": "[u, v, u*v, |u-v|]",
@@ -287,7 +290,7 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     expected = evaluator(directory).evaluate(encoder)
-    monkeypatch.setattr(glue_features, "IN_MEMORY", 0)
+    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
     assert evaluator(directory).evaluate(encoder).scores == expected.scores
     assert list(scratch.iterdir()) == []
 
@@ -310,7 +313,7 @@ def test_both_classifiers_take_features_from_disk(
     directory: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     expected = evaluator(directory, "RTE", "QNLI", protocol=protocol).evaluate(encoder)
-    monkeypatch.setattr(glue_features, "IN_MEMORY", 0)
+    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
     assert evaluator(directory, "RTE", "QNLI", protocol=protocol).evaluate(encoder).scores == expected.scores
     assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {protocol}
 

@@ -37,9 +37,10 @@ def test_each_format_is_read(
     ("name", "content", "problem"),
     [
         ("p.tsv", "q\tb\nx\ty\n", r"column `a` is not in the header.*p\.tsv:1$"),
-        ("p.tsv", "q\ta\nx\ty\nz\n", r"has 1 columns, but 2 were expected.*p\.tsv:3$"),
+        ("p.tsv", "q\ta\nx\ty\nz\n", r"has 1 columns, but the header has 2.*p\.tsv:3$"),
         ("p.tsv", "q\ta\nx\t \n", r"column `a` is empty.*p\.tsv:2$"),
         ("p.tsv", "q\ta\n", r"no pair of sentences.*p\.tsv$"),
+        ("p.jsonl", "\n", r"no pair of sentences.*p\.jsonl$"),
         ("p.tsv", "", r"no pair of sentences.*p\.tsv$"),
         ("p.tsv", b"q\ta\nx\t\xe9\n", r"found byte 0xe9.*p\.tsv:2$"),
         ("p.csv", 'q,a\n"x,y\n', r"not valid CSV.*p\.csv:2$"),
@@ -69,6 +70,8 @@ def test_what_cannot_be_read_is_an_error_with_file_and_line(
         ("p.tsv", ("q", "a"), {"encoding": "hex"}, "Python does not know"),
     ],
 )
-def test_problems_name_fields_that_cannot_be_used(path: str, columns: Any, fields: Any, problem: str) -> None:
-    (found,) = TextPairFile(path, columns, **fields).problems()
+def test_problems_name_fields_that_cannot_be_used(
+    write: Write, path: str, columns: Any, fields: Any, problem: str
+) -> None:
+    (found,) = TextPairFile(str(write(path, "")), columns, **fields).problems()
     assert problem in found

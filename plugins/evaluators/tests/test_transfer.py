@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators.classifier import Classifier
+from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 from sentbed_evaluators.transfer_files import TRANSFER, read_transfer
 from sklearn.metrics import f1_score
@@ -58,6 +59,9 @@ def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encode
     assert [score.task for score in main] == [*PAPERS, "AVG"]
     assert evaluation.primary == pytest.approx(np.mean([score.value for score in main[:-1]]))
     assert main[-1].value == evaluation.primary
+    assert list(main[-1].protocol["of"]) == list(PAPERS)
+    assert main[-1].protocol["data"]["TREC"] == main[PAPERS.index("TREC")].protocol["data"]
+    assert main[-1].items is None
     assert {f"{task}: classifiers" for task in PAPERS} <= seen
     for score in main[:-1]:
         assert score.protocol["classifier"]["mode"] == "fast"
@@ -77,6 +81,43 @@ def test_mrpc_has_an_f1_beside_its_accuracy(downstream: Path, table_encoder: typ
     assert f1.items is not None
     assert f1.value == pytest.approx(100 * f1_score(f1.items.x, f1.items.y), abs=0.006)
     assert f1.protocol["features"] == "[|u-v|, u*v]"
+
+
+def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream: Path, table_encoder: type) -> None:
+    tasks = ("CR", "SST2", "TREC", "MRPC")
+    scores = (
+        SentEvalTransfer(tasks, "logistic", "fast", data_dir=str(downstream), check_sizes=False)
+        .evaluate(table_encoder())
+        .scores
+    )
+    splits = {(score.task, score.metric): score.protocol["split"] for score in scores}
+    assert splits == {
+        ("CR", "accuracy"): "nested cross-validation",
+        ("CR", "dev-accuracy"): "inner cross-validation",
+        ("SST2", "accuracy"): "test",
+        ("SST2", "dev-accuracy"): "dev",
+        ("TREC", "accuracy"): "test",
+        ("TREC", "dev-accuracy"): "cross-validation on train",
+        ("MRPC", "accuracy"): "test",
+        ("MRPC", "f1"): "test",
+        ("MRPC", "dev-accuracy"): "cross-validation on train",
+    }
+
+
+@pytest.mark.parametrize("gold", ["0", "1"])
+def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
+    downstream: Path, table_encoder: type, monkeypatch: pytest.MonkeyPatch, gold: str
+) -> None:
+    file = downstream / "MRPC/msr_paraphrase_test.txt"
+    head, *rows = file.read_text().splitlines()
+    file.write_text("\n".join([head, *(gold + row[1:] for row in rows), ""]))
+    nothing = Outcome(0.0, 0.0, np.zeros(60, np.int64))
+    monkeypatch.setattr(Classifier, "folded", lambda *_: nothing)
+    evaluator = SentEvalTransfer(("MRPC",), data_dir=str(downstream), check_sizes=False)
+    accuracy, f1, _ = evaluator.evaluate(table_encoder()).scores
+    assert (f1.metric, f1.value) == ("f1", 0.0)
+    assert f1.protocol["note"] == "the classifier found no positive pair"
+    assert "note" not in accuracy.protocol
 
 
 def test_an_encoder_that_knows_the_class_scores_high(downstream: Path, table_encoder: type) -> None:
@@ -122,6 +163,14 @@ def test_latin_1_is_read_and_0x85_ends_no_line(write: Callable[..., Path]) -> No
     assert splits["all"].sentences == (("a", "café naïve fin"),)
 
 
+def test_a_byte_order_mark_is_part_of_no_sentence(downstream: Path) -> None:
+    for name, file in (("MR", "MR/rt-polarity.pos"), ("SST2", "SST/binary/sentiment-train")):
+        plain, _ = read_transfer(downstream, name, check_sizes=False)
+        (downstream / file).write_bytes(codecs.BOM_UTF8 + (downstream / file).read_bytes())
+        marked, _ = read_transfer(downstream, name, check_sizes=False)
+        assert marked == plain
+
+
 def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
     write("TREC/train_5500.label", "NUM:dist How far : really ?\nABBR:exp What ?\n")
     write("TREC/TREC_10.label", "HUM:ind Who ?\n")
@@ -143,6 +192,10 @@ def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
         ("SST/fine/sentiment-dev", "7 good\n", "label '7', expected one of 0 to 4.*dev:1"),
         ("MRPC/msr_paraphrase_test.txt", "head\n1\t2\t3\ttext\n", "4 fields, expected 5.*txt:2"),
         ("SST/binary/sentiment-dev", b"ok\t1\n\xff\t1\n", "not UTF-8.*dev:2"),
+        ("SST/binary/sentiment-dev", "", "the split has no example.*sentbed data get senteval.*dev$"),
+        ("MRPC/msr_paraphrase_test.txt", "head\n", r"the split has no example.*test\.txt$"),
+        ("MR/rt-polarity.pos", "", r"all examples in all of `MR` have the class 0, .*rt-polarity\.pos$"),
+        ("TREC/train_5500.label", "NUM:a b\nNUM:c d\n", r"in train of `TREC` have the class 5, .*label$"),
     ],
 )
 def test_a_bad_line_is_named(downstream: Path, file: str, content: str | bytes, message: str) -> None:
@@ -162,7 +215,7 @@ def test_missing_files_and_unknown_tasks_are_reported_by_check(downstream: Path)
     problems = list(SentEvalTransfer(("MRC", "CR", "TREC", "TREC"), data_dir=str(downstream)).check())
 
     assert len(problems) == 3
-    assert "`MRC` is not a transfer task of SentEval's. Did you mean `MR" in problems[0]
+    assert "`MRC` is not a task of `senteval-transfer`. Did you mean `MR" in problems[0]
     assert "`TREC` is listed twice" in problems[1]
     assert "`CR` needs `CR/custrev.neg`" in problems[2]
     assert "sentbed data get senteval" in problems[2]

@@ -19,14 +19,17 @@ DIRECTORY = "tables"
 
 
 def write_tables(run: Path, scores: Sequence[Score]) -> None:
-    """Write `tables/EVALUATOR.md`, `.tex` and `.csv` into a run directory; `EVALUATOR-2.md` where it has two.
+    """Write `tables/EVALUATOR.md`, `.tex` and `.csv` into a run directory.
+
+    A protocol that has a name of its own is in the file's, `geometry-st5.md`; a second table gets a number.
 
     Raises:
         RunError: where the disk is full.
     """
     names: Counter[str] = Counter()
     for table in paper_tables(((score.encoder, score) for score in scores), strict=False):
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", table.evaluator)
+        own = "" if table.protocol in ("", table.evaluator) else f"-{table.protocol}"
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", table.evaluator + own)
         names[name] += 1
         numbered = name if names[name] == 1 else f"{name}-{names[name]}"
         for suffix, form in (("md", to_markdown), ("tex", to_latex), ("csv", to_csv)):
@@ -81,6 +84,19 @@ def to_csv(table: PaperTable) -> str:
     return stream.getvalue()
 
 
+def to_long_csv(tables: Sequence[PaperTable]) -> str:
+    """Return comma-separated values of several tables, one value a line."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["evaluator", "protocol", "encoder", "task", "metric", "value"])
+    for table in tables:
+        for column in table.columns:
+            for encoder, value in zip(table.encoders, column.values, strict=True):
+                about = (table.evaluator, table.protocol, encoder, column.task, column.metric)
+                writer.writerow([*about, value])
+    return stream.getvalue()
+
+
 def to_text(table: PaperTable) -> str:
     """Return aligned columns for a terminal."""
     rows = [
@@ -116,6 +132,8 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    # At the beginning of a row it would be taken for an option of the rule above.
+    "[": "{[}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 

@@ -22,8 +22,6 @@ from sentbed.report.text import (
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown could read as markup inside a line; an underscore within a word is none."""
 
-_MARKS = {True: "met", False: "**not met**", None: "not measured"}
-
 
 def to_markdown(data: ReportData) -> str:
     """Return `report.md`."""
@@ -82,7 +80,7 @@ def _blocks(data: ReportData) -> Iterator[str]:
                     number(row.value, row.digits),
                     f"±{number(row.tolerance, row.digits)}",
                     signed(row.difference, row.digits),
-                    _MARKS[row.met],
+                    f"**{row.verdict}**" if row.met is False else escape(row.verdict),
                     escape(row.source),
                 )
                 for row in data.expected

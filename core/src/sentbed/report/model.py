@@ -34,7 +34,18 @@ class ExpectedRow:
     source: str
     """Where the number was published."""
     found: float | None
-    """None where the run did not get as far as measuring it."""
+    """None where the run did not get as far as measuring it, or where several scores fit the key."""
+    fits: int = 1
+    """How many scores fit the key."""
+
+    @property
+    def verdict(self) -> str:
+        """Whether the number was met, in words."""
+        if self.met is not None:
+            return "met" if self.met else "not met"
+        return (
+            "not measured" if self.fits < 2 else f"fits {self.fits} scores: say which (TASK/METRIC@PROTOCOL)"
+        )
 
     @property
     def difference(self) -> float | None:

@@ -45,6 +45,8 @@ class PaperTable:
     """Scores of one evaluator that may be read side by side."""
 
     evaluator: str
+    protocol: str
+    """The id that all of them share; empty where there is none."""
     encoders: tuple[str, ...]
     columns: tuple[Column, ...]
     """In the order of the evaluation's scores; an average comes last."""
@@ -85,7 +87,8 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
     """
     drafts: dict[tuple[str, str], list[_Draft]] = {}
     for row, score in scores:
-        found = drafts.setdefault((score.evaluator, str(score.protocol.get("id"))), [])
+        key = score.evaluator, str(score.protocol.get("id", ""))
+        found = drafts.setdefault(key, [])
         # The latest first: what follows each other in a run was scored together.
         for draft in sorted(found, key=lambda draft: -draft.used):
             conflict = draft.take(row, score)
@@ -94,7 +97,7 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
             if strict:
                 raise RunError(conflict)
         else:
-            draft = _Draft(score.evaluator)
+            draft = _Draft(*key)
             draft.take(row, score)
             found.append(draft)
         draft.used = 1 + max(other.used for other in found)
@@ -104,33 +107,30 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
 class _Draft:
     """A table that is being filled."""
 
-    def __init__(self, evaluator: str) -> None:
-        self.evaluator = evaluator
+    def __init__(self, evaluator: str, protocol: str) -> None:
+        self.evaluator, self.protocol = evaluator, protocol
         self.used = 0
         """When a score was last taken; counts up."""
         self.rows: dict[str, None] = {}
         self.protocols: dict[str, dict[str, Any]] = {}
         self.first: dict[tuple[str, str], Score] = {}
-        self.last: tuple[str, str] | None = None
 
     def take(self, row: str, score: Score) -> str | None:
         """Add the score, unless it cannot stand in its column: then return why.
 
-        Only the first of the scores that an evaluation gives of a task counts: the others are passed over.
+        Of the metrics and aggregations that an evaluation gives of a task only the first counts.
         """
-        place, before = (row, score.task), self.last
+        place = (row, score.task)
         protocol = {"metric": score.metric, **evaluation_protocol(score)}
         expected = self.protocols.setdefault(score.task, protocol)
-        if (known := self.first.get(place)) is not None:
-            another = (known.metric, known.protocol_name) != (score.metric, score.protocol_name)
-            if another or before == place:
-                return None
+        known = self.first.get(place)
+        if known and (known.metric, known.protocol_name) != (score.metric, score.protocol_name):
+            return None
         if expected != protocol:
             return (
                 f"`{score.task}` of `{row}` is of another protocol than the column it would stand in: "
                 f"{', '.join(unlike(expected, protocol))}; make a table of each"
             )
-        self.last = place
         self.first.setdefault(place, score)
         self.rows[row] = None
         return None
@@ -145,7 +145,7 @@ class _Draft:
             metrics = {column.metric for column in columns}
             columns.append(Column(AVERAGE, metrics.pop() if len(metrics) == 1 else "mean", tuple(means)))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
-        return PaperTable(self.evaluator, tuple(self.rows), tuple(columns), tuple(names))
+        return PaperTable(self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names))
 
     def _column(self, task: str) -> Column:
         found = [self.first.get((row, task)) for row in self.rows]

@@ -112,6 +112,7 @@ def _expected(row: ExpectedRow) -> dict[str, Any]:
         "found": row.found,
         "difference": row.difference,
         "met": row.met,
+        "fits": row.fits,
     }
 
 

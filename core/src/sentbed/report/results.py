@@ -19,6 +19,7 @@ from sentbed.report.formats import aligned
 from sentbed.report.model import START, digits
 from sentbed.report.papers import PaperTable, paper_tables
 from sentbed.report.record import plain
+from sentbed.report.tables import shown
 from sentbed.report.text import chance, number, pairing, signed, spread
 from sentbed.statistics import RESAMPLES, Comparison, Method, compare
 
@@ -84,7 +85,10 @@ def read_results(run: str | Path) -> Results:
 
 
 def run_tables(
-    runs: Sequence[str | Path], evaluator: str | None = None, protocol: str | None = None
+    runs: Sequence[str | Path],
+    evaluator: str | None = None,
+    protocol: str | None = None,
+    metric: str | None = None,
 ) -> tuple[PaperTable, ...]:
     """Make the tables of several runs: a row an encoder, one table an evaluator.
 
@@ -105,13 +109,14 @@ def run_tables(
     entry, _, wanted = (protocol or "").rpartition("=")
     shown = [_entry(score.protocol, entry or "id") for _, score in rows]
     rows = _only(rows, "protocol", wanted or None, shown)
+    rows = _only(rows, "metric", metric, [score.metric for _, score in rows])
     return paper_tables(rows)
 
 
 def _entry(protocol: Any, path: str) -> str:
     for name in path.split("."):
         protocol = protocol.get(name) if isinstance(protocol, Mapping) else None
-    return str(plain(protocol))
+    return "" if protocol is None else shown(plain(protocol))
 
 
 def _only(
@@ -120,7 +125,7 @@ def _only(
     if wanted is None:
         return rows
     if wanted not in found:
-        hint = suggest(wanted, list(dict.fromkeys(found)))
+        hint = suggest(wanted, [value for value in dict.fromkeys(found) if value])
         raise RunError(f"no score is of the {what} `{wanted}`.{hint}")
     return [row for row, value in zip(rows, found, strict=True) if value == wanted]
 
@@ -201,7 +206,9 @@ def comparison_text(found: RunComparison) -> str:
     if count:
         lines.append(pairing(count, found.resamples, found.method))
     if count < len(found.rows):
-        lines.append(f"Where there is no p, the run has no items of the score (`{items.DIRECTORY}/`).")
+        lines.append(
+            "Where there is no p, the score has no items that could be resampled, or none were kept."
+        )
     return "\n".join([*lines, *found.remarks])
 
 
@@ -227,8 +234,10 @@ def comparison_json(found: RunComparison) -> str:
 
 def _score(record: dict[str, Any]) -> Score:
     value = math.nan if record["value"] is None else float(record["value"])
-    names = ("task", "metric", "protocol", "encoder", "evaluator")
-    return Score(value=value, **{name: record[name] for name in names})
+    names = ("task", "metric", "encoder", "evaluator")
+    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
+        raise TypeError("a score without names or protocol")
+    return Score(value=value, protocol=record["protocol"], **{name: record[name] for name in names})
 
 
 def _chosen(run: Results, name: str | None) -> str:
@@ -259,7 +268,7 @@ def _alike(a: Score, b: Score) -> bool:
 
 
 def _title(score: Score) -> str:
-    return f"{score.evaluator} {score.task} {score.metric}"
+    return f"{score.evaluator} {score.task} {score.metric} ({score.protocol_name})"
 
 
 def _encoders_differ(rows: Sequence[Compared]) -> Iterator[str]:

@@ -141,10 +141,11 @@ def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
 
 
 def _entry(protocol: Mapping[str, Any], name: str) -> str:
-    return _text(plain(protocol[name])) if name in protocol else ""
+    return shown(plain(protocol[name])) if name in protocol else ""
 
 
-def _text(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a protocol's value as reports print it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -157,7 +158,7 @@ class _Draft:
 
     def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
         """Add the score, unless its place is taken or its column is of another protocol."""
-        protocol = {str(name): _text(plain(value)) for name, value in score.protocol.items()}
+        protocol = {str(name): shown(plain(value)) for name, value in score.protocol.items()}
         place = (score.encoder, score.task)
         if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
             return False

@@ -52,8 +52,10 @@ def resampling(found: Bootstrapped) -> str:
 def pairing(comparisons: int, resamples: int, method: Method = "bootstrap") -> str:
     """Return how differences were judged, and what a star does not say."""
     how = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation"}[method]
+    smallest = (2 if method == "bootstrap" else 1) / (resamples + 1)
     return (
-        f"Two-sided p-values by {how}, {resamples:,} resamples; * marks p < {SIGNIFICANT}, which is not "
+        f"Two-sided p-values by {how}, {resamples:,} resamples (the smallest that they can show is "
+        f"{chance(smallest).rstrip(' *')}); * marks p < {SIGNIFICANT}, which is not "
         f"corrected for the number of comparisons made here ({comparisons:,})."
     )
 

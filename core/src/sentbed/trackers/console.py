@@ -76,7 +76,7 @@ class ConsoleTracker:
             return
         if self._progress is None or what != self._part:
             self._stop()
-            self._open_bar(what, total, done)
+            self._open_bar(what, total, done, transient=True)
             self._part = what
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=total)
@@ -108,7 +108,7 @@ class ConsoleTracker:
         if self._console.is_terminal:
             self._open_bar(stage, total_steps, self._done.pop(stage, 0))
 
-    def _open_bar(self, what: str, total: int, done: int) -> None:
+    def _open_bar(self, what: str, total: int, done: int, transient: bool = False) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -119,7 +119,7 @@ class ConsoleTracker:
         )
 
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
@@ -127,6 +127,7 @@ class ConsoleTracker:
             TimeRemainingColumn(),
             TextColumn("{task.fields[live]}"),
             console=self._console,
+            transient=transient,
         )
         self._task = self._progress.add_task(what, total=total, completed=done, rate="", live="")
         self._progress.start()

@@ -12,7 +12,7 @@ from sentbed.paths import sha256
 
 from sentbed_evaluators.collection import Collection
 from sentbed_evaluators.json_lines import read_objects, text_of
-from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.text_lines import lines
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
 _COLUMNS = ("query-id", "corpus-id", "score")
@@ -126,7 +126,10 @@ def _rows(path: Path, known: Mapping[str, str]) -> Iterator[tuple[int, str, Mapp
 
 def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
     """Return, of each query in the order of the file, its first line and the grades of documents."""
-    header, *lines = read_lines(path)
+    rows = lines(path)
+    header = next(rows, (1, None))[1]
+    if header is None:
+        raise DataError("the file is empty; check the download", path)
     names = header.split("\t")
     if missing := [column for column in _COLUMNS if column not in names]:
         raise DataError(
@@ -137,7 +140,7 @@ def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
         )
     places = [names.index(column) for column in _COLUMNS]
     judgements: dict[str, tuple[int, dict[str, int]]] = {}
-    for line, content in enumerate(lines, start=2):
+    for line, content in rows:
         fields = content.split("\t")
         if len(fields) != len(names):
             raise DataError(
@@ -145,7 +148,8 @@ def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
             )
         query, document, score = (fields[place] for place in places)
         try:
-            grade = int(score)
+            # `int` reads "1_0" as 10, as Python source does; in a data file it is a slip.
+            grade = int(score.replace("_", "?"))
         except ValueError as error:
             raise DataError(
                 f"the score is {score!r}, but grades are whole numbers (0: not relevant); repair the line",

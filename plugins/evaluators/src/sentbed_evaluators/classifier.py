@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 from sentbed import DataError
 
+from sentbed_evaluators import logistic
 from sentbed_evaluators.fits import Examples, Fitted, Task, Training, predict
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class Classifier:
     """Where the `senteval` protocol computes."""
 
     @property
+    def suffix(self) -> str:
+        """What is added to a score's protocol id where it is not the original's classifier."""
+        return "" if self.protocol == "senteval" else f"-{self.protocol}"
+
+    @property
     def folds(self) -> int:
         """Folds of a cross-validation."""
         return 10 if self.mode == "test" else 5
@@ -84,6 +90,8 @@ class Classifier:
         """
         import numpy as np
 
+        # With two more than folds, the inner ones do not lack any.
+        self._require(data.labels, self.folds + 2)
         outer = self._folds(data.labels)
         inner = [[(train[a], train[b]) for a, b in self._folds(data.labels[train])] for train, _ in outer]
         fits = _Fits(self, "nested", data, data, classes, progress, fits=(self.folds**2, self.folds))
@@ -94,8 +102,9 @@ class Classifier:
         for number, ((_, test), weights) in enumerate(zip(outer, last, strict=True)):
             predicted[test], fold[test] = predict(data.features[test], weights), number
             accuracies.append(_percent(predicted[test] == data.labels[test]))
-        development = np.mean([score for _, score in chosen])
-        return Outcome(_round(np.mean(accuracies)), _round(development), predicted, fold)
+        return Outcome(
+            _rounded(np.mean(accuracies)), _rounded(np.mean([score for _, score in chosen])), predicted, fold
+        )
 
     def folded(
         self, train: Examples, test: Examples, classes: int, progress: Progress | None = None
@@ -103,6 +112,7 @@ class Classifier:
         """Cross-validation on `train` picks the penalty, then all of it is trained on: TREC, MRPC."""
         import numpy as np
 
+        self._require(train.labels, self.folds)
         fits = _Fits(self, "folded", train, train, classes, progress, fits=(self.folds, 1))
         [(penalty, score)] = fits.choose([self._folds(train.labels)])
         [weights] = fits.last([(np.arange(len(train)), penalty)])
@@ -120,6 +130,9 @@ class Classifier:
         """A development set picks the penalty, and ends the training: SST, probing, SNLI."""
         import numpy as np
 
+        self._require(train.labels, 1)
+        if not len(development) or not len(test):
+            raise DataError("there is no example to choose by or to score; look at the splits of the data")
         fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
         # SentEval trains the chosen one once more, on the same examples with the same seed: it is the same.
@@ -129,18 +142,25 @@ class Classifier:
 
     def _folds(self, labels: Rows) -> list[tuple[Rows, Rows]]:
         """Return the rows to train on and to look at in each fold, stratified and shuffled as SentEval's."""
-        import numpy as np
         from sklearn.model_selection import StratifiedKFold
 
-        names, counts = np.unique(labels, return_counts=True)
-        if len(names) < 2 or counts.min() < self.folds:
-            raise DataError(
-                f"class {names[counts.argmin()]} has {counts.min()} examples of {len(labels)}, but a "
-                f"cross-validation in {self.folds} folds needs two classes of at least {self.folds}; "
-                f'add examples, or set `mode = "fast"` for 5 folds'
-            )
         folds = StratifiedKFold(self.folds, shuffle=True, random_state=self.seed)
         return list(folds.split(labels, labels))
+
+    def _require(self, labels: Rows, least: int) -> None:
+        """Raise `DataError` unless there are two classes with so many examples each."""
+        import numpy as np
+
+        names, counts = np.unique(labels, return_counts=True)
+        if len(names) < 2:
+            raise DataError(
+                f"the {len(labels)} training examples are of {len(names)} class, expected two; add some"
+            )
+        if counts.min() < least:
+            raise DataError(
+                f"class {names[counts.argmin()]} has {counts.min()} examples of {len(labels)}, but a "
+                f"cross-validation in {self.folds} folds needs {least}; add examples"
+            )
 
     def describe(self) -> dict[str, Any]:
         """Return what a score's protocol says of the classifier."""
@@ -151,7 +171,8 @@ class Classifier:
             "seed": self.seed,
         }
         if self.protocol == "logistic":
-            return settings | {"solver": "lbfgs", "C": {k: list(v) for k, v in STRENGTHS.items()}}
+            strengths = {kind: list(values) for kind, values in STRENGTHS.items()}
+            return settings | {"solver": "lbfgs", "tolerance": logistic.TOLERANCE, "C": strengths}
         training = attrs.asdict(self.training)
         return settings | {"penalties": list(PENALTIES), "held_out": HELD_OUT} | training
 
@@ -194,7 +215,7 @@ class _Fits:
         )
         chosen, start = [], 0
         for group in groups:
-            means = [_round(100 * mean) for mean in accuracies[start : start + len(group)].mean(axis=0)]
+            means = [_rounded(100 * mean) for mean in accuracies[start : start + len(group)].mean(axis=0)]
             start += len(group)
             best = int(np.argmax(means))
             chosen.append((self._penalties[best], means[best]))
@@ -221,8 +242,6 @@ class _Fits:
     def _fit(self, tasks: Sequence[Task]) -> list[Fitted]:
         classifier = self._classifier
         if classifier.protocol == "logistic":
-            from sentbed_evaluators import logistic
-
             return logistic.fit(self._train, self._look, self._classes, tasks, classifier.seed, self._advance)
         from sentbed_evaluators._torch import linear
 
@@ -243,8 +262,9 @@ class _Fits:
 
 
 def _percent(right: NDArray[np.bool_]) -> float:
-    return _round(100 * right.mean())
+    return round(100 * float(right.mean()), 2)
 
 
-def _round(value: Any) -> float:
-    return round(float(value), 2)
+def _rounded(mean: np.floating[Any]) -> float:
+    """Round as NumPy does, not Python: SentEval's means are NumPy's numbers."""
+    return float(round(mean, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from sentbed.errors import suggest
 from sentbed.paths import DATA_VARIABLE, data_root
 
 from sentbed_evaluators.pairs import parse_score
+from sentbed_evaluators.text_lines import lines
 
 Split: TypeAlias = Literal["train", "dev"]
 
@@ -131,16 +132,24 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
     task, file = TASKS[name], root / TASKS[name].path(split)
     sides: list[list[str]] = [[] for _ in task.texts]
     labels, scores, skipped = [], [], 0
-    lines = _lines(file)
+    # One line at a time: MNLI's parse trees alone are 300 MB.
+    found = lines(file)
     columns = (*task.texts, task.label)
     if task.header:
-        names = next(lines, (1, ""))[1].split("\t")
+        header = next(found, (1, ""))[1]
+        if not header:
+            raise DataError(
+                "the file is empty, or its first line is, but the names of its columns were expected; "
+                "download it again with `sentbed data get glue`",
+                file,
+            )
+        names = header.split("\t")
         places = [_place(names, column, file) for column in columns]
         width = len(names)
     else:
         places = [int(column) for column in columns]
         width = max(places) + 1
-    for line, text in lines:
+    for line, text in found:
         fields = text.split("\t")
         if task.broken_rows and len(fields) < width:
             skipped += 1
@@ -169,24 +178,6 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
             file,
         )
     return rows
-
-
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers, one at a time: MNLI's parse trees alone are 300 MB."""
-    try:
-        with file.open("rb") as stream:
-            for line, content in enumerate(stream, start=1):
-                text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-                yield line, text.removeprefix("\ufeff") if line == 1 else text
-    except OSError as error:
-        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", file) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"found byte 0x{content[error.start]:02x}, which is not UTF-8; convert the file, or download it "
-            f"again with `sentbed data get glue`",
-            file,
-            line,
-        ) from error
 
 
 def _place(names: Sequence[str], column: str, file: Path) -> int:

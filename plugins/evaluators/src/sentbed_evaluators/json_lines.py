@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sentbed import DataError
 from sentbed.errors import suggest
 
-from sentbed_evaluators.pairs import is_encodable
+from sentbed_evaluators.text_lines import lines
 
 
 def read_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield line and object; blank lines are skipped. Raises `DataError` that names file and line."""
-    for line, text in _lines(path, encoding):
+    for line, text in lines(path, encoding):
+        if not text.strip():
+            continue
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -30,30 +32,27 @@ def read_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Map
         yield line, row
 
 
-def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
-    """Return the text under a key; raises `DataError` where there is none."""
+def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
+    """Return what is under a key; raises `DataError` where it is not there."""
     if key not in row:
         raise DataError(f"key `{key}` is missing; add it.{suggest(key, list(row))}", path, line)
-    found = row[key]
-    if not isinstance(found, str) or not is_encodable(found):
+    return row[key]
+
+
+def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
+    """Return the text under a key; raises `DataError` where there is none."""
+    found = value_of(row, key, path, line)
+    if not is_text(found):
         raise DataError(f"`{key}` is {found!r}, but a text was expected; repair the line", path, line)
     return found
 
 
-def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether it is a text, without the lone surrogates that JSON escapes allow and tokenizers refuse."""
+    if not isinstance(value, str):
+        return False
     try:
-        with path.open("rb") as stream:
-            for line, content in enumerate(stream, start=1):
-                try:
-                    text = content.decode(encoding).removeprefix("\ufeff")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"found byte 0x{content[error.start]:02x}, which is not {encoding}; "
-                        f"convert the file to UTF-8 or name its encoding",
-                        path,
-                        line,
-                    ) from error
-                if text.strip():
-                    yield line, text
-    except OSError as error:
-        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -39,7 +39,7 @@ _DBPEDIA = KnownArchive(
 )
 """Digest as the `datasets` library lists it for its `dbpedia_14`."""
 
-_WINTER = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
+_SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 
 def how_to_get(name: str) -> str:
@@ -224,4 +224,4 @@ def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
 def _others(path: str) -> tuple[str, ...]:
     if path.startswith("STS/STSBenchmark/"):
         return (path.removeprefix("STS/"),)
-    return (_WINTER,) if path.startswith("cloze_test_val") else ()
+    return (_SPRING,) if path.startswith("cloze_test_val") else ()

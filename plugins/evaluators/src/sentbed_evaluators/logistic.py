@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 ITERATIONS = 10_000
 """Far more than embeddings need; a warning says so where it is not enough."""
 
+TOLERANCE = 1e-6
+"""Of the gradient. With scikit-learn's own, 1e-4, accuracies on vectors of length 1 were off by up to 0.9."""
+
+FLOAT64 = 1 << 30
+"""Bytes up to which features are taken in float64; above, in float32, where 1e-5 is as far as it gets."""
+
 
 def fit(
     train: Examples, look: Examples, classes: int, tasks: Sequence[Task], seed: int, done: Done
@@ -31,7 +37,10 @@ def fit(
         # Features may be a memory map: what need not be picked out stays where it is.
         features = train.features if whole else train.features[task.train]
         labels = train.labels[task.train]
-        model = LogisticRegression(random_state=seed, max_iter=ITERATIONS, warm_start=True)
+        wide = 2 * features.nbytes <= FLOAT64
+        features = features.astype(np.float64) if wide else features
+        tolerance = TOLERANCE if wide else 10 * TOLERANCE
+        model = LogisticRegression(random_state=seed, tol=tolerance, max_iter=ITERATIONS, warm_start=True)
         weights, correct = [], []
         for penalty in task.penalties:
             model.set_params(C=penalty).fit(features, labels)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.protocols import Evaluation, Score, TextEncoder
+from sentbed.protocols import Evaluation, TextEncoder
+
+from sentbed_evaluators.tasks import average, task_problems
 
 if TYPE_CHECKING:
     from sentbed_evaluators._mteb.adapter import MTEBModel
@@ -73,9 +75,8 @@ class MTEB:
         if bool(self.tasks) == (self.benchmark is not None):
             found = "both `tasks` and `benchmark`" if self.tasks else "neither `tasks` nor `benchmark`"
             yield f"found {found}, expected one of them; name tasks, such as `STSBenchmark`, or a benchmark"
-        for i, task in enumerate(self.tasks):
-            if task in self.tasks[:i]:
-                yield f"task `{task}` is listed twice; remove one"
+        if self.tasks:
+            yield from task_problems(self.tasks, None, self.name)
         for field in ("languages", "subsets", "splits"):
             if self.benchmark is not None and getattr(self, field):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
@@ -107,10 +108,13 @@ class MTEB:
                 running.unload(every)
         main = [scores[0] for scores in found]
         scores = tuple(score for group in found for score in group)
-        average = sum(score.value for score in main) / len(main)
+        primary = sum(score.value for score in main) / len(main)
         if len(main) + len(missing) > 1:
-            scores = (*scores, _average(main, average, self.benchmark, list(missing)))
-        return Evaluation(scores, average)
+            metrics = {score.metric for score in main}
+            said = {"benchmark": self.benchmark, "missing": list(missing)}
+            said = {key: value for key, value in said.items() if value}
+            scores = (*scores, average(main, metrics.pop() if len(metrics) == 1 else "main_score", **said))
+        return Evaluation(scores, primary)
 
 
 def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
@@ -137,21 +141,6 @@ def _running() -> ModuleType:
             f"can be written"
         ) from error
     return running
-
-
-def _average(main: list[Score], value: float, benchmark: str | None, missing: list[str]) -> Score:
-    metrics = {score.metric for score in main}
-    protocol: dict[str, Any] = {
-        "id": "mteb",
-        "mteb": main[0].protocol["mteb"],
-        "aggregation": "mean over tasks",
-        "tasks": [score.task for score in main],
-    }
-    if benchmark is not None:
-        protocol["benchmark"] = benchmark
-    if missing:
-        protocol["missing"] = missing
-    return Score("AVG", metrics.pop() if len(metrics) == 1 else "main_score", value, protocol)
 
 
 def _missing_message(missing: dict[str, str], at_hand: int) -> str:

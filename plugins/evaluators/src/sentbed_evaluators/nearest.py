@@ -22,7 +22,8 @@ CHUNK = 65_536
 _QUERIES = 128
 """Queries that are compared at a time: with a chunk 32 MiB of products."""
 _SPARE = 8
-"""Candidates beyond the k best: products in float32 may be in another order than those in float64."""
+"""Candidates beyond the k best: products in float32 may be in another order than those in float64. Where more
+documents than these agree to float32's rounding (1e-7), one of them may stand for another."""
 
 
 @attrs.frozen(eq=False)

@@ -9,7 +9,8 @@ from pathlib import Path
 import attrs
 from sentbed import DataError, locate
 
-from sentbed_evaluators.pairs import encoding_problems, read_lines
+from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.text_lines import encoding_problems
 
 
 @attrs.frozen

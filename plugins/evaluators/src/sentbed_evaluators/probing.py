@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.errors import suggest
 from sentbed.protocols import Evaluation, Items, Score, TextEncoder
 
-from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.probing_files import TASKS, find_root, read_task
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 
 
 @attrs.frozen
@@ -47,13 +45,7 @@ class SentEvalProbing:
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""
-        if not self.tasks:
-            yield "`tasks` is empty; name at least one task"
-        for i, task in enumerate(self.tasks):
-            if task not in TASKS:
-                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, tuple(TASKS))}"
-            if task in self.tasks[:i]:
-                yield f"task `{task}` is listed twice; remove one"
+        yield from task_problems(self.tasks, TASKS, self.name)
         try:
             root = find_root(self.data_dir)
         except DataError as error:
@@ -79,14 +71,7 @@ class SentEvalProbing:
         scores = [self._score(root, task, encoder) for task in self.tasks]
         mean = sum(score.value for score in scores) / len(scores)
         if set(self.tasks) == set(TASKS):
-            protocol = {
-                "id": self.name,
-                "aggregation": "mean",
-                "definition": "plain mean of " + ", ".join(self.tasks),
-                "classifier": scores[0].protocol["classifier"],
-                "data": digest([root / TASKS[task][0] for task in self.tasks]),
-            }
-            scores.append(Score("AVG", "mean", mean, protocol))
+            scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
     def _score(self, root: Path, task: str, encoder: TextEncoder) -> Score:
@@ -100,13 +85,11 @@ class SentEvalProbing:
             Examples(vectors[end - len(part.texts) : end], part.labels)
             for part, end in zip(parts, ends, strict=True)
         )
-        told = getattr(encoder, "progress", None)
-        progress = told and partial(told, f"{task}: classifiers")
-        classifier = Classifier(self.protocol, self.mode, self.seed, str(getattr(encoder, "device", "cpu")))
+        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
         classes = int(train.labels.max()) + 1
-        outcome = classifier.split(train, development, test, classes, progress)
+        outcome = classifier.split(train, development, test, classes, part_progress(encoder, task))
         protocol = {
-            "id": self.name,
+            "id": f"{self.name}{classifier.suffix}",
             "aggregation": "single",
             "split": "test",
             "features": "u",

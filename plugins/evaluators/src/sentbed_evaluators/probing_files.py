@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError, locate
 from sentbed.paths import DATA_VARIABLE, data_root
 
-from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.text_lines import lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
     must be so many, and SentEval's numbers of rows.
     """
     rows: dict[str, list[_Row]] = {split: [] for split in SPLITS}
-    for line, text in enumerate(read_lines(file), start=1):
+    for line, text in lines(file):
         fields = text.rstrip().split("\t")
         if len(fields) < 3 or fields[0] not in SPLITS:
             raise DataError(

@@ -117,7 +117,12 @@ class Retrieval:
         path = locate(self.path)
         if path.is_dir():
             return beir_files.read_beir(path, self.split or "test", title=self.title)
-        about = {"split": self.split or "whole file", "text": "as in the file", "data": sha256(path)}
+        about = {
+            "split": self.split or "whole file",
+            "columns": list(self.columns),
+            "text": "as in the file",
+            "data": sha256(path),
+        }
         return of_pairs(*self._file.read(), about)
 
     def _search(self, encoder: TextEncoder, collection: Collection) -> NDArray[np.int64]:

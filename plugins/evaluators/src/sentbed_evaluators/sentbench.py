@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.errors import suggest
 from sentbed.protocols import Evaluation, Items, Score, TextEncoder
 
-from sentbed_evaluators.classifier import Classifier, Progress
 from sentbed_evaluators.features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
@@ -23,9 +22,7 @@ from sentbed_evaluators.sentbench_sets import (
 )
 from sentbed_evaluators.sentbench_sets.vectors import TextVectors
 from sentbed_evaluators.similarity import cosines
-
-if TYPE_CHECKING:
-    pass
+from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
 
@@ -38,9 +35,6 @@ TASKS: dict[Paradigm, tuple[str, ...]] = {
     "contrast": tuple(SOURCES),
 }
 """The tasks of each paradigm, in the paper's order."""
-
-_SHARED = ("id", "features", "classifier", "similarity", "builder", "set_seed", "text")
-"""What the protocol of an average has in common with those of its tasks."""
 
 
 @attrs.frozen
@@ -63,8 +57,15 @@ class SentBench:
 
     A task's pair score has the metric `accuracy`, its contrast score `contrast-accuracy`. `AVG` is the mean
     over the six tasks of a paradigm and is there only where all six ran. `primary` is the mean of the
-    paradigms' means. Single and pair tasks need the vectors of each task in memory, and of pairs their
-    features: at width 768, 1.8 GB for DBpedia.
+    paradigms' means.
+
+    Some aligned lines of StyleTransfer are the same in both forms, and table 1's sizes are not reached
+    without them: `identical` in the protocol of a pair score says how many positive pairs of the test set
+    have two equal sides. About 100 of its short lines stand in both its training and its test set.
+
+    Memory: the vectors of each task. Features of pairs above 1 GiB (DBpedia at width 768: 1.8 GB) are in a
+    file in the temporary directory (`TMPDIR`), which is removed afterwards; `logistic` reads them into
+    memory.
     """
 
     name: ClassVar[str] = "sentbench"
@@ -93,14 +94,7 @@ class SentBench:
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated paradigms and tasks, and data that is not there."""
-        if not self.paradigms:
-            yield "`paradigms` is empty; give `single`, `pair`, `contrast` or several of them"
-        for i, paradigm in enumerate(self.paradigms):
-            if paradigm not in TASKS:
-                hint = suggest(paradigm, get_args(Paradigm))
-                yield f"`{paradigm}` is not a paradigm of `{self.name}`.{hint}"
-            if paradigm in self.paradigms[:i]:
-                yield f"paradigm `{paradigm}` is listed twice; remove one"
+        yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
         if "single" in self.paradigms and (single := self._of("single")):
             from sentbed_evaluators.transfer import transfer_problems
@@ -122,20 +116,16 @@ class SentBench:
     def _task_problems(self) -> Iterator[str]:
         if self.tasks is None:
             return
-        choices = list(dict.fromkeys(task for p in self.paradigms for task in TASKS.get(p, ())))
-        known = {task for tasks in TASKS.values() for task in tasks}
-        for i, task in enumerate(self.tasks):
-            if task not in known:
-                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, choices)}"
-            elif task not in choices:
+        known = dict.fromkeys(task for tasks in TASKS.values() for task in tasks)
+        yield from task_problems(self.tasks, known, self.name)
+        for task in self.tasks:
+            if task in known and not any(task in TASKS.get(paradigm, ()) for paradigm in self.paradigms):
                 yield (
                     f"task `{task}` belongs to none of the paradigms {', '.join(self.paradigms)}; "
                     f"add its paradigm or leave it out"
                 )
-            if task in self.tasks[:i]:
-                yield f"task `{task}` is listed twice; remove one"
         for paradigm in self.paradigms:
-            if paradigm in TASKS and not self._of(paradigm):
+            if self.tasks and paradigm in TASKS and not self._of(paradigm):
                 yield f"`tasks` has none of `{paradigm}`; add one, or leave the paradigm out"
 
     def _of(self, paradigm: Paradigm) -> tuple[str, ...]:
@@ -172,7 +162,7 @@ class SentBench:
             means.append(sum(score.value for score in ours) / len(ours))
             scores += ours
             if set(self._of(paradigm)) == set(TASKS[paradigm]):
-                scores.append(_average(ours, means[-1]))
+                scores.append(average(ours, ours[0].metric))
         return Evaluation(tuple(scores), primary=sum(means) / len(means))
 
     def _built(self) -> list[str]:
@@ -182,40 +172,43 @@ class SentBench:
     def _sets(self, task: str) -> BuiltSets:
         return built_sets(find_files(data_directory(self.data_dir), task), self.set_seed, self.limit)
 
-    def _classifier(self, encoder: TextEncoder) -> Classifier:
-        return Classifier(self.protocol, self.mode, self.seed, getattr(encoder, "device", "cpu"))
-
     def _single(self, encoder: TextEncoder) -> Iterator[Score]:
         from sentbed_evaluators.transfer import transfer_scores
 
         names = {SINGLE[task]: task for task in self._of("single")}
-        progress = getattr(encoder, "progress", None)
-        for score in transfer_scores(
-            encoder, tuple(names), self.data_dir, self._classifier(encoder), progress
-        ):
+        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
+        for score in transfer_scores(encoder, tuple(names), self.data_dir, classifier):
             if score.metric == "accuracy":
-                protocol = {**score.protocol, "id": "sentbench-single", "task": score.task}
+                protocol = {
+                    **score.protocol,
+                    "id": f"sentbench-single{classifier.suffix}",
+                    "task": score.task,
+                }
                 yield attrs.evolve(score, task=names[score.task], protocol=protocol)
 
     def _pair(self, encoder: TextEncoder, sets: BuiltSets, vectors: TextVectors) -> Score:
         import numpy as np
 
-        train, valid, test = (vectors.examples(sets.pairs[split], self.features) for split in SPLITS)
-        classifier, progress = self._classifier(encoder), _progress(encoder, sets.task)
-        if len(valid):
-            outcome = classifier.split(train, valid, test, 2, progress)
-        else:
-            outcome = classifier.folded(train, test, 2, progress)
+        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
+        progress = part_progress(encoder, sets.task)
+        with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
+            train, valid, test = vectors.examples(sets.pairs, self.features, Path(directory))
+            if len(valid):
+                outcome = classifier.split(train, valid, test, 2, progress)
+            else:
+                outcome = classifier.folded(train, test, 2, progress)
         sizes = {split: len(sets.pairs[split]) for split in SPLITS}
         paper = attrs.asdict(sets.paper, filter=lambda field, _: field.name in SPLITS)
         protocol = {
-            "id": "sentbench-pair",
+            "id": f"sentbench-pair{classifier.suffix}",
             "aggregation": "single",
             "split": "test",
             "size": "paper" if sizes == paper else "smaller",
             **sizes,
+            "identical": sum(label and first == second for first, second, label in sets.pairs["test"]),
             "features": FORMULAS[self.features],
             "classifier": classifier.describe(),
+            "penalty": "validation set" if len(valid) else "cross-validation on train",
             **sets.describe(),
             "data": sets.pairs_hash,
         }
@@ -243,28 +236,3 @@ def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
         protocol["note"] = f"{ties} ties, which count as wrong"
     value = 100 * float(correct.mean())
     return Score(sets.task, "contrast-accuracy", value, protocol, items=Items("mean", correct))
-
-
-def _average(scores: Sequence[Score], value: float) -> Score:
-    import numpy as np
-
-    first = scores[0]
-    protocol = {
-        **{key: first.protocol[key] for key in _SHARED if key in first.protocol},
-        "aggregation": "mean",
-        "of": [score.task for score in scores],
-        "size": [score.protocol.get("size", "paper") for score in scores],
-        "data": [score.protocol.get("data") for score in scores],
-    }
-    parts = [score.items for score in scores]
-    items = None
-    if all(part is not None and part.statistic == "mean" and part.groups is None for part in parts):
-        known = [part.x for part in parts if part is not None]
-        groups = np.repeat(np.arange(len(known)), [len(x) for x in known])
-        items = Items("mean", np.concatenate(known), groups=groups)
-    return Score("AVG", first.metric, value, protocol, items=items)
-
-
-def _progress(encoder: TextEncoder, task: str) -> Progress | None:
-    report = getattr(encoder, "progress", None)
-    return None if report is None else partial(report, f"{task}: classifiers")

@@ -68,7 +68,7 @@ def find_root(data_dir: str | None) -> Path:
     if base is None:
         raise DataError(
             f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `senteval/downstream`"
+            f"holds `senteval/downstream`; `sentbed data get senteval` downloads it"
         )
     for root in ROOTS:
         if any((base / root / folder).is_dir() for folder in _FOLDERS):
@@ -106,7 +106,7 @@ def missing_message(root: Path, task: str) -> str:
     present = ", ".join(f"`{name}`" for name in TASKS if not missing_files(root, name)) or "none"
     return (
         f"task `{task}` needs `{missing[0].relative_to(root).as_posix()}`{more}, missing in `{root}`; "
-        f"add the files or leave the task out; tasks present: {present}"
+        f"add the files (`sentbed data get senteval`) or leave the task out; tasks present: {present}"
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.errors import suggest
 from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
 
 from sentbed_evaluators.senteval_files import (
@@ -28,6 +27,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
+from sentbed_evaluators.tasks import task_problems
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,13 +64,7 @@ class SentEvalSTS:
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""
-        if not self.tasks:
-            yield "`tasks` is empty; name at least one task"
-        for i, task in enumerate(self.tasks):
-            if task not in TASKS:
-                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, TASKS)}"
-            if task in self.tasks[:i]:
-                yield f"task `{task}` is listed twice; remove one"
+        yield from task_problems(self.tasks, TASKS, self.name)
         try:
             root = find_root(self.data_dir)
         except DataError as error:

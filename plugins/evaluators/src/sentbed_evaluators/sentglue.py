@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, RunError
-from sentbed.errors import suggest
 from sentbed.protocols import Evaluation, Items, Score, TextEncoder
 
 from sentbed_evaluators.classifier import Classifier
+from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.features import FORMULAS
 from sentbed_evaluators.fits import Examples
-from sentbed_evaluators.glue_features import feature_table
 from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import correlate, cosines, embed_nonzero, levelled, require_varied
+from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,13 +72,7 @@ class SentGLUE:
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""
-        if not self.tasks:
-            yield "`tasks` is empty; name at least one task"
-        for i, task in enumerate(self.tasks):
-            if task not in TASKS:
-                yield f"`{task}` is not a task of `{self.name}`.{suggest(task, tuple(TASKS))}"
-            if task in self.tasks[:i]:
-                yield f"task `{task}` is listed twice; remove one"
+        yield from task_problems(self.tasks, TASKS, self.name)
         if not 0 < self.development_share < 1:
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
         try:
@@ -112,7 +105,7 @@ class SentGLUE:
         scores = [found[task] for task in self.tasks]
         mean = sum(score.value for score in scores) / len(scores)
         if set(self.tasks) == set(TASKS):
-            scores.append(self._average(root, scores, mean))
+            scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
     def _correlate(self, root: Path, name: str, encoder: TextEncoder) -> Score:
@@ -125,7 +118,7 @@ class SentGLUE:
         similarities = cosines(vectors[: len(rows)], vectors[len(rows) :])
         correlation = correlate(rows.scores, similarities)
         protocol = {
-            "id": self.name,
+            "id": f"{self.name}{Classifier(self.protocol).suffix}",
             "aggregation": "single",
             "split": "dev",
             "similarity": "cosine",
@@ -147,7 +140,7 @@ class SentGLUE:
         train = read_rows(root, names[0], "train", self.check_sizes)
         tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
         parts = [*self._draw(train, folded), *tests]
-        classifier = Classifier(self.protocol, self.mode, self.seed, str(getattr(encoder, "device", "cpu")))
+        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
         needed = classifier.folds if folded else 1
         for number, label in enumerate(task.classes):
             if (count := parts[0].labels.count(number)) < needed:
@@ -165,8 +158,7 @@ class SentGLUE:
         ]
         labels = np.array([label for rows in parts for label in rows.labels])
         first, second, *ends = np.cumsum([len(rows) for rows in parts]).tolist()
-        told = getattr(encoder, "progress", None)
-        progress = told and partial(told, f"{task.folder}: classifiers")
+        progress = part_progress(encoder, task.folder)
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
             features = feature_table(vectors, sides, Path(directory))
             fitted = Examples(features[:first], labels[:first])
@@ -181,7 +173,7 @@ class SentGLUE:
         for name, rows, end in zip(names, tests, ends, strict=True):
             start = end - len(rows)
             protocol = {
-                "id": self.name,
+                "id": f"{self.name}{Classifier(self.protocol).suffix}",
                 "aggregation": "single",
                 "split": "dev",
                 "features": FORMULAS["infersent"] if len(sides) == 2 else "u",
@@ -193,7 +185,7 @@ class SentGLUE:
                 "limit": self.limit,
                 "seed": self.seed,
                 "text": "as in the file",
-                "data": digest(_files(root, [name])),
+                "data": digest([root / TASKS[name].path(split) for split in TASKS[name].splits]),
             }
             if task.broken_rows:
                 protocol["skipped"] = {"train": train.skipped, "dev": rows.skipped}
@@ -208,24 +200,6 @@ class SentGLUE:
         order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
         held = 0 if folded else max(1, round(self.development_share * len(order)))
         return _take(train, np.sort(order[held:])), _take(train, np.sort(order[:held]))
-
-    def _average(self, root: Path, scores: Sequence[Score], mean: float) -> Score:
-        protocol = {
-            "id": self.name,
-            "aggregation": "mean",
-            "definition": "plain mean of " + ", ".join(f"{score.task} ({score.metric})" for score in scores),
-            "classifier": next(s.protocol["classifier"] for s in scores if "classifier" in s.protocol),
-            "limit": self.limit,
-            "seed": self.seed,
-            "data": digest(_files(root, TASKS)),
-        }
-        return Score("AVG", "mean", mean, protocol)
-
-
-def _files(root: Path, names: Iterable[str]) -> list[Path]:
-    """Return the files that these tasks read, each once."""
-    paths = (TASKS[name].path(split) for name in names for split in TASKS[name].splits)
-    return [root / path for path in dict.fromkeys(paths)]
 
 
 def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:

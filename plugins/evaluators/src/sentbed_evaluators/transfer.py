@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.errors import suggest
 from sentbed.protocols import Evaluation, Items, Score, TextEncoder
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
 from sentbed_evaluators.features import FORMULAS, pair_features
 from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
     Split,
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 """The seven tasks that the papers print, in their order."""
-
-PartProgress = Callable[[str, int, int], None]
 
 
 @attrs.frozen
@@ -66,6 +63,7 @@ class SentEvalTransfer:
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""
+        yield from task_problems(self.tasks, TRANSFER, self.name)
         yield from transfer_problems(self.tasks, self.data_dir)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
@@ -77,34 +75,16 @@ class SentEvalTransfer:
         """
         for problem in self.check():
             raise DataError(problem)
-        device = str(getattr(encoder, "device", "cpu"))
-        classifier = Classifier(self.protocol, self.mode, self.seed, device)
-        progress = getattr(encoder, "progress", None)
-        scores = list(
-            transfer_scores(encoder, self.tasks, self.data_dir, classifier, progress, self.check_sizes)
-        )
-        accuracies = [score.value for score in scores if score.metric == "accuracy"]
-        mean = sum(accuracies) / len(accuracies)
+        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
+        scores = list(transfer_scores(encoder, self.tasks, self.data_dir, classifier, self.check_sizes))
+        main = [score for score in scores if score.metric == "accuracy"]
         if set(PAPERS) <= set(self.tasks):
-            seven = [s.value for s in scores if s.metric == "accuracy" and s.task in PAPERS]
-            protocol = {
-                "id": self.name,
-                "aggregation": f"mean of {', '.join(PAPERS)}",
-                "classifier": classifier.describe(),
-            }
-            scores.append(Score("AVG", "accuracy", sum(seven) / len(seven), protocol))
-        return Evaluation(tuple(scores), primary=mean)
+            scores.append(average([score for score in main if score.task in PAPERS], "accuracy"))
+        return Evaluation(tuple(scores), primary=sum(score.value for score in main) / len(main))
 
 
 def transfer_problems(tasks: Sequence[str], data_dir: str | None) -> Iterator[str]:
-    """Yield unknown or repeated tasks, and data that is not there."""
-    if not tasks:
-        yield "`tasks` is empty; name at least one task"
-    for i, task in enumerate(tasks):
-        if task not in TRANSFER:
-            yield f"`{task}` is not a transfer task of SentEval's.{suggest(task, tuple(TRANSFER))}"
-        if task in tasks[:i]:
-            yield f"task `{task}` is listed twice; remove one"
+    """Yield the data of these tasks that is not there."""
     try:
         root = find_transfer_root(data_dir)
     except DataError as error:
@@ -120,7 +100,6 @@ def transfer_scores(
     tasks: Sequence[str],
     data_dir: str | None,
     classifier: Classifier,
-    progress: PartProgress | None = None,
     check_sizes: bool = True,
 ) -> Iterator[Score]:
     """Yield the scores of each task: `accuracy`, `f1` for MRPC, `dev-accuracy`.
@@ -131,17 +110,19 @@ def transfer_scores(
     read = [(task, *read_transfer(root, task, check_sizes)) for task in tasks]
     for task, splits, data in read:
         examples = {name: examples_of(encoder, split) for name, split in splits.items()}
-        told = None if progress is None else partial(progress, f"{task}: classifiers")
+        told = part_progress(encoder, task)
         classes = TRANSFER[task].classes
         if "all" in examples:
-            test, outcome = "all", classifier.nested(examples["all"], classes, told)
+            test, chosen_on = "all", "inner cross-validation"
+            outcome = classifier.nested(examples["all"], classes, told)
         elif "dev" in examples:
-            test = "test"
+            test, chosen_on = "test", "dev"
             outcome = classifier.split(examples["train"], examples["dev"], examples["test"], classes, told)
         else:
-            test, outcome = "test", classifier.folded(examples["train"], examples["test"], classes, told)
+            test, chosen_on = "test", "cross-validation on train"
+            outcome = classifier.folded(examples["train"], examples["test"], classes, told)
         protocol: dict[str, Any] = {
-            "id": "senteval-transfer",
+            "id": f"senteval-transfer{classifier.suffix}",
             "classifier": classifier.describe(),
             "features": FORMULAS["senteval"] if TRANSFER[task].pairs else "u",
             "split": "nested cross-validation" if test == "all" else test,
@@ -150,6 +131,7 @@ def transfer_scores(
             "data": data,
         }
         yield from _scores(task, examples[test], outcome, protocol)
+        yield Score(task, "dev-accuracy", outcome.development, {**protocol, "split": chosen_on})
 
 
 def examples_of(encoder: TextEncoder, split: Split) -> Examples:
@@ -171,11 +153,12 @@ def _scores(task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any
     )
     if TRANSFER[task].pairs:
         gold, found = test.labels.astype(np.float64), outcome.predicted.astype(np.float64)
+        if not found.any():
+            protocol = {**protocol, "note": "the classifier found no positive pair"}
         yield Score(task, "f1", _f1(gold, found), protocol, items=Items("f1", gold, found))
-    yield Score(task, "dev-accuracy", outcome.development, protocol)
 
 
 def _f1(gold: NDArray[np.float64], found: NDArray[np.float64]) -> float:
     from sklearn.metrics import f1_score
 
-    return round(100 * float(f1_score(gold, found)), 2)
+    return round(100 * float(f1_score(gold, found, zero_division=0)), 2)

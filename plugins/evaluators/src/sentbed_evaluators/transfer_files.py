@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from sentbed.paths import DATA_VARIABLE, data_root
 
 from sentbed_evaluators.known import how_to_get
 from sentbed_evaluators.senteval_files import ROOTS, digest
+from sentbed_evaluators.text_lines import lines
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
 """The sentences of an example, and its class."""
@@ -47,32 +49,19 @@ class Split:
         return len(self.labels)
 
 
-def _lines(file: Path, encoding: str) -> list[str]:
-    try:
-        content = file.read_bytes().decode(encoding)
-    except OSError as error:
-        raise DataError(f"cannot read the file: {error.strerror}; check the path", file) from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise DataError("found bytes that are not UTF-8; download the file again", file, line) from error
-    # Not `splitlines`: in latin-1 it also splits at 0x85.
-    lines = content.removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines]
-
-
 def _words(text: str) -> str:
     return " ".join(text.split())
 
 
 def _one_class_a_file(file: Path, place: int) -> list[Row]:
     # The first file holds class 1. Empty lines count: CR has four of them.
-    rows: list[Row] = [((_words(line),), 1 - place) for line in _lines(file, "latin-1")]
+    rows: list[Row] = [((_words(line),), 1 - place) for _, line in lines(file, "latin-1")]
     return rows
 
 
 def _sst2(file: Path, place: int) -> list[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(_lines(file, "utf-8"), start=1):
+    for number, line in lines(file):
         fields = line.strip().split("\t")
         if len(fields) < 2:
             raise DataError("the line has no tab, expected sentence, tab, label; repair it", file, number)
@@ -82,7 +71,7 @@ def _sst2(file: Path, place: int) -> list[Row]:
 
 def _sst5(file: Path, place: int) -> list[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(_lines(file, "utf-8"), start=1):
+    for number, line in lines(file):
         label, _, sentence = line.strip().partition(" ")
         rows.append(((_words(sentence),), _label(label, 5, file, number)))
     return rows
@@ -90,7 +79,7 @@ def _sst5(file: Path, place: int) -> list[Row]:
 
 def _trec(file: Path, place: int) -> list[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(_lines(file, "latin-1"), start=1):
+    for number, line in lines(file, "latin-1"):
         coarse, colon, rest = line.strip().partition(":")
         _, space, sentence = rest.partition(" ")
         if not colon or not space or coarse not in QUESTION_TYPES:
@@ -107,7 +96,7 @@ def _trec(file: Path, place: int) -> list[Row]:
 def _mrpc(file: Path, place: int) -> list[Row]:
     rows: list[Row] = []
     # The first line is a header.
-    for number, line in enumerate(_lines(file, "utf-8")[1:], start=2):
+    for number, line in islice(lines(file), 1, None):
         fields = line.strip().split("\t")
         if len(fields) != 5:
             raise DataError(
@@ -208,10 +197,20 @@ def read_transfer(root: Path, name: str, check_sizes: bool = True) -> tuple[dict
     for split, files in task.files.items():
         paths = [root / task.folder / file for file in files]
         rows = [row for place, path in enumerate(paths) for row in task.read(path, place)]
+        if not rows:
+            raise DataError(
+                f"the split has no example; take SentEval's files ({how_to_get('senteval')})", paths[0]
+            )
         if check_sizes and len(rows) != task.sizes[split]:
             raise DataError(
                 f"found {len(rows):,} examples in {split} of `{name}`, expected {task.sizes[split]:,}; "
                 f"take SentEval's files ({how_to_get('senteval')}), or set `check_sizes = false`",
+                paths[0],
+            )
+        if split in ("all", "train") and len({label for _, label in rows}) < 2:
+            raise DataError(
+                f"all examples in {split} of `{name}` have the class {rows[0][1]}, but a classifier needs "
+                f"two; repair the files, or take SentEval's ({how_to_get('senteval')})",
                 paths[0],
             )
         splits[split] = _sorted(rows)

@@ -92,8 +92,15 @@ STORY = ",".join(
         (readers.read_dbpedia, '0,"t","c"\n', r"the class is '0', but a number from 1 to 14.*:1$"),
         (readers.read_dbpedia, '1,"t","c"\n1,"c"\n', r"the row has 2 columns.*:2$"),
         (readers.read_dbpedia, b'1,"t","c"\n2,"t","\xe9"\n', r"byte 0xe9, which is not UTF-8.*:2$"),
-        (readers.read_commonsenseqa, "{\n", r"no question of CommonsenseQA.*:1$"),
-        (readers.read_commonsenseqa, '["question"]\n', r"no question of CommonsenseQA.*:1$"),
+        (readers.read_commonsenseqa, "{\n", r"the line is not JSON.*:1$"),
+        (readers.read_commonsenseqa, '["question"]\n', r"a JSON list, but an object was expected.*:1$"),
+        (readers.read_commonsenseqa, '{"question": "q"}\n', r"no question of CommonsenseQA.*:1$"),
+        (
+            readers.read_commonsenseqa,
+            '{"question": {"choices": [{"label": "A", "text": "a"}, {"label": "A", "text": "b"}], '
+            '"stem": "q"}, "answerKey": "A"}\n',
+            r"two choices have the same label.*:1$",
+        ),
         (readers.read_commonsenseqa, '{"question": {"choices": [], "stem": 1}}\n', r"are not texts.*:1$"),
         (
             readers.read_commonsenseqa,

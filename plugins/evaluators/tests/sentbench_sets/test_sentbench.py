@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import transfer
+from sentbed_evaluators import feature_table, transfer
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.features import pair_features
 from sentbed_evaluators.fits import Examples
@@ -108,6 +108,43 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     assert score.value == pytest.approx(100 * labels.mean(), abs=0.01)
 
 
+def test_positive_test_pairs_with_two_equal_sides_are_counted(
+    data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
+    for name, count in (("train", 30), ("valid", 8), ("test", 9)):
+        for form in ("modern", "original"):
+            path = data / "styletransfer" / f"{name}.{form}.nltktok"
+            lines = path.read_text().splitlines()
+            assert len(lines) == count
+            path.write_text(
+                "".join(f"same {name} {i} .\n" if i % 3 else f"{x}\n" for i, x in enumerate(lines))
+            )
+    evaluator = SentBench(paradigms=("pair",), tasks=("ST",), data_dir=str(data))
+    (score,) = evaluator.evaluate(encoder).scores
+    texts = [
+        (first, label)
+        for first, second, label in built_sets(find_files(data, "ST"), seed=0).pairs["test"]
+        if first == second
+    ]
+    assert texts
+    assert all(label == 1 and text.startswith("same") for text, label in texts)
+    assert score.protocol["identical"] == len(texts)
+
+
+@pytest.mark.parametrize("task", ["CQA", "ROC"])
+def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
+    task: str, data: Path, cache: Path, encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    evaluator = SentBench(("pair",), (task,), "logistic", "fast", data_dir=str(data))
+    expected = evaluator.evaluate(encoder)
+    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
+    assert evaluator.evaluate(encoder).scores == expected.scores
+    assert list(scratch.iterdir()) == []
+
+
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
@@ -115,6 +152,7 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
     ((kind, (train, test)),) = recorder.given
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
+    assert score.protocol["penalty"] == "cross-validation on train"
 
 
 def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
@@ -130,13 +168,17 @@ def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
     for scores in (pair, contrast):
         mean = sum(score.value for score in scores[:6]) / 6
         assert scores[6].value == pytest.approx(mean)
-        assert scores[6].protocol["of"] == PAPER
+        assert list(scores[6].protocol["of"]) == PAPER
         items = scores[6].items
         assert items is not None
         assert items.groups is not None
         by_task = [100 * items.x[items.groups == i].mean() for i in range(6)]
         assert np.mean(by_task) == pytest.approx(mean, abs=0.01)
     assert "classifier" in pair[6].protocol
+    assert pair[6].protocol["penalty"] == {
+        **dict.fromkeys(PAPER, "validation set"),
+        "ROC": "cross-validation on train",
+    }
     assert result.primary == pytest.approx((pair[6].value + contrast[6].value) / 2)
     # One call a task serves both paradigms.
     assert len(encoder.calls) == 6
@@ -166,8 +208,10 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     }
     assert dict(pair.protocol) == {
         **common,
-        "id": "sentbench-pair",
+        "id": "sentbench-pair-logistic",
         **{split: len(sets.pairs[split]) for split in SPLITS},
+        "identical": 0,
+        "penalty": "validation set",
         "features": "[u, v, u*v, |u-v|]",
         "classifier": Classifier("logistic").describe(),
         "data": sets.pairs_hash,
@@ -274,7 +318,7 @@ def test_real_files_of_senteval_give_a_single_score(encoder: Any, real_data: Pat
     (score,) = evaluator.evaluate(encoder).scores
     assert (score.task, score.protocol["id"], score.protocol["examples"]["test"]) == (
         "TREC",
-        "sentbench-single",
+        "sentbench-single-logistic",
         500,
     )
 

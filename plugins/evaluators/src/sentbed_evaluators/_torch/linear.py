@@ -12,9 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+import numpy as np
 import torch
 
 from sentbed_evaluators.fits import Done, Examples, Fitted, Task, Training
+
+LOOKED = 4096
+"""Rows that are looked at in one product."""
 
 GATHERED = 1 << 22
 """Numbers of a batch that are gathered at a time: more share the cost of a call, fewer stay in the cache."""
@@ -33,8 +37,10 @@ def fit(
 
     Tasks with equally many training rows go together, because SentEval gives them the same permutations.
     """
-    placed = _placed(train, device)
-    data = _Data(*placed, *(placed if look is train else _placed(look, device)))
+    try:
+        data = _Data.of(train, look, device)
+    except torch.OutOfMemoryError:
+        data = _Data.of(train, look, "cpu")
     groups: dict[tuple[int, int, int], list[int]] = {}
     for place, task in enumerate(tasks):
         groups.setdefault((len(task.train), task.drawn, len(task.penalties)), []).append(place)
@@ -55,13 +61,16 @@ class _Data:
     look_features: torch.Tensor
     look_labels: torch.Tensor
 
+    @classmethod
+    def of(cls, train: Examples, look: Examples, device: str) -> _Data:
+        placed = _placed(train, device)
+        return cls(*placed, *(placed if look is train else _placed(look, device)))
+
 
 class _Together:
     """Tasks with equally many training rows, step by step."""
 
     def __init__(self, data: _Data, classes: int, tasks: Sequence[Task], training: Training) -> None:
-        import numpy as np
-
         device, width = data.features.device, data.features.shape[1]
         self.data, self.classes, self.training = data, classes, training
         self.generator = np.random.RandomState(training.seed)
@@ -151,15 +160,20 @@ class _Together:
         """Return how many rows of `look` each classifier gets right, `(tasks, penalties)`."""
         counts = []
         for weights, rows in zip(self.weights, self.look, strict=True):
-            logits = torch.addmm(weights[:, -1:], weights[:, :-1], self.data.look_features[rows].T)
-            found = logits.view(-1, self.classes, len(rows)).argmax(1)
-            counts.append((found == self.data.look_labels[rows]).sum(1))
+            right = torch.zeros(len(weights) // self.classes, dtype=torch.long, device=weights.device)
+            for part in torch.split(rows, LOOKED):
+                logits = torch.addmm(weights[:, -1:], weights[:, :-1], self.data.look_features[part].T)
+                found = logits.view(len(right), self.classes, len(part)).argmax(1)
+                right += (found == self.data.look_labels[part]).sum(1)
+            counts.append(right)
         return torch.stack(counts)
 
 
 def _placed(examples: Examples, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    features, labels = torch.from_numpy(examples.features), torch.from_numpy(examples.labels)
-    return features.to(device), labels.to(device)
+    # An encoder of a user's own may give another type or layout.
+    features = np.require(examples.features, np.float32, ["C", "W"])
+    labels = np.require(examples.labels, np.int64, ["C", "W"])
+    return torch.from_numpy(features).to(device), torch.from_numpy(labels).to(device)
 
 
 def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -176,6 +190,7 @@ def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 def _initial(width: int, classes: int, seed: int) -> torch.Tensor:
     """Return what torch's linear layer begins with after this seed, `(1, classes, width + 1)`."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # Not `torch.manual_seed`, which would also begin anew what a GPU draws for dropout.
+        torch.default_generator.manual_seed(seed)
         layer = torch.nn.Linear(width, classes)
     return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], dim=1)[None]

@@ -2,6 +2,10 @@
 
 Everything is drawn from `random.Random` with a whole number as seed and ordered by BLAKE2 digests: the same
 rows and the same seed give the same sets, whatever the version of NumPy and the seed of Python's own hashes.
+
+StyleTransfer has lines that are the same in both forms. They give positive pairs with two equal sides, 1,197
+of 20,822 (seed 0), without which the sizes of Table 1 are not reached. About 100 of its short lines stand in
+both `train` and `test`, in other pairs.
 """
 
 from __future__ import annotations

@@ -6,16 +6,16 @@ Every reader yields one row at a time, so that a source of any size is read in l
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from sentbed import DataError
 from sentbed.errors import suggest
 
+from sentbed_evaluators.json_lines import is_text, read_objects
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
+from sentbed_evaluators.text_lines import csv_rows, lines
 
 _EMOTIONS = 28
 _DBPEDIA_CLASSES = 14
@@ -45,21 +45,22 @@ def read_rocstories(path: Path) -> Iterator[Choice]:
 
 def read_commonsenseqa(path: Path) -> Iterator[Choice]:
     """Yield the questions of a CommonsenseQA file: question, right answer, the other answers."""
-    for line, text in _lines(path):
+    for line, entry in read_objects(path):
         try:
-            entry = json.loads(text)
             question = entry["question"]
             choices = {choice["label"]: choice["text"] for choice in question["choices"]}
             stem = question["stem"]
-        except (ValueError, RecursionError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise DataError(
                 f"the line is no question of CommonsenseQA ({type(error).__name__}: {error}): an object with "
                 f"`question.stem` and `question.choices` was expected; download the file again",
                 path,
                 line,
             ) from error
-        if not all(_is_text(value) for value in (stem, *choices, *choices.values())):
+        if not all(is_text(value) for value in (stem, *choices, *choices.values())):
             raise DataError("question or answers are not texts; download the file again", path, line)
+        if len(choices) != len(question["choices"]):
+            raise DataError("two choices have the same label; repair the line", path, line)
         key = entry.get("answerKey")
         if not isinstance(key, str) or key not in choices:
             raise DataError(
@@ -74,7 +75,7 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
 def read_styletransfer(path: Path) -> Iterator[Choice]:
     """Yield modern lines with their originals; `path` is the modern file, the other one stands beside it."""
     other = path.with_name(path.name.replace(".modern.", ".original."))
-    for modern, original in zip_longest(_lines(path), _lines(other)):
+    for modern, original in zip_longest(lines(path), lines(other)):
         if modern is None or original is None:
             short, line = (path, original[0]) if modern is None else (other, modern[0])
             raise DataError(
@@ -87,7 +88,7 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
 
 def read_goemotions(path: Path) -> Iterator[Labelled]:
     """Yield the rows of a GoEmotions file that have one emotion; those with several are left out."""
-    for line, row in _csv_rows(path, "\t"):
+    for line, row in csv_rows(path, lines(path), "\t"):
         if len(row) != 3:
             raise DataError(
                 f"the row has {len(row)} columns, but text, label ids and comment id were expected with tabs "
@@ -110,7 +111,7 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
     own, and the native files share one.
     """
     columns = 0
-    for line, row in _csv_rows(path):
+    for line, row in csv_rows(path, lines(path)):
         columns = columns or len(row)
         if len(row) not in (2, 3) or len(row) != columns:
             raise DataError(
@@ -125,47 +126,9 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
         yield Labelled(row[-1], label, "native" if native else path.name)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    for line, text in enumerate(_decoded(path), start=1):
-        yield line, text.removesuffix("\n").removesuffix("\r")
-
-
-def _decoded(path: Path) -> Iterator[str]:
-    """Yield the lines of a file with their ends."""
-    try:
-        with path.open("rb") as stream:
-            for line, raw in enumerate(stream, start=1):
-                try:
-                    text = raw.decode()
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"found byte 0x{raw[error.start]:02x}, which is not UTF-8; download the file again",
-                        path,
-                        line,
-                    ) from error
-                yield text.removeprefix("\ufeff") if line == 1 else text
-    except OSError as error:
-        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
-
-
-def _csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(_decoded(path), delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(
-                f"the row is not valid CSV ({error}); download the file again", path, line
-            ) from error
-        yield line, row
-
-
 def _named_rows(path: Path, names: list[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    rows = _csv_rows(path)
-    header: list[str] = next(rows, (1, []))[1]
+    rows = csv_rows(path, lines(path))
+    header: Sequence[str] = next(rows, (1, []))[1]
     for name in names:
         if name not in header:
             raise DataError(
@@ -182,11 +145,6 @@ def _named_rows(path: Path, names: list[str]) -> Iterator[tuple[int, Mapping[str
                 line,
             )
         yield line, dict(zip(header, row, strict=True))
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is a text, without the lone surrogates that JSON escapes allow."""
-    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def _whole_number(found: str, low: int, high: int, what: str, path: Path, line: int) -> int:

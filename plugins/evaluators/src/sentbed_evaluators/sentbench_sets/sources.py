@@ -21,13 +21,12 @@ published row counts:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
 from sentbed import DataError, locate
-from sentbed.paths import DATA_VARIABLE, data_root, sha256
+from sentbed.paths import DATA_VARIABLE, data_root
 
 from sentbed_evaluators.sentbench_sets.readers import (
     read_commonsenseqa,
@@ -38,6 +37,7 @@ from sentbed_evaluators.sentbench_sets.readers import (
     read_swag,
 )
 from sentbed_evaluators.sentbench_sets.rows import Row
+from sentbed_evaluators.senteval_files import digest
 
 
 @attrs.frozen
@@ -155,11 +155,8 @@ class SourceFiles:
 
     @property
     def data(self) -> str:
-        """SHA-256 over the files and their names."""
-        digest = hashlib.sha256()
-        for file in self.all:
-            digest.update(f"{file.name}\0{sha256(file)}\n".encode())
-        return digest.hexdigest()
+        """SHA-256 over the files and their names; of one file, its own."""
+        return digest(self.all)
 
 
 def data_directory(data_dir: str | None) -> Path:

@@ -93,7 +93,8 @@ def _build(files: SourceFiles, source: str, seed: int, limit: int | None, direct
             files.task, _rows(read, files.pairs), _rows(read, files.contrast), seed, limit
         )
     except TooFewRowsError as error:
-        raise DataError(f"{error}; download the whole source", files.pairs[0]) from error
+        advice = "download the whole source" if limit is None else f"raise `limit`, which is {limit}"
+        raise DataError(f"{error}; {advice}", files.pairs[0]) from error
     if files.data != source:
         raise DataError(
             "a file of the source changed while it was read; run again when it is complete", files.all[0]

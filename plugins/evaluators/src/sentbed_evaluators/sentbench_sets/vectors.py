@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import TextEncoder
 
-from sentbed_evaluators.features import PairFeatures, pair_features
+from sentbed_evaluators.feature_table import feature_table
+from sentbed_evaluators.features import PairFeatures
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair
 from sentbed_evaluators.sentbench_sets.store import BuiltSets
@@ -17,8 +19,6 @@ from sentbed_evaluators.similarity import embed_nonzero
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_BLOCK = 4096
 
 
 @attrs.frozen(eq=False)
@@ -45,14 +45,18 @@ class TextVectors:
     def __getitem__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.rows[[self.places[text] for text in texts]]
 
-    def examples(self, pairs: Sequence[Pair], features: PairFeatures) -> Examples:
-        """Return features and labels of pairs; memory beside them does not grow with their number."""
+    def examples(
+        self, pairs: Mapping[str, Sequence[Pair]], features: PairFeatures, directory: Path
+    ) -> list[Examples]:
+        """Return features and labels of each split's pairs.
+
+        Those of all splits are one `feature_table` in `directory`. Raises `RunError` where it has no room.
+        """
         import numpy as np
 
-        width = pair_features(self.rows[:1], self.rows[:1], features).shape[1]
-        table = np.empty((len(pairs), width), np.float32)
-        for start in range(0, len(pairs), _BLOCK):
-            block = pairs[start : start + _BLOCK]
-            first, second = self[[pair[0] for pair in block]], self[[pair[1] for pair in block]]
-            table[start : start + _BLOCK] = pair_features(first, second, features)
-        return Examples(table, np.array([label for _, _, label in pairs], np.int64))
+        together = [pair for split in SPLITS for pair in pairs[split]]
+        rows = np.array([(self.places[first], self.places[second]) for first, second, _ in together])
+        table = feature_table(self.rows, [rows[:, 0], rows[:, 1]], directory, features)
+        labels = np.array([label for _, _, label in together], np.int64)
+        ends = np.cumsum([len(pairs[split]) for split in SPLITS])[:-1]
+        return [Examples(*part) for part in zip(np.split(table, ends), np.split(labels, ends), strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sys
@@ -77,15 +78,16 @@ def _settings(module: torch.nn.Module) -> list[Any]:
     skipped = {*vars(torch.nn.Module()), *NOT_THE_MODEL}
     attributes = {key: _plain(value) for key, value in vars(module).items() if key not in skipped}
     # transformers gives a model that was loaded some that one with random weights has not, all of them empty.
-    attributes = {key: value for key, value in attributes.items() if value or not key.startswith("_")}
-    to_dict = getattr(getattr(module, "config", None), "to_dict", None)
-    if to_dict is not None:
-        attributes["config"] = _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
+    attributes = {k: v for k, v in attributes.items() if not (k.startswith("_") and _is_empty(v))}
     return [f"{type(module).__module__}.{type(module).__qualname__}", attributes]
 
 
+def _is_empty(value: object) -> bool:
+    return value is None or value is False or value == [] or value == {}
+
+
 def _plain(value: object) -> object:
-    """Return a value for JSON; of an object, function or class only its name."""
+    """Return a value for JSON; of a function or class only its name, of an object also what it holds."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -97,6 +99,18 @@ def _plain(value: object) -> object:
             return {str(key): _plain(item) for key, item in value.items()}
         case np.ndarray():
             return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
-        case torch.dtype() | torch.device():
+        case torch.Tensor():
+            return _digest(value)
+        case torch.nn.Module():
+            # It has an entry of its own.
+            return type(value).__qualname__
+        case torch.dtype() | torch.device() | slice():
             return str(value)
+        case functools.partial():
+            return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
+    if (to_dict := getattr(value, "to_dict", None)) is not None and not isinstance(value, type):
+        # transformers' settings.
+        return _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
+    if (held := getattr(value, "__dict__", None)) and not callable(value):
+        return [type(value).__qualname__, _plain({k: v for k, v in held.items() if v is not value})]
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,4 +1,4 @@
-"""The table of features that a classifier of SentGLUE is trained on, in memory or on disk."""
+"""The table of features that a classifier is trained on, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sentbed import RunError
 
-from sentbed_evaluators.features import pair_features
+from sentbed_evaluators.features import PairFeatures, pair_features
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,16 +22,23 @@ _BLOCK = 4096
 
 
 def feature_table(
-    vectors: NDArray[np.float32], sides: Sequence[NDArray[np.int64]], directory: Path
+    vectors: NDArray[np.float32],
+    sides: Sequence[NDArray[np.int64]],
+    directory: Path,
+    kind: PairFeatures = "infersent",
 ) -> NDArray[np.float32]:
     """Return the features of examples whose sentences are given by their rows of `vectors`.
 
-    One side gives the vectors themselves, `(n, width)`; two give `infersent` features, `(n, 4 * width)`. A
-    table of more than `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` where it has no room.
+    One side gives the vectors themselves, `(n, width)`; two give the features of pairs. A table of more than
+    `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` where it has no room.
     """
     import numpy as np
 
-    shape = len(sides[0]), vectors.shape[1] * (1 if len(sides) == 1 else 4)
+    def features(rows: slice) -> NDArray[np.float32]:
+        parts = [vectors[side[rows]] for side in sides]
+        return parts[0] if len(parts) == 1 else pair_features(parts[0], parts[1], kind)
+
+    shape = len(sides[0]), features(slice(0)).shape[1]
     size = 4 * shape[0] * shape[1]
     if size <= IN_MEMORY:
         table = np.empty(shape, np.float32)
@@ -41,12 +48,11 @@ def feature_table(
         if size > free:
             raise RunError(
                 f"the features of {shape[0]:,} examples take {size / 1e9:.1f} GB, but `{directory.parent}` "
-                f"has {free / 1e9:.1f} GB free; set `limit` to fewer training rows, or `TMPDIR` to a "
+                f"has {free / 1e9:.1f} GB free; set `limit` to fewer of them, or `TMPDIR` to a "
                 f"directory with more room"
             )
         table = np.memmap(directory / "features", np.float32, "w+", shape=shape)
     for start in range(0, shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
-        parts = [vectors[side[rows]] for side in sides]
-        table[rows] = parts[0] if len(parts) == 1 else pair_features(parts[0], parts[1], "infersent")
+        table[rows] = features(rows)
     return table

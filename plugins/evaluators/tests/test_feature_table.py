@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sentbed import RunError
-from sentbed_evaluators import glue_features
-from sentbed_evaluators.glue_features import feature_table
+from sentbed_evaluators import feature_table as module
+from sentbed_evaluators.feature_table import feature_table
+from sentbed_evaluators.features import pair_features
 
 VECTORS = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
 FIRST = np.array([0, 6, 2, 2, 5])
@@ -35,12 +36,19 @@ def naive(first: np.ndarray, second: np.ndarray) -> list[list[float]]:
 def test_pairs_have_both_vectors_their_product_and_their_distance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, limit: int
 ) -> None:
-    monkeypatch.setattr(glue_features, "_BLOCK", block)
-    monkeypatch.setattr(glue_features, "IN_MEMORY", limit)
+    monkeypatch.setattr(module, "_BLOCK", block)
+    monkeypatch.setattr(module, "IN_MEMORY", limit)
     table = feature_table(VECTORS, [FIRST, SECOND], tmp_path)
     assert table.dtype == np.float32
     assert isinstance(table, np.memmap) is (limit == 0)
     np.testing.assert_array_equal(table, np.array(naive(FIRST, SECOND), np.float32))
+
+
+def test_the_kind_of_features_is_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IN_MEMORY", 5 * 6 * 4)
+    table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "senteval")
+    assert not isinstance(table, np.memmap)
+    np.testing.assert_array_equal(table, pair_features(VECTORS[FIRST], VECTORS[SECOND], "senteval"))
 
 
 def test_a_single_sentence_has_its_vector(tmp_path: Path) -> None:
@@ -50,7 +58,7 @@ def test_a_single_sentence_has_its_vector(tmp_path: Path) -> None:
 def test_a_table_that_the_disk_cannot_hold_is_refused_before_it_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(glue_features, "IN_MEMORY", 0)
+    monkeypatch.setattr(module, "IN_MEMORY", 0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 12 * 4 - 1))
     with pytest.raises(RunError, match=r"features of 5 examples .* set `limit` .* or `TMPDIR`"):
         feature_table(VECTORS, [FIRST, SECOND], tmp_path)

@@ -1,0 +1,139 @@
+"""Reading of the columns of a csv, tsv or jsonl file, strictly and one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from sentbed import DataError, locate
+from sentbed.errors import suggest
+
+from sentbed_evaluators.json_lines import read_objects, text_of, value_of
+from sentbed_evaluators.text_lines import csv_rows, encoding_problems, lines
+
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+
+
+@attrs.frozen
+class ColumnFile:
+    """How pairs of sentences, and what belongs to them, stand in one file."""
+
+    path: str
+    """The file; resolved by `sentbed.locate`."""
+    columns: tuple[str, ...]
+    """One a meaning: names of the header or keys, or positions from 0 without a header."""
+    header: bool = True
+    """Whether the first line names the columns."""
+    separator: str | None = None
+    """What stands between two columns, without quoting; None: by the suffix of the file."""
+    encoding: str = "utf-8"
+    """Text encoding; bytes that it does not allow are an error."""
+
+    meanings: ClassVar[tuple[str, ...]] = ("first sentence", "second sentence")
+    """What the columns are: two texts, then others."""
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong, as far as it can be seen without reading the file."""
+        try:
+            if locate(self.path).is_dir():
+                yield f"`{self.path}` is a directory; name a file of pairs"
+        except DataError as error:
+            yield str(error)
+        yield from self._format_problems()
+
+    def _format_problems(self) -> Iterator[str]:
+        if self.separator is None and self._suffix not in SUFFIXES:
+            yield (
+                f"`{self.path}` ends in {self._suffix!r}, which says nothing about its columns; "
+                f"rename it to one of {', '.join(SUFFIXES)} or set `separator`"
+            )
+        if self.separator == "":
+            yield "`separator` is empty; give the characters that stand between two columns"
+        count = len(self.meanings)
+        if len(set(self.columns)) != count:
+            twice = [column for column in self.columns if self.columns.count(column) > 1]
+            found = f"names `{twice[0]}` twice" if twice else f"is {list(self.columns)!r}"
+            yield (
+                f"`columns` {found}, but {count} different columns are needed; "
+                f"give {', '.join(self.meanings)}"
+            )
+        wrong = [column for column in self.columns if not (column.isascii() and column.isdigit())]
+        if not self.header and self._suffix == ".jsonl":
+            yield "`header = false` means nothing for a jsonl file, whose keys name the columns; remove it"
+        elif not self.header and wrong:
+            yield (
+                f"`columns` has {wrong!r}, but with `header = false` columns are positions; "
+                f'write them from zero, such as ["0", "1"]'
+            )
+        yield from encoding_problems(self.encoding)
+
+    @property
+    def _suffix(self) -> str:
+        return Path(self.path).suffix.lower() if self.separator is None else ""
+
+    def rows(self) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield line and columns of each row, at least one; raises `DataError` that names file and line.
+
+        The first two are texts; the others are texts too but in jsonl files, where they are as found.
+        """
+        for problem in self._format_problems():
+            raise DataError(problem)
+        path, line = locate(self.path), 0
+        for line, row in self._objects(path) if self._suffix == ".jsonl" else self._fields(path):
+            yield line, row
+        if not line:
+            raise DataError("the file has no pair of sentences; add pairs or check the download", path)
+
+    def _objects(self, path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
+        for line, row in read_objects(path, self.encoding):
+            texts = [text_of(row, column, path, line) for column in self.columns[:2]]
+            yield line, [*texts, *(value_of(row, column, path, line) for column in self.columns[2:])]
+
+    def _fields(self, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
+        found = _without_blank_end(lines(path, self.encoding))
+        rows: Iterator[tuple[int, Sequence[str]]]
+        if self._suffix == ".csv":
+            rows = csv_rows(path, found)
+        else:
+            rows = ((line, text.split(self.separator or "\t")) for line, text in found)
+        if self.header:
+            names = next(rows, (1, None))[1]
+            if names is None:
+                return
+            places, width = [_place(column, names, path) for column in self.columns], len(names)
+        else:
+            places = [int(column) for column in self.columns]
+            width = max(places) + 1
+        for line, row in rows:
+            if len(row) < width or (self.header and len(row) > width):
+                expected = f"the header has {width}" if self.header else f"{width} were expected"
+                raise DataError(
+                    f"the row has {len(row)} columns, but {expected}; "
+                    f"repair the line, or change `columns` or `separator`",
+                    path,
+                    line,
+                )
+            yield line, [row[place] for place in places]
+
+
+def _without_blank_end(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    held = []
+    for line in found:
+        held.append(line)
+        if line[1]:
+            yield from held
+            held.clear()
+
+
+def _place(column: str, names: Sequence[str], path: Path) -> int:
+    if names.count(column) != 1:
+        found = "twice or more" if column in names else "not"
+        raise DataError(
+            f"column `{column}` is {found} in the header, but it is needed once; set `columns`."
+            + ("" if column in names else suggest(column, list(filter(None, names)))),
+            path,
+            1,
+        )
+    return names.index(column)

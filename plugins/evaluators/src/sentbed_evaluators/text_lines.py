@@ -1,0 +1,74 @@
+"""The lines of a text file one at a time, and its CSV rows: what cannot be read names file and line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from sentbed import DataError
+
+_MARK = "\ufeff"
+_BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
+"""What a byte order mark of UTF-8's looks like in an encoding of single bytes."""
+
+
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    r"""Yield number and text of each line, cut at "\n" alone: other separators occur inside sentences.
+
+    A byte order mark and the "\r" at the end of a line are left out; an empty file has no lines.
+
+    Raises:
+        DataError: where the file cannot be read or has bytes that the encoding does not allow.
+    """
+    number = 0
+    try:
+        with path.open(encoding=encoding, newline="\n") as stream:
+            for number, line in enumerate(stream, start=1):
+                text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK) if number == 1 else line
+                if text:
+                    yield number, text.removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
+    except UnicodeDecodeError as error:
+        # The bytes of the error begin inside the first line that is not yet read.
+        raise DataError(
+            f"found byte 0x{error.object[error.start]:02x}, which is not {encoding.upper()}; convert the "
+            f"file to UTF-8, name its encoding or download it again",
+            path,
+            number + 1 + error.object.count(b"\n", 0, error.start),
+        ) from error
+    except UnicodeError as error:
+        raise DataError(f"the file is not {encoding.upper()} ({error}); name its encoding", path) from error
+
+
+def csv_rows(
+    path: Path, found: Iterable[tuple[int, str]], delimiter: str = ","
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield first line and fields of each row of a file's lines, with RFC 4180 quoting."""
+    reader = csv.reader((text + "\n" for _, text in found), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"the row is not valid CSV ({error}); quote fields that hold a comma, a quote or a line end, "
+                f"or download the file again",
+                path,
+                line,
+            ) from error
+        yield line, row
+
+
+def encoding_problems(encoding: str) -> Iterator[str]:
+    """Yield what is wrong with the name of a text encoding."""
+    try:
+        # `lookup` also knows codecs that are not for text, such as `hex`.
+        codecs.lookup(encoding)
+        "".encode(encoding)
+    except LookupError:
+        yield f"`encoding` is {encoding!r}, which Python does not know; use `utf-8`"

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from sentbed import DataError
+from sentbed_evaluators.text_lines import lines
+
+Write = Callable[[str, str | bytes], Path]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", []),
+        ("\ufeff", []),
+        ("\n", [""]),
+        ("\ufeff\n", [""]),
+        ("1", ["1"]),
+        ("1\n\n2\r\n\n", ["1", "", "2", ""]),
+        ("\ufeff1\n\ufeff2\r", ["1", "\ufeff2"]),
+        ("a\x85b\u2028c\x0cd\x1ce\rf\n", ["a\x85b\u2028c\x0cd\x1ce\rf"]),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_lines_end_at_line_feeds_alone(
+    write: Write, content: str, expected: list[str], encoding: str
+) -> None:
+    found = lines(write("a.txt", content.encode(encoding)), encoding)
+    assert list(found) == list(enumerate(expected, start=1))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_an_encoding_of_single_bytes_may_begin_with_the_mark_of_utf_8(write: Write, encoding: str) -> None:
+    path = write("a.txt", codecs.BOM_UTF8 + b"caf\xe9\n\xef\xbb\xbf\n")
+    assert list(lines(path, encoding)) == [(1, "café"), (2, "ï»¿")]
+
+
+@pytest.mark.parametrize("before", [0, 1, 700, 5000])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("bad", [b"ok \xe9 bad", b"\xe9", b"cut \xc3"])
+def test_a_wrong_byte_is_named_with_its_line_after_those_before(
+    write: Write, before: int, end: bytes, bad: bytes
+) -> None:
+    content = b"".join("é%d".encode() % n + end for n in range(before)) + bad
+    found = lines(write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end)))
+    with pytest.raises(DataError, match=rf"found byte 0x(e9|c3), which is not UTF-8.*a\.txt:{before + 1}$"):
+        list(found)
+
+
+def test_no_more_is_read_than_asked_for(write: Write) -> None:
+    path = write("a.txt", b"fine\n" * 100_000 + b"\xff\n")
+    assert list(islice(lines(path), 2)) == [(1, "fine"), (2, "fine")]
+
+
+def test_what_cannot_be_opened_or_decoded_is_an_error(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        list(lines(tmp_path))
+    with pytest.raises(DataError, match=r"the file is not UTF-16 .*a\.txt$"):
+        list(lines(write("a.txt", "no mark\n"), "utf-16"))
