@@ -37,7 +37,7 @@ class Scaling(torch.nn.Module):
         self.dtype_of_sums = torch.float32
         self.names = {"a", "b", "c"}
         self.act = torch.nn.functional.relu
-        self.more = [torch.tensor([3.0])]
+        self.held = [torch.tensor([3.0])]
         self.step = functools.partial(torch.add, other=1)
         self.settings = types.SimpleNamespace(scale=0.5)
         self._private = 0.5
@@ -62,7 +62,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "number": lambda m: setattr(m, "by", 3.0),
     "data type of a computation": lambda m: setattr(m, "dtype_of_sums", torch.float64),
     "function": lambda m: setattr(m, "act", torch.nn.functional.gelu),
-    "tensor in a list": lambda m: m.more[0].add_(1),
+    "tensor in a list": lambda m: m.held[0].add_(1),
     "function with arguments": lambda m: setattr(m, "step", functools.partial(torch.add, other=2)),
     "value of an object": lambda m: setattr(m.settings, "scale", 0.25),
     "private number": lambda m: setattr(m, "_private", 0),
