@@ -42,7 +42,8 @@ def test_each_layout_is_found(
 def test_it_is_found_from_downstream_beside_it(write: Write, tmp_path: Path) -> None:
     write("senteval/probing/tree_depth.txt", ROWS)
     (tmp_path / "senteval" / "downstream").mkdir()
-    assert find_root(str(tmp_path / "senteval" / "downstream")) == tmp_path / "senteval" / "probing"
+    found = find_root(str(tmp_path / "senteval" / "downstream"))
+    assert found.samefile(tmp_path / "senteval" / "probing")
 
 
 @pytest.mark.usefixtures("no_data")

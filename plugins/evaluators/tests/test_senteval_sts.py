@@ -158,7 +158,7 @@ def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
     (problem,) = SentEvalSTS().check()
     assert problem.startswith("no data directory is known; set `data_dir`")
     (problem,) = SentEvalSTS(data_dir=str(tmp_path)).check()
-    assert "`STS/STSBenchmark`" in problem
+    assert "`STS/STS12-en-test`" in problem
     (problem,) = SentEvalSTS(data_dir=str(tmp_path / "nowhere")).check()
     assert "does not exist" in problem
     empty, _ = SentEvalSTS(tasks=(), data_dir=str(tmp_path)).check()

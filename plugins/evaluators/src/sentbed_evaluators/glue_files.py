@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import attrs
-from sentbed import DataError, locate
+from sentbed import DataError
 from sentbed.errors import suggest
-from sentbed.paths import DATA_VARIABLE, data_root
 
+from sentbed_evaluators import directories
 from sentbed_evaluators.pairs import parse_score
 from sentbed_evaluators.text_lines import lines
 
@@ -99,20 +99,7 @@ class Rows:
 
 def find_root(data_dir: str | None) -> Path:
     """Return the directory that holds `CoLA`, `SST-2`, ...; raises `DataError` where there is none."""
-    base = locate(data_dir) if data_dir is not None else data_root()
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `glue`"
-        )
-    for root in ROOTS:
-        if any((base / root / folder).is_dir() for folder in _FOLDERS):
-            return base / root
-    raise DataError(
-        f"`{base}` has no GLUE data: `CoLA`, `SST-2` or another task's folder was looked for in it and below "
-        f"`glue`, `GLUE` and `glue_data`; `sentbed data get glue` downloads it, or set `data_dir` or "
-        f"`{DATA_VARIABLE}` to the directory that holds it"
-    )
+    return directories.find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
 
 
 def missing_message(root: Path, name: str) -> str | None:

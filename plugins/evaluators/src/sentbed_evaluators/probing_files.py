@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
-from sentbed import DataError, locate
-from sentbed.paths import DATA_VARIABLE, data_root
+from sentbed import DataError
 
+from sentbed_evaluators import directories
 from sentbed_evaluators.text_lines import lines
 
 if TYPE_CHECKING:
@@ -54,22 +54,9 @@ class Part:
 
 def find_root(data_dir: str | None) -> Path:
     """Return SentEval's `probing` directory; raises `DataError` where there is none."""
-    base = locate(data_dir) if data_dir is not None else data_root()
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `senteval/probing`"
-        )
-    places = [base / root for root in ROOTS]
-    if base.name == "downstream":
-        places.append(base.parent / "probing")
-    for place in places:
-        if any((place / file).is_file() for file, _ in TASKS.values()):
-            return place
-    raise DataError(
-        f"`{base}` has no probing data of SentEval: `{TASKS['Length'][0]}` or another task's file was looked "
-        f"for in it and below `senteval/probing`, `probing` and `data/probing`; `sentbed data get "
-        f"senteval-probing` downloads it, or set `data_dir` or `{DATA_VARIABLE}` to where it is"
+    files = (file for file, _ in TASKS.values())
+    return directories.find_root(
+        data_dir, (*ROOTS, "../probing"), files, "probing data of SentEval", "senteval-probing"
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
-from sentbed import DataError, locate
-from sentbed.paths import DATA_VARIABLE, data_root, sha256
+from sentbed import DataError
+from sentbed.paths import sha256
 
+from sentbed_evaluators import directories
 from sentbed_evaluators.pairs import PairFile, ScoredPairs, parse_score, read_lines
 
 YEARS: dict[str, tuple[str, ...]] = {
@@ -64,20 +65,7 @@ class Task:
 
 def find_root(data_dir: str | None) -> Path:
     """Return the directory that holds `STS` and `SICK`; raises `DataError` where there is none."""
-    base = locate(data_dir) if data_dir is not None else data_root()
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `senteval/downstream`; `sentbed data get senteval` downloads it"
-        )
-    for root in ROOTS:
-        if any((base / root / folder).is_dir() for folder in _FOLDERS):
-            return base / root
-    raise DataError(
-        f"`{base}` has no SentEval data: `STS/STS12-en-test` (or another year), `STS/STSBenchmark` or `SICK` "
-        f"was looked for in it and below `senteval/downstream`, `downstream` and `data/downstream`; "
-        f"set `data_dir` or `{DATA_VARIABLE}` to the directory that holds them"
-    )
+    return directories.find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
 
 
 def task_files(root: Path, task: str) -> tuple[Path, ...]:

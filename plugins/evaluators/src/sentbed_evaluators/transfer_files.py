@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import attrs
-from sentbed import DataError, locate
-from sentbed.paths import DATA_VARIABLE, data_root
+from sentbed import DataError
 
+from sentbed_evaluators import directories
 from sentbed_evaluators.known import how_to_get
 from sentbed_evaluators.senteval_files import ROOTS, digest
 from sentbed_evaluators.text_lines import lines
@@ -150,20 +150,8 @@ TRANSFER: dict[str, TransferTask] = {
 
 def find_transfer_root(data_dir: str | None) -> Path:
     """Return SentEval's `downstream` directory; raises `DataError` where it has no transfer task."""
-    base = locate(data_dir) if data_dir is not None else data_root()
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `senteval/downstream`; {how_to_get('senteval')}"
-        )
-    for root in ROOTS:
-        if any((base / root / task.folder).is_dir() for task in TRANSFER.values()):
-            return base / root
-    raise DataError(
-        f"`{base}` has no transfer task of SentEval's: `MR`, `TREC`, `SST/binary` and others were looked for "
-        f"in it and below `senteval/downstream`, `downstream` and `data/downstream`; "
-        f"{how_to_get('senteval')}"
-    )
+    folders = (task.folder for task in TRANSFER.values())
+    return directories.find_root(data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval")
 
 
 def transfer_files(root: Path, name: str) -> tuple[Path, ...]:

@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
-from sentbed import DataError, locate
-from sentbed.paths import DATA_VARIABLE, data_root
+from sentbed import DataError
 
+from sentbed_evaluators import directories
 from sentbed_evaluators.sentbench_sets.readers import (
     read_commonsenseqa,
     read_dbpedia,
@@ -161,13 +161,7 @@ class SourceFiles:
 
 def data_directory(data_dir: str | None) -> Path:
     """Return the directory that holds the sources' folders; raises `DataError` where none is known."""
-    base = locate(data_dir) if data_dir is not None else data_root()
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `{SOURCES['DBpedia'].folders[0]}` and the other sources"
-        )
-    return base
+    return directories.data_directory(data_dir, SOURCES["DBpedia"].folders[0], "dbpedia")
 
 
 def find_files(base: Path, task: str) -> SourceFiles:

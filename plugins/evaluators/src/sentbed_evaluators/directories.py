@@ -1,0 +1,42 @@
+"""Where the data of an evaluator lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sentbed import DataError, locate
+from sentbed.paths import DATA_VARIABLE, data_root
+
+
+def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
+    """Return the directory `data_dir`, or the one that `SENTBED_DATA` names.
+
+    `holds` is what is looked for in it, `name` what `sentbed data` calls it. Raises `DataError`.
+    """
+    base = locate(data_dir) if data_dir is not None else data_root()
+    if base is None:
+        raise DataError(
+            f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
+            f"holds `{holds}` (`sentbed data get {name}` downloads it)"
+        )
+    return base
+
+
+def find_root(
+    data_dir: str | None, places: Sequence[str], entries: Iterable[str], what: str, name: str
+) -> Path:
+    """Return the first of `places` below the data directory that has one of `entries`, files or folders.
+
+    `what` says in a message what they are. Raises `DataError` where there is none.
+    """
+    base = data_directory(data_dir, places[0], name)
+    entries = tuple(entries)
+    for place in places:
+        if any((base / place / entry).exists() for entry in entries):
+            return base / place
+    below = ", ".join(f"`{place}`" for place in places if place != ".")
+    raise DataError(
+        f"`{base}` has no {what}: `{entries[0]}` or another task's was looked for in it and below {below}; "
+        f"`sentbed data get {name}` downloads it, or set `data_dir` or `{DATA_VARIABLE}` to where it is"
+    )
