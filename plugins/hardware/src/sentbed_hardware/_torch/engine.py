@@ -109,6 +109,8 @@ class TorchEncoder:
         # What a compiler and the products of matrices do with the same weights.
         engine = self.engine
         how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
+        # A cache may be on a home that unlike machines share.
+        how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
         return fingerprint(self.module, how)
 
     def weights_changed(self) -> None:
