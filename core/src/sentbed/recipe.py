@@ -185,7 +185,8 @@ class Checkpoint:
 class Evaluate:
     """`[[evaluate]]`: an evaluator, on which encoder, and when."""
 
-    with_: Evaluator = attrs.field(metadata={"inline": True})
+    with_: Evaluator = attrs.field(metadata={"inline": True, "key": "use"})
+    """The evaluator by its name, with its fields beside it: `sentbed show evaluator NAME`."""
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the recipe has one."""
     second: str | None = None

@@ -7,6 +7,7 @@ own path and none may hide another. A field whose type is one of the component p
 
 from __future__ import annotations
 
+import json
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -143,7 +144,8 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
 
     def array(value: Any, kind: Any) -> Any:
         if not isinstance(value, list):
-            raise _fault(value, "an array")
+            written = f": write `[{json.dumps(value)}]`" if isinstance(value, str | int | float) else ""
+            raise _fault(value, f"an array{written}")
         arguments = get_args(kind)
         if arguments[-1] is not ... and len(value) != len(arguments):
             raise _fault(value, f"an array of {len(arguments)}")
