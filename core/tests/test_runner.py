@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pytest
 from pluggy import PluginValidationError
-from sentbed import Encoder, PluginError, RunError, hookimpl, items, load_recipe, run
+from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, items, load_recipe, run, runner
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.runner import RunResult, build_encoder, build_encoders
@@ -706,3 +706,23 @@ def test_an_empty_directory_is_used(recipe_of: Load, plugins: Plugins, tmp_path:
     (tmp_path / "out").mkdir()
     text = RECIPE[: RECIPE.index("[[stage]]")]
     assert run(recipe_of(text), tmp_path / "out", plugins).directory == tmp_path / "out"
+
+
+@pytest.mark.parametrize("where", ["evaluate", "validate"])
+def test_bad_data_of_an_evaluation_is_found_before_anything_is_built(
+    where: str, recipe_of: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(self: Gap) -> None:
+        if self.target == (1.5 if where == "evaluate" else 0.0):
+            raise DataError("a bad line", "pairs.tsv", 3)
+
+    def build(*_: object) -> None:
+        raise AssertionError("an encoder was built")
+
+    monkeypatch.setattr(Gap, "read", read, raising=False)
+    monkeypatch.setattr(runner, "build_encoders", build)
+    text = VALIDATED.replace('use = "gap"\n', 'use = "gap"\ntarget = 1.5\n')
+    assert text.count("1.5") == 1
+    with pytest.raises(DataError, match=r"a bad line @ pairs.tsv:3"):
+        run(recipe_of(text), tmp_path / "out")
+    assert "a bad line" in (tmp_path / "out" / "report.md").read_text()

@@ -179,6 +179,7 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = info.recipe
+    _read_evaluations(recipe)
     store = _store(info, hooks)
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
@@ -221,6 +222,15 @@ def _store(info: RunInfo, hooks: pluggy.HookRelay) -> VectorStore | None:
         taken=before.get("taken", 0),
         encoded=before.get("encoded", 0),
     )
+
+
+def _read_evaluations(recipe: Recipe) -> None:
+    """Find what is wrong with the data of any evaluation, before the first one or a training stage."""
+    looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
+    evaluators = [entry.with_ for entry in (*recipe.evaluate, *looks) if entry is not None]
+    for evaluator in {repr(evaluator): evaluator for evaluator in evaluators}.values():
+        if read := getattr(evaluator, "read", None):
+            read()
 
 
 def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:

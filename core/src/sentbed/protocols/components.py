@@ -296,7 +296,8 @@ class Evaluator(Component, Protocol):
     An evaluator may say `development: bool` (an attribute or property): whether everything that it scores is
     development or training data. Only such an evaluator may choose a prompt (`[search]`) or a checkpoint
     (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether it uses
-    `TextEncoder.second`.
+    `TextEncoder.second`. And `read() -> object`, which reads all its data, without an encoder, and raises
+    `DataError` for what is wrong with it: a run calls it before anything is built.
     """
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:

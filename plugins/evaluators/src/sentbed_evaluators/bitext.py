@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
@@ -69,6 +69,13 @@ class Bitext:
             yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
         yield from self._files(1).problems()
 
+    def read(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return both sides; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
+        lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
+        return self._files(lines).read()
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode both files, search both ways, and count.
 
@@ -76,11 +83,7 @@ class Bitext:
             DataError: where the files cannot be read or are not parallel; names file and line.
             RunError: where an embedding is not finite or zero, or the sides differ in width.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        paths = [locate(path) for path in self.parallel]
-        files = self._files(len(read_lines(paths[0], self.encoding)) if self.pairs is None else self.pairs)
-        first, second = files.read()
+        first, second = self.read()
         sides = unit(embed_nonzero(encoder, first)), unit(embed_nonzero(second_encoder(encoder), second))
 
         found, back = self._search(*sides)
@@ -100,9 +103,9 @@ class Bitext:
             "equal_texts": "count as found",
             "ties": "the earlier line first",
             "text": "as in the file",
-            "data": [sha256(path) for path in paths],
+            "data": [sha256(locate(path)) for path in self.parallel],
         }
-        task = self.task or files.task
+        task = self.task or self._files(1).task
         directions = {
             "accuracy": (forward + backward) / 2,
             "accuracy-forward": forward,

@@ -153,9 +153,7 @@ class Geometry:
             RunError: where an embedding is not finite, or zero and so without direction, or the sides differ
                 in width.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        pairs = self._read()
+        pairs = self.read()
         vectors = embed_sides(encoder, pairs.first, pairs.second)
         _refuse_zeros(vectors, pairs)
         scores = [*self._by_convention(pairs, vectors), *self._anisotropy(pairs, vectors)]
@@ -189,7 +187,10 @@ class Geometry:
     def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
         return ParallelFiles(*files, self.pairs, self.positives, self.seed, self.encoding)
 
-    def _read(self) -> GeometryPairs:
+    def read(self) -> GeometryPairs:
+        """Return the pairs; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
         if self.parallel is not None:
             return of_parallel_files(self._parallel(self.parallel), self.task, self.split)
         if self.path is not None:

@@ -58,6 +58,14 @@ class SentEvalProbing:
                     f"(`sentbed data get senteval-probing` does), or leave the task out"
                 )
 
+    def read(self) -> None:
+        """Read every task; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
+        root = find_root(self.data_dir)
+        for task in self.tasks:
+            read_task(root / TASKS[task][0], TASKS[task][1] if self.check_sizes else None)
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode, train and score, task by task.
 

@@ -101,9 +101,7 @@ class Retrieval:
             DataError: where the data cannot be read; names file and line.
             RunError: where an embedding is not finite or zero, or the sides differ in width.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        collection = self._read()
+        collection = self.read()
         places = self._search(encoder, collection)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         scores = tuple(self._scores(collection, ranking))
@@ -113,7 +111,10 @@ class Retrieval:
     def _file(self) -> TextPairFile:
         return TextPairFile(self.path, self.columns, self.header, self.separator, self.encoding)
 
-    def _read(self) -> Collection:
+    def read(self) -> Collection:
+        """Return queries, documents and judgements; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
         path = locate(self.path)
         if path.is_dir():
             return beir_files.read_beir(path, self.split or "test", title=self.title)

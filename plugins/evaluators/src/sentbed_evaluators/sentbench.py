@@ -133,6 +133,21 @@ class SentBench:
         ours = TASKS.get(paradigm, ())
         return ours if self.tasks is None else tuple(task for task in self.tasks if task in ours)
 
+    def read(self) -> None:
+        """Read SentEval's files and build the sets that are not in the cache.
+
+        Raises:
+            DataError: where data is missing or unreadable; names file and line.
+        """
+        for problem in self.check():
+            raise DataError(problem)
+        if single := self._of("single") if "single" in self.paradigms else ():
+            from sentbed_evaluators.transfer import read_tasks
+
+            read_tasks([SINGLE[task] for task in single], self.data_dir)
+        for task in self._built():
+            self._sets(task)
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Build what is not in the cache, encode, train and score.
 
@@ -140,11 +155,7 @@ class SentBench:
             DataError: where data is missing or unreadable; names file and line.
             RunError: where an embedding is not finite or zero, or the cache cannot be written.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        for task in self._built():
-            # A fault in a file is to be found before hours of work, not after; the second time is short.
-            self._sets(task)
+        self.read()
         found: dict[tuple[Paradigm, str], Score] = {}
         if "single" in self.paradigms:
             found |= {("single", score.task): score for score in self._single(encoder)}

@@ -74,13 +74,8 @@ class SentEvalSTS:
             if task in TASKS and missing_files(root, task):
                 yield missing_message(root, task)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode and score each task.
-
-        Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where an embedding is not finite.
-        """
+    def read(self) -> list[Task]:
+        """Return the pairs of every task; raises `DataError` that names file and line."""
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
@@ -88,6 +83,16 @@ class SentEvalSTS:
         for task in tasks:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
+        return tasks
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode and score each task.
+
+        Raises:
+            DataError: where data is missing or unreadable; names file and line.
+            RunError: where an embedding is not finite.
+        """
+        tasks = self.read()
         scores: list[Score] = []
         scatters: list[Scatter] = []
         for task in tasks:

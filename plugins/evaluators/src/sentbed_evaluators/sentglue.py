@@ -84,6 +84,15 @@ class SentGLUE:
             if task in TASKS and (problem := missing_message(root, task)):
                 yield problem
 
+    def read(self) -> None:
+        """Read every task; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
+        root = find_root(self.data_dir)
+        for task in self.tasks:
+            for split in TASKS[task].splits:
+                read_rows(root, task, split, self.check_sizes)
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode, train and score, task by task.
 

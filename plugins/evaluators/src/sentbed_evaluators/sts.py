@@ -11,7 +11,7 @@ from sentbed import DataError, FilePath, locate
 from sentbed.paths import sha256
 from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
 
-from sentbed_evaluators.pairs import PairFile
+from sentbed_evaluators.pairs import PairFile, ScoredPairs
 from sentbed_evaluators.similarity import (
     correlate,
     cosines,
@@ -63,6 +63,14 @@ class STS:
     def _file(self) -> PairFile:
         return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
 
+    def read(self) -> ScoredPairs:
+        """Return the pairs; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
+        pairs = self._file.read()
+        require_varied(pairs.scores, locate(self.path))
+        return pairs
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode both sides and correlate.
 
@@ -72,11 +80,8 @@ class STS:
         """
         import numpy as np
 
-        for problem in self.check():
-            raise DataError(problem)
         path = locate(self.path)
-        pairs = self._file.read()
-        require_varied(pairs.scores, path)
+        pairs = self.read()
         vectors = embed_sides(encoder, pairs.first, pairs.second)
         similarities = cosines(vectors[: len(pairs)], vectors[len(pairs) :])
         result = correlate(pairs.scores, similarities)

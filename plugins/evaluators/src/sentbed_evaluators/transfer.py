@@ -66,6 +66,12 @@ class SentEvalTransfer:
         yield from task_problems(self.tasks, TRANSFER, self.name)
         yield from transfer_problems(self.tasks, self.data_dir)
 
+    def read(self) -> object:
+        """Read every task; raises `DataError` that names file and line."""
+        for problem in self.check():
+            raise DataError(problem)
+        return read_tasks(self.tasks, self.data_dir, self.check_sizes)
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode every task, train its classifiers and score them.
 
@@ -95,6 +101,14 @@ def transfer_problems(tasks: Sequence[str], data_dir: str | None) -> Iterator[st
             yield message
 
 
+def read_tasks(
+    tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True
+) -> list[tuple[str, dict[str, Split], str]]:
+    """Return name, splits and hash of each task; raises `DataError` that names file and line."""
+    root = find_transfer_root(data_dir)
+    return [(task, *read_transfer(root, task, check_sizes)) for task in tasks]
+
+
 def transfer_scores(
     encoder: TextEncoder,
     tasks: Sequence[str],
@@ -106,9 +120,7 @@ def transfer_scores(
 
     All files are read before the first sentence is encoded. Raises what `SentEvalTransfer.evaluate` does.
     """
-    root = find_transfer_root(data_dir)
-    read = [(task, *read_transfer(root, task, check_sizes)) for task in tasks]
-    for task, splits, data in read:
+    for task, splits, data in read_tasks(tasks, data_dir, check_sizes):
         examples = {name: examples_of(encoder, split) for name, split in splits.items()}
         told = part_progress(encoder, task)
         classes = TRANSFER[task].classes

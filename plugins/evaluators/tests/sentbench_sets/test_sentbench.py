@@ -249,6 +249,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
 
     monkeypatch.setattr(transfer, "transfer_scores", scores)
     monkeypatch.setattr(transfer, "transfer_problems", lambda tasks, data_dir: iter(()))
+    monkeypatch.setattr(transfer, "read_tasks", lambda tasks, data_dir: [])
     result = SentBench(paradigms=("single",)).evaluate(encoder)
     assert [score.task for score in result.scores] == ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "AVG"]
     assert {(score.metric, score.protocol["id"]) for score in result.scores} == {
