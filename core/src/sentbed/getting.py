@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import posixpath
 import tarfile
 import zipfile
 import zlib
@@ -110,26 +111,33 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as zipped:
                 for name in zipped.namelist():
-                    if (
-                        PurePosixPath(name).is_absolute()
-                        or ".." in PurePosixPath(name.replace("\\", "/")).parts
-                    ):
-                        raise DataError(_evil(name), archive)
+                    _require_inside(name, name, archive)
                 members = {info.filename: info for info in zipped.infolist() if not info.is_dir()}
                 _take(members, wanted, zipped.open, archive)
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred:
-                    tarfile.data_filter(member, str(archive.parent))
+                    _require_inside(member.name, member.name, archive)
+                    if member.issym():
+                        beside = posixpath.join(posixpath.dirname(member.name), member.linkname)
+                        _require_inside(posixpath.normpath(beside), member.name, archive)
+                    elif member.islnk():
+                        _require_inside(member.linkname, member.name, archive)
                 # The checksum of a compressed archive stands at its end.
                 while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
                     pass
                 members = {member.name: member for member in tarred if member.isfile()}
                 _take(members, wanted, tarred.extractfile, archive)
-    except tarfile.FilterError as error:
-        raise DataError(_evil(error.tarinfo.name), archive) from error
     except _BROKEN as error:
         raise DataError(_damaged(error), archive) from error
+
+
+def _require_inside(path: str, member: str, archive: Path) -> None:
+    """Raise `DataError` where a path of a member, or of what it links to, leaves the archive."""
+    # `tarfile.data_filter` came with Python 3.11.4.
+    parts = PurePosixPath(path.replace("\\", "/"))
+    if parts.is_absolute() or ".." in parts.parts:
+        raise DataError(_evil(member), archive)
 
 
 def _take(
