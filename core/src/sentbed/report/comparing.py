@@ -11,7 +11,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed.report.model import START, Bootstrapped, Difference
 from sentbed.report.record import plain
-from sentbed.report.tables import base_name, encoder_order
+from sentbed.report.tables import base_name, encoder_order, shown
 from sentbed.statistics import Resampled, resample
 
 OF_ENCODER = frozenset({"precision", "pooler", "max_length", "prompt", "layers", "second", "note"})
@@ -90,5 +90,5 @@ def _plain(score: Score) -> dict[str, Any]:
 def _shown(value: Any) -> str:
     if value is None:
         return "nothing"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = shown(value)
     return text if len(text) <= 80 else f"{text[:79]}…"

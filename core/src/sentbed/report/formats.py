@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sentbed.paths import write_atomic
 from sentbed.protocols import Score
-from sentbed.report.markdown import escape
+from sentbed.report.markdown import escape, markdown_table
 from sentbed.report.papers import PaperTable, paper_tables
 from sentbed.report.text import MINUS, number
 
@@ -40,12 +40,9 @@ def write_tables(run: Path, scores: Sequence[Score]) -> None:
 def to_markdown(table: PaperTable) -> str:
     """Return a table of Markdown with the best value bold."""
     marks = ("**{}**", "{}", "{}")
-    lines = [
-        ["encoder", *map(escape, table.headings)],
-        ["---", *["--:"] * len(table.columns)],
-        *([escape(row), *cells] for row, cells in _rows(table, marks)),
-    ]
-    rendered = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    heading = ["encoder", *map(escape, table.headings)]
+    rows = ([escape(row), *cells] for row, cells in _rows(table, marks))
+    rendered = markdown_table(heading, rows, numbers=range(1, len(heading)))
     return f"{rendered}\n\n{escape(table.note)}\n"
 
 

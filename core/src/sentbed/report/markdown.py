@@ -44,7 +44,7 @@ def _blocks(data: ReportData) -> Iterator[str]:
         places = data.ranking.digits
         yield "## Search"
         yield escape(verdict(data.ranking))
-        yield _table(
+        yield markdown_table(
             ("rank", "sentence", "word", escape(data.ranking.evaluator), "difference"),
             (
                 (
@@ -71,7 +71,7 @@ def _blocks(data: ReportData) -> Iterator[str]:
         yield escape(pairing(len(data.bootstrap.differences), data.bootstrap.resamples))
     if data.expected:
         yield "## Expected"
-        yield _table(
+        yield markdown_table(
             ("number", "found", "expected", "tolerance", "difference", "", "source"),
             (
                 (
@@ -89,7 +89,7 @@ def _blocks(data: ReportData) -> Iterator[str]:
         )
     if data.stages:
         yield "## Training"
-        yield _table(
+        yield markdown_table(
             ("stage", "steps", "last loss", "validation", "best"),
             (
                 (
@@ -122,7 +122,7 @@ def _watched(stages: Sequence[StageCurve]) -> str:
                 ends = (number(value, places) for value in (values[0], values[-1]))
                 rows.append((*names, *map(escape, about), steps, *ends))
     heading = ("stage", "encoder", "evaluator", "task", "metric", "protocol", "steps", "first", "last")
-    return _table(heading, rows, numbers=(7, 8))
+    return markdown_table(heading, rows, numbers=(7, 8))
 
 
 def _scores(tables: Sequence[ScoreTable]) -> str:
@@ -142,7 +142,7 @@ def _scores(tables: Sequence[ScoreTable]) -> str:
                 )
             )
     heading = ("encoder", "evaluator", "metric", "protocol", *map(escape, tasks))
-    return _table(heading, rows, numbers=range(4, len(heading)))
+    return markdown_table(heading, rows, numbers=range(4, len(heading)))
 
 
 def _cell(cell: Cell | None, places: int) -> str:
@@ -171,7 +171,7 @@ def _differences(differences: Sequence[Difference]) -> str:
         places = one.digits
         numbers = (signed(found.difference, places), spread((found.low, found.high), places))
         rows.append((*map(escape, names), *numbers, escape(chance(found.p_value))))
-    return _table(heading, rows, numbers=(6, 7, 8))
+    return markdown_table(heading, rows, numbers=(6, 7, 8))
 
 
 def _protocol(table: ScoreTable) -> str:
@@ -189,7 +189,8 @@ def _best(validations: Sequence[tuple[int, float]], best_step: int | None) -> st
     return f"step {best_step:,}" if value is None else f"{number(value)} at step {best_step:,}"
 
 
-def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
+def markdown_table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
+    """Return a table; `numbers` are the columns that are aligned to the right."""
     right = set(numbers)
     rule = ["--:" if column in right else "---" for column in range(len(heading))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows))

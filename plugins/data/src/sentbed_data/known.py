@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sentbed import known as core
 from sentbed.protocols import KnownArchive, KnownData, KnownFile
 
 from sentbed_data import wordnet
@@ -44,8 +43,3 @@ KNOWN = (
     ),
 )
 """The collections."""
-
-
-def how_to_get(name: str) -> str:
-    """Return a clause for messages about missing files: how to obtain the collection of this name."""
-    return core.how_to_get(next(known for known in KNOWN if known.name == name))
