@@ -154,6 +154,7 @@ def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute: Distri
             "run_started",
             "run_resumed",
             "known_data",
+            "findings",
             "evaluation_started",
             "evaluation_progressed",
             "scores_ready",

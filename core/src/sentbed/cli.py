@@ -68,6 +68,7 @@ _no_cache = click.option(
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
 )
 @click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
+@click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
 def run(
     recipe: str | None,
     overrides: tuple[str, ...],
@@ -75,36 +76,39 @@ def run(
     out: str | None,
     resumed: str | None,
     allow_changes: bool,
+    devices: int | None,
 ) -> None:
     """Run RECIPE; the last line printed is the path of its report.
 
     With `--resume DIR`, go on with the run in DIR where it was stopped; RECIPE may then be left out.
     """
-    import signal
+    from sentbed.processes import done_elsewhere
+    from sentbed.recipe import RESOLVED, load_recipe
 
-    from sentbed.recipe import load_recipe
-
-    # Batch systems end a job with SIGTERM: it is to leave a usable run directory as Ctrl-C does.
-    signal.signal(signal.SIGTERM, _interrupt)
     if no_cache:
         overrides = (*overrides, "run.cache=false")
-    if resumed is None:
-        from sentbed.runner import run as run_recipe
-
-        if recipe is None:
-            raise click.UsageError("name a RECIPE, or a run to go on with (`--resume DIR`)")
-        if allow_changes:
-            raise click.UsageError("`--allow-changes` is for `--resume`")
-        result = run_recipe(load_recipe(recipe, overrides), out)
-    else:
+    if devices is not None:
+        overrides = (*overrides, f"runtime.devices={devices}")
+    if resumed is None and recipe is None:
+        raise click.UsageError("name a RECIPE, or a run to go on with (`--resume DIR`)")
+    if resumed is None and allow_changes:
+        raise click.UsageError("`--allow-changes` is for `--resume`")
+    if resumed is not None and out is not None:
+        raise click.UsageError("a resumed run stays in its directory: take `--out` out")
+    resolved = Path(resumed or "") / RESOLVED
+    if recipe is None and resolved.is_file():
+        recipe = str(resolved)
+    loaded = None if recipe is None else load_recipe(recipe, overrides)
+    if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
+        sys.exit(code)
+    if resumed is not None:
         from sentbed.resuming import resume
 
-        if out is not None:
-            raise click.UsageError("a resumed run stays in its directory: take `--out` out")
-        if recipe is None and overrides:
-            recipe = str(Path(resumed) / "resolved.toml")
-        given = None if recipe is None else load_recipe(recipe, overrides)
-        result = resume(resumed, given, allow_changes=allow_changes)
+        result = resume(resumed, loaded, allow_changes=allow_changes)
+    elif loaded is not None:
+        from sentbed.runner import run as run_recipe
+
+        result = run_recipe(loaded, out)
     if result.unmet:
         click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     click.echo(result.report)

@@ -20,6 +20,7 @@ from sentbed.protocols import (
     DataSource,
     Evaluation,
     Evaluator,
+    Finding,
     KnownData,
     Loss,
     Optimizer,
@@ -90,6 +91,11 @@ def trackers() -> Sequence[type[Tracker]]:
 @hookspec
 def known_data() -> Sequence[KnownData]:
     """Return collections of data files that `sentbed data` knows: layouts, row counts, digests, sources."""
+
+
+@hookspec
+def findings() -> Sequence[Finding]:
+    """Return what this machine can do with the plugin, for `sentbed doctor`; it may load what it looks at."""
 
 
 # --- lifecycle: what a tracker follows ---------------------------------------------------------------------

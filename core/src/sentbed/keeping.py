@@ -156,8 +156,11 @@ class Saver:
         """Write a state after step `step`, where it is time to."""
         rule = self.run.recipe.checkpoint
         due = rule.every is not None and step % rule.every == 0
-        if not due and time.monotonic() - self.saved < rule.minutes * 60:
-            return
+        if due or time.monotonic() - self.saved >= rule.minutes * 60:
+            self.save(step)
+
+    def save(self, step: int) -> None:
+        """Write a state after step `step`."""
         own = {"sampler": self.sampler.state(), "keeper": self.keeper.kept.table(self.run.directory)}
         write_state(self.run, self.index, step, self.hooks, own, self.trainer)
         prune(self.run, self.run.recipe.stage[self.index].name, self.keeper.kept)

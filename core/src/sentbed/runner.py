@@ -35,6 +35,7 @@ from sentbed.report.record import plain
 from sentbed.seeds import derive
 from sentbed.stages import require_fit, train_stage
 from sentbed.states import State
+from sentbed.stopping import Stop
 from sentbed.vectors import VectorStore
 
 MANIFEST = "manifest.json"
@@ -58,6 +59,8 @@ class RunInfo:
     """Whether a resumed run may go on with another recipe or other data."""
     stepped: bool = False
     """Whether this process has taken a training step."""
+    stop: Stop = attrs.field(factory=Stop)
+    """Whether the run was asked to end."""
 
     def source(self, encoder: str) -> Any:
         """Return, for JSON, what decides the weights that an encoder holds."""
@@ -106,7 +109,7 @@ def execute(
     """Run what `info` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
     recipe, directory = info.recipe, info.directory
     history = History()
-    with _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
+    with info.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
         try:
             source = recipe.document.file
             info.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
@@ -183,6 +186,19 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     store = _store(info, hooks)
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
+    if hasattr(engine, "say"):
+        engine.say = lambda message: hooks.warned(run=info, message=message)
+    try:
+        _work(info, hooks, resumed, engine, store)
+    finally:
+        info.facts["counters"] = dict(engine.counters())
+
+
+def _work(
+    info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None, engine: Engine, store: VectorStore | None
+) -> None:
+    """Build, evaluate and train on an engine."""
+    recipe = info.recipe
     encoders = build_encoders(recipe, engine)
     require_fit(recipe, encoders)
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pluggy
 
@@ -92,10 +92,14 @@ def train_stage(
         for step in range(first, total_steps + 1):
             batch = sampler.next()
             keeper.at = step
-            result = trainer.step(feed(batch))
+            columns = feed(batch)
+            with run.stop.patient():
+                result = trainer.step(columns)
             run.stepped = True
             _require_finite(result, stage.name, step, total_steps, batch)
             hooks.step_finished(run=run, stage=stage.name, step=step, total_steps=total_steps, result=result)
+            if (asked := run.stop.asked or result.interrupted) is not None:
+                _end(asked, run, saver, step)
             last = keeper.look(step, last=step == total_steps) or step == total_steps
             watch.look(step, last)
             if last:
@@ -114,6 +118,16 @@ def train_stage(
     run.kept[stage.name] = kept
     run.sources.update(dict.fromkeys(trained, stage.name))
     hooks.stage_finished(run=run, stage=stage.name, steps=step, best_score=kept.score, best_step=kept.step)
+
+
+def _end(asked: str, run: RunInfo, saver: Saver, step: int) -> NoReturn:
+    """Save the state after step `step`, and end the run."""
+    saver.save(step)
+    error = KeyboardInterrupt(f"ended by {asked}")
+    error.add_note(
+        f"{asked}: the state after step {step} is saved; go on with `sentbed run --resume {run.directory}`"
+    )
+    raise error
 
 
 def _require_finite(result: StepResult, stage: str, step: int, total_steps: int, batch: Batch) -> None:

@@ -641,6 +641,9 @@ class Engine:
     def describe(self) -> Mapping[str, Any]:
         return {"device": "toy", "precision": "fp64", "token_budget": self.token_budget}
 
+    def counters(self) -> Mapping[str, float]:
+        return {}
+
     def seed(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
 

@@ -42,6 +42,7 @@ from sentbed.protocols.engine import (
     Trainer,
     Training,
 )
+from sentbed.protocols.findings import Finding
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -63,6 +64,7 @@ __all__ = [
     "Engine",
     "Evaluation",
     "Evaluator",
+    "Finding",
     "Head",
     "Items",
     "KnownArchive",

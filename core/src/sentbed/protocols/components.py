@@ -305,7 +305,12 @@ class Evaluator(Component, Protocol):
 
 
 class Optimizer(Component, Protocol):
-    """Gradients -> new weights."""
+    """Gradients -> new weights.
+
+    It may also have `build_optax(shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation`, its
+    twin for engines on JAX, over parameters of these names and shapes: gradients -> updates, which the engine
+    multiplies by minus the learning rate of the step. Without it, those engines cannot train with it.
+    """
 
     lr: float
 
@@ -398,7 +403,15 @@ class KnownData:
 
 
 class Runtime(Component, Protocol):
-    """Where it runs."""
+    """Where it runs.
+
+    A runtime that takes several processes may have two further methods, which a run calls before `build`:
+
+    - `launch(command: Sequence[str]) -> int | None`: where processes are to be started and this is none of
+      them, starts each with `command`, waits, and returns the exit code; None where none is to be started;
+    - `serve() -> bool`: where this process is one of several and not the first, does what the engine of the
+      first one asks until that ends, and returns True. Only the first process runs the recipe and writes.
+    """
 
     def build(self) -> Engine:
         """Claim the device. Raises `RuntimeUnavailableError` where the machine cannot do it."""

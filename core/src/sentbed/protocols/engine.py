@@ -58,6 +58,8 @@ class StepResult:
     grad_norm: float
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
+    interrupted: str | None = None
+    """Why the run is to end now, where another process of the engine was told to; the step has been taken."""
 
 
 @attrs.frozen(eq=False)
@@ -86,7 +88,18 @@ class Trainer(Protocol):
     """One stage's optimiser over the encoders that it trains."""
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update."""
+        """Forward, loss, gradient, update.
+
+        `columns` is the whole batch, on however many devices: the loss sees all of its vectors, as one device
+        would. A step whose loss or gradient is not finite changes no weight and no state.
+        """
+
+    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+        """Return loss and gradient of a batch, before clipping, by the name of each parameter; take no step.
+
+        Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. It draws dropout as
+        `step` does. For tests of an engine against another, and for diagnosis.
+        """
 
     def save(self, directory: Path) -> None:
         """Write everything that decides the steps to come into the empty `directory`.
@@ -100,9 +113,15 @@ class Trainer(Protocol):
 
 
 class Engine(Protocol):
-    """Places modules, encodes batches, takes training steps.
+    """Places modules, encodes batches, takes training steps; on one device or on many.
 
-    It may have `device: str`, in torch's words, for evaluators that train a classifier (`cpu` if it has not).
+    Core deals with one engine in one process, and hands it whole batches. Where an engine has several devices
+    or processes, it is the engine that spreads rows over them and gathers vectors: nobody else can tell.
+    `sentbed.testing` holds one engine against another.
+
+    It may have `device: str`, in torch's words, for evaluators that train a classifier (`cpu` if it has not);
+    and `say: Callable[[str], None]`, which a run replaces by its own: called with what the user should know,
+    such as that a batch did not fit and was halved.
     """
 
     token_budget: int
@@ -110,6 +129,10 @@ class Engine(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """Device, `precision` (which every score carries) and threads, as they are in force."""
+
+    def counters(self) -> Mapping[str, float]:
+        """What was used until now: `device_memory_gib`, the most that was held at once, `compiled_shapes` and
+        `compile_seconds` where something is compiled, or counters of its own."""
 
     def seed(self, seed: int) -> None:
         """Seed every generator that initialisation and dropout draw from."""

@@ -82,7 +82,7 @@ class JsonlTracker:
     @hookimpl
     def step_finished(self, stage: str, step: int, result: StepResult) -> None:
         """Log loss, learning rate, gradient norm and the loss's own metrics."""
-        self._write("step_finished", stage=stage, step=step, **attrs.asdict(result))
+        self._write("step_finished", stage=stage, step=step, **attrs.asdict(result, filter=_shown))
 
     @hookimpl
     def validated(self, stage: str, step: int, score: float, best: bool) -> None:
@@ -152,3 +152,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(attribute: attrs.Attribute[object], _: object) -> bool:
+    return attribute.name != "interrupted"

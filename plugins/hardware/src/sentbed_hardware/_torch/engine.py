@@ -43,6 +43,12 @@ class TorchEngine:
         """Return device, precision and threads as they are in force."""
         return self.facts
 
+    def counters(self) -> Mapping[str, float]:
+        """Return the most memory that was held on the device, where it has its own."""
+        if self.device.type != "cuda":
+            return {}
+        return {"device_memory_gib": torch.cuda.max_memory_allocated(self.device) / 2**30}
+
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
         torch.manual_seed(seed)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentbed import PluginError, RunError
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds, Training
 
@@ -37,7 +39,7 @@ class TorchTrainer:
         self.keys = frozenset() if self.momentum is None else frozenset(getattr(training.loss, "keys", ()))
         self.averages = self._averages()
         self.loss = training.loss.build(width).to(engine.device)
-        self.state: dict[str, torch.Tensor] | None = None
+        self.state: Mapping[str, torch.Tensor] | None = None
         if hasattr(self.loss, "initial_state"):
             self.state = {name: value.to(engine.device) for name, value in self.loss.initial_state().items()}
         self.parameters = {
@@ -73,23 +75,7 @@ class TorchTrainer:
         rate = self.peak_rate * self.training.schedule.factor(self.steps, self.training.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.loss.train()
-        inputs = {
-            name: torch.tensor(values, device=self.engine.device)
-            for name, values in columns.items()
-            if not isinstance(values, TokenIds)
-        }
-        cached: list[CachedVectors] = []
-        for tower in self.towers.values():
-            tower.module.train()
-            inputs |= self._encode(tower, columns, cached)
-        inputs = {name: inputs[name] for name in columns}
-        # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
-        output = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
-        self._require_kept(output)
-        output.loss.backward()
-        for vectors in cached:
-            vectors.backward()
+        output = self._backward(columns)
         norm = torch.nn.utils.clip_grad_norm_(
             list(self.parameters.values()), self.training.max_grad_norm or math.inf
         )
@@ -104,6 +90,37 @@ class TorchTrainer:
         self.steps += 1
         metrics = {name: float(value) for name, value in output.metrics.items()}
         return StepResult(output.loss.item(), rate, float(norm), metrics)
+
+    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+        """Return loss and gradient of a batch by the name of each parameter; take no step."""
+        output = self._backward(columns)
+        found = {
+            name: torch.zeros_like(value) if value.grad is None else value.grad
+            for name, value in self.parameters.items()
+        }
+        self.optimizer.zero_grad(set_to_none=True)
+        return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
+
+    def _backward(self, columns: Columns) -> LossOutput:
+        """Compute the loss, and add its gradient to the parameters'."""
+        self.loss.train()
+        inputs = {
+            name: torch.tensor(values, device=self.engine.device)
+            for name, values in columns.items()
+            if not isinstance(values, TokenIds)
+        }
+        cached: list[CachedVectors] = []
+        for tower in self.towers.values():
+            tower.module.train()
+            inputs |= self._encode(tower, columns, cached)
+        inputs = {name: inputs[name] for name in columns}
+        # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
+        output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
+        self._require_kept(output)
+        output.loss.backward()
+        for vectors in cached:
+            vectors.backward()
+        return output
 
     def _require_kept(self, output: object) -> None:
         """Raise `PluginError` where the loss has not kept its contract."""

@@ -1,0 +1,5 @@
+"""`python -m sentbed`."""
+
+from sentbed.cli import main
+
+main(prog_name="sentbed")

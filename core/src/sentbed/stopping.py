@@ -1,0 +1,55 @@
+"""Signals that ask a run to end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""What batch systems send, and Ctrl-C."""
+
+
+class Stop:
+    """Turns signals into `KeyboardInterrupt`: at once, or, inside of `patient`, after what is being done.
+
+    `asked` says who asked for the end while there was patience. A second signal is never put off.
+    """
+
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+        self.asked: str | None = None
+        self._say = say
+        self._patient = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the signals, unless they are another's: of a program that handles them, or a thread."""
+        ours = {signal.SIG_DFL, signal.default_int_handler}
+        main = threading.current_thread() is threading.main_thread()
+        before = {number: signal.getsignal(number) for number in SIGNALS} if main else {}
+        taken = {number: handler for number, handler in before.items() if handler in ours}
+        for number in taken:
+            signal.signal(number, self._handle)
+        try:
+            yield
+        finally:
+            for number, handler in taken.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Put the first signal off until the end of this block; the caller then looks at `asked`."""
+        self._patient = True
+        try:
+            yield
+        finally:
+            self._patient = False
+
+    def _handle(self, number: int, _: object) -> None:
+        name = signal.Signals(number).name
+        if not self._patient or self.asked is not None:
+            raise KeyboardInterrupt(f"ended by {name}")
+        self.asked = name
+        if self._say is not None:
+            self._say(f"{name}: ending after this step; once more to end at once")
