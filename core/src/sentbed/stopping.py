@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """What batch systems send, and Ctrl-C."""
@@ -17,7 +19,7 @@ class Stop:
     `asked` says who asked for the end while there was patience. A second signal is never put off.
     """
 
-    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, say: Callable[[str], None] = partial(print, file=sys.stderr)) -> None:
         self.asked: str | None = None
         self._say = say
         self._patient = False
@@ -51,5 +53,4 @@ class Stop:
         if not self._patient or self.asked is not None:
             raise KeyboardInterrupt(f"ended by {name}")
         self.asked = name
-        if self._say is not None:
-            self._say(f"{name}: ending after this step; once more to end at once")
+        self._say(f"{name}: ending after this step; once more to end at once")
