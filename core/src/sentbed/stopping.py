@@ -19,9 +19,9 @@ class Stop:
     `asked` says who asked for the end while there was patience. A second signal is never put off.
     """
 
-    def __init__(self, say: Callable[[str], None] = partial(print, file=sys.stderr)) -> None:
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.asked: str | None = None
-        self._say = say
+        self._say = say or partial(print, file=sys.stderr)
         self._patient = False
 
     @contextmanager
