@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo test check test-alone bench clean
+.PHONY: demo test check test-alone bench gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -31,6 +31,19 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/gradcache.py
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/transfer.py
+	$(BIN)/python benchmarks/throughput.py --train --json runs/throughput.json --plot runs/throughput.svg
+
+# Both say why they skip where there is no GPU.
+gpu-test: $(VENV)/.dev
+	$(BIN)/pytest -q -rs -m gpu tests/gpu
+
+gpu-bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/gpu.py --json runs/gpu.json
+
+# XLA's compiler for TPUs stays out of the environment: JAX would look for a TPU each time it starts.
+tpu-compile: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/tpu 'libtpu==0.0.42.*'
+	PYTHONPATH=$(VENV)/tpu $(BIN)/python benchmarks/tpu_compile.py
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -9,6 +11,16 @@ from pathlib import Path
 import pytest
 
 _numbers = count()
+
+# JAX reads all of this when it starts: tests of several devices need them, others use the first; and what one
+# test has compiled, others need not.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_llvm_disable_expensive_passes=true"
+)
+_compiled = tempfile.TemporaryDirectory(prefix="sentbed-xla-")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _compiled.name)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 @pytest.fixture(scope="session", autouse=True)

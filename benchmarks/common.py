@@ -1,4 +1,4 @@
-"""What the benchmarks share: real sentences, the machine's peak, a clock."""
+"""What the benchmarks share: real sentences, the machine's limits, the arithmetic of models, a clock."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from sentbed.paths import data_root
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def sentences() -> list[str]:
@@ -32,16 +34,81 @@ def sentences() -> list[str]:
     return list(found)
 
 
-def matmul_peak(dtype: torch.dtype, seconds: float = 2.0) -> float:
-    """Return the TFLOP/s of a product of 2,048 x 2,048 matrices: the best of repeated calls."""
-    size = 2048
-    left, right = (torch.randn(size, size).to(dtype) for _ in range(2))
+def matmul_peak(dtype: torch.dtype, seconds: float = 2.0, device: str = "cpu") -> float:
+    """Return the TFLOP/s of a product of square matrices: the best of repeated calls.
+
+    They are 2,048 wide on a processor and 8,192 on an accelerator.
+    """
+    size = 2048 if device == "cpu" else 8192
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    return 2 * size**3 / best_seconds(lambda: left @ right, seconds, device) / 1e12
+
+
+def memory_bandwidth(size: float, seconds: float = 0.5, device: str = "cpu") -> dict[str, float]:
+    """Return GB/s of memory over a working set of `size` bytes: the best of repeated calls.
+
+    `triad` is STREAM's a = b + s c over three arrays, which counts two reads and one write (a processor that
+    reads what it is to write moves a third more); `read` is the sum of one array. A working set that fits a
+    cache gives the cache's bandwidth.
+    """
+    count = max(1024, int(size) // 12)
+    a, b, c = (torch.zeros(count, device=device) for _ in range(3))
+    whole = torch.zeros(3 * count, device=device)
+    found = {
+        "triad": best_seconds(lambda: torch.add(b, c, alpha=3.0, out=a), seconds / 2, device),
+        "read": best_seconds(whole.sum, seconds / 2, device),
+    }
+    return {name: 12 * count / best / 1e9 for name, best in found.items()}
+
+
+def best_seconds(call: Callable[[], Any], seconds: float, device: str) -> float:
+    """Return how long the fastest of repeated calls took, device included; at least two are made."""
+
+    def wait() -> None:
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+    call()
+    wait()
     best, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    while True:
         start = time.perf_counter()
-        _ = left @ right
-        best = min(best, time.perf_counter() - start)
-    return 2 * size**3 / best / 1e12
+        call()
+        wait()
+        now = time.perf_counter()
+        best = min(best, now - start)
+        if now >= end:
+            return best
+
+
+def layer_weights(config: Any) -> int:
+    """Return the weights of all products in the layers of a BERT, an OPT or a T5 encoder."""
+    width, inner, layers, hidden, products = _shape(config)
+    return int(layers * (4 * width * inner + products * width * hidden))
+
+
+def forward_flop(config: Any, length: int) -> int:
+    """Return the operations of the products that encode one text of `length` tokens.
+
+    Two a weight and token; and for the scores and for the average of values two a pair of tokens and unit of
+    width each. Causal attention counts whole, as kernels without a mask of their own compute it.
+    """
+    _, inner, layers, _, _ = _shape(config)
+    return int(2 * layer_weights(config) * length + 4 * layers * inner * length**2)
+
+
+def _shape(config: Any) -> tuple[int, int, int, int, int]:
+    """Return width, width of all heads together, layers, and width and number of the inner products."""
+    kind = config.model_type
+    if kind == "t5":
+        inner, products = config.num_heads * config.d_kv, 3 if config.is_gated_act else 2
+        return config.d_model, inner, config.num_layers, config.d_ff, products
+    if kind not in ("bert", "opt"):
+        raise SystemExit(
+            f"found a `{kind}`, the arithmetic of bert, opt and t5 is known; add it to common.py"
+        )
+    width, hidden = config.hidden_size, config.ffn_dim if kind == "opt" else config.intermediate_size
+    return width, width, config.num_hidden_layers, hidden, 2
 
 
 def timed(call: Callable[[list[str]], Any], texts: list[str]) -> tuple[float, Any]:

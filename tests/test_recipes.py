@@ -31,6 +31,7 @@ def test_the_recipes_were_found() -> None:
         "papers/prompteol-opt-6.7b-qlora.toml",
         "papers/sentbench-bert-base.toml",
         "papers/sentence-t5-base.toml",
+        "papers/sentence-t5-throughput.toml",
         "papers/simcse-sup-bert-base.toml",
         "papers/simcse-unsup-bert-base.toml",
         "papers/translation-pairs-bert-base.toml",

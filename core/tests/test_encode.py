@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from threading import Event, current_thread, main_thread
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sentbed import encode
+from sentbed import DataError, encode
 from sentbed.encode import BATCH_COST, PREFIX_PAYS, encode_into, pad, plan_batches, shared_prefix
 from sentbed.protocols import BuildContext, TokenBatch, TokenIds
 from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
@@ -422,3 +423,85 @@ def test_each_window_has_its_own_prefix(sharing: Sharing, monkeypatch: pytest.Mo
     encode_all(texts, sharing)
     assert prefix_lengths(sharing) == [6, 7, None]
     assert encoded_rows(sharing) == ids_of(texts)
+
+
+# --- encode_into with an encoder that runs ahead of the host ------------------------------------------------
+
+
+class Ahead(Placed):
+    """An encoder that yields the vectors of a batch only when it has taken the one after the next."""
+
+    def encode_batches(self, batches: Iterator[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        waiting: list[NDArray[np.float32]] = []
+        for batch in batches:
+            waiting.append(self.encode(batch))
+            if len(waiting) > 2:
+                yield waiting.pop(0)
+        yield from waiting
+
+
+class Threads(CharacterTokenizer):
+    """Notes which thread tokenises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[str] = []
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        self.threads.append(current_thread().name)
+        return super().encode(texts, max_length)
+
+
+@pytest.fixture
+def ahead(placed: Placed) -> Ahead:
+    return Ahead(placed.backbone, placed.weights, None, False)
+
+
+@pytest.mark.parametrize("budget", [1, 20, 10_000])
+@pytest.mark.parametrize("window", [1, 2, 4, 100])
+def test_vectors_that_come_later_go_to_their_places(
+    budget: int, window: int, placed: Placed, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(encode, "WINDOW", window)
+    done: list[int] = []
+    tokenizer = Threads()
+    output = np.full((len(TEXTS), 6), np.nan, np.float32)
+    encode_into(output, TEXTS, tokenizer, ahead, 12, budget, done.append)
+    np.testing.assert_allclose(output, one_by_one(placed, TEXTS, 12), rtol=1e-6)
+    assert (sum(done), len(done)) == (len(TEXTS), len(ahead.batches))
+    assert len(tokenizer.threads) == math.ceil(len(TEXTS) / window)
+    assert main_thread().name not in tokenizer.threads
+
+
+def test_the_next_window_is_tokenised_while_one_is_encoded(ahead: Ahead, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 1)
+    second = Event()
+
+    class Tells(CharacterTokenizer):
+        def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+            if texts[0] == "two":
+                second.set()
+            return super().encode(texts, max_length)
+
+    class Waits(Ahead):
+        def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+            assert second.wait(10), "nobody tokenises the second window"
+            return super().encode(batch)
+
+    waits = Waits(ahead.backbone, ahead.weights, None, False)
+    encode_into(np.empty((3, 6), np.float32), ["one", "two", "three"], Tells(), waits, 12, 64)
+    assert len(waits.batches) == 3
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_here(ahead: Ahead, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 1)
+
+    class Fails(CharacterTokenizer):
+        def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+            if texts[0] == "two":
+                raise DataError("this text has no tokens")
+            return super().encode(texts, max_length)
+
+    with pytest.raises(DataError, match="no tokens"):
+        encode_into(np.empty((2, 6), np.float32), ["one", "two"], Fails(), ahead, 12, 64)
+    assert len(ahead.batches) == 1

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import tomli
 from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
+from sentbed.protocols import Evaluation, Score
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins, load_plugins
+from sentbed.vectors import VectorStore
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
@@ -287,6 +289,34 @@ def test_without_a_second_encoder_the_first_encodes_both(recipe_of: Callable[...
     (score,) = zh.evaluate(Across(), "zh").scores
     assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - zh.encode(["nop"])))
     assert "second" not in score.protocol
+
+
+@attrs.frozen
+class Timed:
+    """Encodes the same texts twice, cut at four tokens."""
+
+    name: ClassVar[str] = "timed"
+
+    def evaluate(self, encoder: Any) -> Evaluation:
+        cut = encoder.at_length(4)
+        vectors = [cut.encode(["abcdefgh", "nop"]) for _ in range(2)]
+        np.testing.assert_array_equal(*vectors)
+        return Evaluation((Score("t", "m", float(vectors[0][0, 0]), dict(encoder.machine)),), 0.0)
+
+
+def test_an_evaluator_that_measures_time_has_every_vector_computed(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+):
+    encoder = build_encoder(recipe_of())
+    store, told = VectorStore(tmp_path), []
+    encoder.evaluate(Timed(), "e", store=store, progress=lambda *what: told.append(what))
+    before = len(encoder.placed.batches)  # type: ignore[attr-defined]
+    (score,) = encoder.evaluate(Timed(), "e", store=store, progress=lambda *what: told.append(what)).scores
+    assert len(encoder.placed.batches) == 2 * before > 0  # type: ignore[attr-defined]
+    assert (store.encoded, store.taken, told) == (0, 0, [])
+    assert score.value == encoder.encode(["abcdefgh"], max_length=4)[0, 0]
+    assert score.value != encoder.encode(["abcdefgh"])[0, 0]
+    assert encoder.engine.describe().items() <= score.protocol.items()
 
 
 # --- prompt and protocol -----------------------------------------------------------------------------------

@@ -451,6 +451,15 @@ def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of: Load):
     ]
 
 
+def test_a_number_to_compare_with_has_no_tolerance(recipe_of: Load):
+    table = "\n[expected]\ngap = { value = 1.0, decides = false }\n"
+    assert recipe_of(RECIPE + table).expected["gap"].tolerance is None
+    wrong = RECIPE + table.replace("decides", "tolerance = 1, decides")
+    line, path, message = problem(recipe_of, wrong)
+    assert (line, path) == (line_of(wrong, "gap ="), "expected.gap")
+    assert "a number that decides nothing has no `tolerance`" in message
+
+
 # --- overrides ---------------------------------------------------------------------------------------------
 
 
@@ -543,6 +552,7 @@ ROUND_TRIPS = {
     "plain": RECIPE,
     "validated": RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]"),
     "expected": RECIPE + "\n[expected]\n\"gap/distance\" = { value = 1, tolerance = 0.5, source = 'here' }\n",
+    "to compare with": RECIPE + "\n[expected]\ngap = { value = 1, decides = false }\n",
     "one named encoder": RECIPE.replace("[encoder]", "[encoders.student]"),
     "two encoders": TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace(
         "at =", 'encoder = "small"\nat ='

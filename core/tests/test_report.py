@@ -30,7 +30,7 @@ from sentbed.report.html import to_html
 from sentbed.report.markdown import escape, to_markdown
 from sentbed.report.record import plain, to_json
 from sentbed.report.tables import GeometryPoint, encoder_order, geometry_panels, score_tables
-from sentbed.report.text import chance, duration, number, short, signed, verdict
+from sentbed.report.text import chance, duration, number, short, signed, summary, verdict
 from sentbed.report.watched import metrics_plot, score_plots, trajectory_panels, trajectory_plot
 from sentbed.statistics import Comparison
 
@@ -322,6 +322,18 @@ def test_geometry_pairs_only_equal_protocols_and_tasks() -> None:
 )
 def test_met_is_within_the_tolerance_inclusive(found: float | None, met: bool | None) -> None:
     assert ExpectedRow("k", 82.03, 0.1, "", found).met is met
+
+
+def test_a_number_to_compare_with_is_shown_without_a_verdict() -> None:
+    row = ExpectedRow("speed", 274.0, None, "another machine", 1.5)
+    assert (row.met, row.verdict, row.difference, row.digits) == (None, "to compare", -272.5, 2)
+    data = attrs.evolve(EMPTY, expected=(row, ExpectedRow("k", 1.0, 0.1, "", 1.0)))
+    cells = ["1.50", "274.00", "–", "−272.50", "to compare", "another machine"]
+    assert ["speed", *cells] in rows_of(to_markdown(data))
+    (found,) = re.findall(r'<th scope="row">speed</th>(.*?)</tr>', to_html(data))
+    assert re.findall(r">([^<>]+)<", found) == cells
+    assert "1 of 1 expected number met" in summary(data)
+    assert "expected" not in summary(attrs.evolve(EMPTY, expected=(row,)))
 
 
 @pytest.mark.parametrize(

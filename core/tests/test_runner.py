@@ -588,6 +588,22 @@ def test_expected_numbers_are_compared_with_the_scores_after_training(
     assert (row["met"], row["difference"]) == (False, pytest.approx(end - start))
 
 
+def test_a_number_to_compare_with_stands_in_the_report_and_decides_nothing(
+    ran: Ran, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    end = ran.result.scores[1].value
+    rows = ("gap = { value = 1000, decides = false }", "missing = { value = 1, decides = false }")
+    text = VALIDATED + "\n[expected]\n" + "\n".join(rows) + "\n"
+    result = run(recipe_of(text), tmp_path / "out", plugins)
+    assert result.unmet == ()
+    report = read(tmp_path / "out", "report.json")["expected"]
+    assert [(row["key"], row["found"], row["met"], row["decides"], row["tolerance"]) for row in report] == [
+        ("gap", end, None, False, None),
+        ("missing", None, None, False, None),
+    ]
+    assert report[0]["difference"] == pytest.approx(end - 1000)
+
+
 # --- runs that end early -----------------------------------------------------------------------------------
 
 

@@ -12,9 +12,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 
+from sentbed.corpus.reading import text_row
+from sentbed.corpus.writing import require_finite, write_npy_header
 from sentbed.encode import WINDOW
 from sentbed.encoder import Encoder, PartProgress
-from sentbed.errors import DataError, RecipeError, RunError
+from sentbed.errors import DataError, RecipeError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import atomic_file
 from sentbed.protocols import Evaluation, Evaluator, Runtime
@@ -36,27 +38,20 @@ def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: 
     Raises:
         DataError: for bytes that are not UTF-8 (with the line), an empty or a missing file.
     """
-    import numpy as np
-
     with _lines_of(source) as stream:
         rows = sum(1 for _ in _decoded(stream, source))
         if rows == 0:
             raise DataError("the file is empty, expected one sentence a line", source)
         stream.seek(0)
         loaded = Encoder.load(encoder, runtime)
-        with atomic_file(output) as file, _bar(rows) as advance:
-            header = {"descr": "<f4", "fortran_order": False, "shape": (rows, loaded.width)}
-            np.lib.format.write_array_header_1_0(file, header)
+        with atomic_file(output) as file, bar(rows) as advance:
+            write_npy_header(file, rows, loaded.width, "float32")
             window: list[str] = []
             for number, line in enumerate(_decoded(stream, source), start=1):
                 window.append(line)
                 if len(window) == WINDOW or number == rows:
                     vectors = loaded.encode(window, advance)
-                    if not np.isfinite(vectors).all():
-                        raise RunError(
-                            "the vectors have NaN or infinite values; "
-                            "look at the encoder's weights and precision"
-                        )
+                    require_finite(vectors)
                     file.write(vectors.tobytes())
                     window = []
     return rows, loaded.width
@@ -82,16 +77,7 @@ def _lines_of(source: str) -> Iterator[IO[bytes]]:
 
 
 def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
-    # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
-    for number, line in enumerate(stream, start=1):
-        try:
-            yield line.rstrip(b"\r\n").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"found the byte 0x{line[error.start]:02x}, expected UTF-8; convert the file to UTF-8",
-                source,
-                number,
-            ) from error
+    return (text_row(line, source, number) for number, line in enumerate(stream, start=1))
 
 
 def _progress() -> Progress:
@@ -113,7 +99,7 @@ def _progress() -> Progress:
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Any]:
+def bar(total: int) -> Iterator[Any]:
     """Show how far encoding is; yields the function that advances it."""
     with _progress() as progress:
         task = progress.add_task("encode", total=total)

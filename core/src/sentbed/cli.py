@@ -11,6 +11,9 @@ import click
 
 from sentbed import __version__
 from sentbed.cli_data import cache, data
+from sentbed.cli_encode import encode
+from sentbed.cli_machine import doctor
+from sentbed.cli_plan import plan
 from sentbed.cli_results import compare, table
 from sentbed.errors import RecipeError, SentbedError
 
@@ -165,21 +168,6 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("encoder", type=click.Path(file_okay=False))
-@click.option("--input", "source", required=True, metavar="FILE|-", help="One sentence a line, UTF-8.")
-@click.option("--output", required=True, type=click.Path(dir_okay=False), help="A .npy file, float32.")
-@click.option("--runtime", default="cpu", show_default=True, help="Where to run.")
-@click.option("--precision", default=None, help="fp32, bf16 or auto; the runtime's default if left out.")
-def encode(encoder: str, source: str, output: str, runtime: str, precision: str | None) -> None:
-    """Encode the lines of a file with the encoder in ENCODER; row i is line i."""
-    from sentbed.bulk import encode_lines
-
-    table = {"use": runtime} | ({"precision": precision} if precision else {})
-    rows, width = encode_lines(encoder, table, source, Path(output))
-    click.echo(f"{output}: {rows} x {width}", err=True)
-
-
-@main.command()
-@click.argument("encoder", type=click.Path(file_okay=False))
 @click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
 @_set
 @_no_cache
@@ -285,7 +273,7 @@ def show(kind: str, name: str | None) -> None:
     click.echo(describe_table(kind) if name is None else describe(load_plugins().find(kind, name)))
 
 
-for _command in (compare, table, data, cache):
+for _command in (encode, compare, table, data, cache, doctor, plan):
     main.add_command(_command)
 
 

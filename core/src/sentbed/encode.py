@@ -7,6 +7,7 @@ pays, and put the vectors back in the order of the input. Memory is bounded by a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -45,22 +46,62 @@ def encode_into(
     """
     import numpy as np
 
-    for start in range(0, len(texts), WINDOW):
-        window = texts[start : start + WINDOW]
-        unique = {text: row for row, text in enumerate(dict.fromkeys(window))}
-        inverse = np.fromiter((unique[text] for text in window), np.int64, len(window))
-        counts = np.bincount(inverse, minlength=len(unique))
+    starts = range(0, len(texts), WINDOW)
+    shares = bool(getattr(encoder, "shares_prefix", False))
+    windows: Iterator[_Window] = (
+        _Window.of(texts[start : start + WINDOW], tokenizer, max_length, shares) for start in starts
+    )
+    cut = getattr(encoder, "plan", None) or partial(plan_batches, token_budget=token_budget)
+    encode_batches = getattr(encoder, "encode_batches", None)
+    if encode_batches is None:
+        encode_batches = partial(map, encoder.encode)
+    else:
+        windows = _made_ahead(windows)
+    for start, window in zip(starts, windows, strict=True):
+        vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
+        plan = list(cut(window.tokens.lengths))
+        batches = (window.batch(rows, tokenizer.pad_id) for rows in plan)
+        for rows, found in zip(plan, encode_batches(batches), strict=True):
+            vectors[rows] = found
+            if progress is not None:
+                progress(int(window.counts[rows].sum()))
+        output[start : start + len(window.inverse)] = vectors[window.inverse]
+
+
+@attrs.frozen(eq=False)
+class _Window:
+    """The distinct texts of a window, tokenised; `inverse` says which one a text is, `counts` how often."""
+
+    tokens: TokenIds
+    prefix: NDArray[np.int64] | None
+    inverse: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, shares: bool) -> _Window:
+        import numpy as np
+
+        unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        inverse = np.fromiter((unique[text] for text in texts), np.int64, len(texts))
         tokens = tokenizer.encode(list(unique), max_length)
-        prefix = shared_prefix(tokens) if getattr(encoder, "shares_prefix", False) else None
+        prefix = shared_prefix(tokens) if shares else None
         if prefix is not None:
             tokens = tokens.without_first(len(prefix))
-        vectors = np.empty((len(unique), output.shape[1]), np.float32)
-        for rows in plan_batches(tokens.lengths, token_budget):
-            batch = pad(tokens, rows, tokenizer.pad_id)
-            vectors[rows] = encoder.encode(attrs.evolve(batch, prefix=prefix))
-            if progress is not None:
-                progress(int(counts[rows].sum()))
-        output[start : start + len(window)] = vectors[inverse]
+        return cls(tokens, prefix, inverse, np.bincount(inverse, minlength=len(unique)))
+
+    def batch(self, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
+        return attrs.evolve(pad(self.tokens, rows, pad_id), prefix=self.prefix)
+
+
+def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
+    """Yield each window, while the next one is made in a thread."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1, "tokenise") as pool:
+        coming = pool.submit(next, windows, None)
+        while (window := coming.result()) is not None:
+            coming = pool.submit(next, windows, None)
+            yield window
 
 
 def shared_prefix(tokens: TokenIds) -> NDArray[np.int64] | None:

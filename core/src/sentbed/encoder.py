@@ -333,6 +333,7 @@ class _Seen:
     second: _Seen | None = None
     store: VectorStore | None = None
     space: Space | None = None
+    max_length: int | None = None
 
     @classmethod
     def of(
@@ -348,6 +349,14 @@ class _Seen:
     def device(self) -> str:
         return str(getattr(self.encoder.engine, "device", "cpu"))
 
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        return self.encoder.engine.describe()
+
+    def at_length(self, max_length: int) -> _Seen:
+        self.encoder.require_positions(max_length)
+        return _Seen(self.encoder, max_length=max_length)
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         finished = 0
 
@@ -357,7 +366,7 @@ class _Seen:
             self.progress("encode", finished, len(texts))
 
         if self.store is None:
-            return self.encoder.encode(texts, advance)
+            return self.encoder.encode(texts, advance, max_length=self.max_length)
         _require_texts(texts)
         vectors = self.store.encode(
             self.space, texts, lambda missing: self.encoder.encode(missing, advance), self.encoder.width

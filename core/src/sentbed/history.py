@@ -166,7 +166,11 @@ class History:
         return time.monotonic() - self._clock
 
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
-        """Yield every expected number beside the one found after training."""
+        """Yield every expected number that decides beside the one found after training."""
+        return (row for row in self._compared(recipe) if row.decides)
+
+    def _compared(self, recipe: Recipe) -> Iterator[ExpectedRow]:
+        """Yield every number of `[expected]` beside the one found."""
         final = [score for score in self._scores if not score.encoder.endswith(START)]
         for key, expected in recipe.expected.items():
             named = [score for score in final if key in _keys(score)]
@@ -201,7 +205,7 @@ class History:
             recipe_toml=recipe_toml,
             manifest=run.facts,
             scores=self.scores,
-            expected=tuple(self.expected(run.recipe)),
+            expected=tuple(self._compared(run.recipe)),
             stages=tuple(
                 StageCurve(
                     name=s.name,

@@ -232,10 +232,22 @@ class Expected:
     """
 
     value: float
-    tolerance: float = attrs.field(validator=ge(0))
+    tolerance: float | None = attrs.field(default=None, validator=optional(ge(0)))
     """Largest absolute difference that still counts as reproduced."""
     source: str = ""
     """Where the number is published."""
+    decides: bool = True
+    """Whether the run fails without it. `false`, instead of a tolerance, for what cannot be reproduced, such
+    as the speed of another machine: it is shown beside the number found."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.decides and self.tolerance is None:
+            raise ValueError(
+                "the required key `tolerance` is missing; a number that is only to be shown beside the one "
+                "found has `decides = false` instead"
+            )
+        if not self.decides and self.tolerance is not None:
+            raise ValueError("a number that decides nothing has no `tolerance`; take out one of the two")
 
 
 @attrs.frozen

@@ -86,11 +86,14 @@ OURS: Mapping[str, frozenset[str]] = MappingProxyType(
                 "evaluator/retrieval",
                 "evaluator/bitext",
                 "evaluator/mteb",
+                "evaluator/throughput",
             }
         ),
         "sentbed-hardware": frozenset(
             {
                 "runtime/cpu",
+                "runtime/cuda",
+                "runtime/tpu",
                 "optimizer/adamw",
                 "optimizer/adafactor",
                 "schedule/constant",

@@ -171,10 +171,16 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
     """Build one encoder; its weights depend on the recipe alone, not on what was built before it."""
 
     def texts() -> Iterator[str]:
+        found = False
         for stage in recipe.stage:
             columns = [column for column, tower in recipe.towers(stage).items() if tower == name]
             if columns:
+                found = True
                 yield from stage.data.open().texts(columns)
+        if not found:
+            for evaluate in recipe.evaluate:
+                if (evaluate.encoder or recipe.main_encoder) == name:
+                    yield from getattr(evaluate.with_, "texts", tuple)()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
     return Encoder.build(recipe.encoders[name], engine, texts)

@@ -559,6 +559,25 @@ class SgdTrainer:
     step_number: int = 0
 
     def step(self, columns: Mapping[str, Any]) -> StepResult:
+        output, gradients = self.backward(columns)
+        norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients.values()))
+        if 0 < self.training.max_grad_norm < norm:
+            gradients = {name: g * (self.training.max_grad_norm / norm) for name, g in gradients.items()}
+        rate = self.rate(self.step_number)
+        self.step_number += 1
+        if math.isfinite(norm) and math.isfinite(output.loss):
+            self.state = output.state or {}
+            self.update(gradients, rate)
+            for name, value in self.update.parameters if self.averages else ():
+                momentum = self.training.loss.momentum
+                self.averages[name][:] = momentum * self.averages[name] + (1 - momentum) * value
+        return StepResult(float(output.loss), rate, norm, dict(output.metrics))
+
+    def gradients(self, columns: Mapping[str, Any]) -> tuple[float, dict[str, NDArray[np.float32]]]:
+        output, gradients = self.backward(columns)
+        return float(output.loss), {name: value.astype(np.float32) for name, value in gradients.items()}
+
+    def backward(self, columns: Mapping[str, Any]) -> tuple[LossOutput, dict[str, Any]]:
         vectors, counts = {}, {}
         for name, column in columns.items():
             vectors[name] = column
@@ -569,28 +588,23 @@ class SgdTrainer:
                 noise = getattr(self.training.loss, "noise", 0)
                 vectors[name] += noise * self.rng.standard_normal(vectors[name].shape)
         output, slopes = self.loss(vectors, self.state) if self.state else self.loss(vectors)
-        self.state = output.state or {}
         gradients: dict[str, Any] = {name: np.zeros_like(value) for name, value in self.update.parameters}
         for column, slope in slopes.items():
             if column not in counts:
                 continue
             tower, of = self.training.towers[column], counts[column]
             embedding, projection = self.encoders[tower].backbone.embedding, self.encoders[tower].projection
-            found = {"embedding": of.T @ slope}
-            if projection is not None:
-                found = {"embedding": of.T @ slope @ projection.T, "projection": (of @ embedding).T @ slope}
+            # What is not finite is for `step` to see.
+            with np.errstate(invalid="ignore"):
+                found = {"embedding": of.T @ slope}
+                if projection is not None:
+                    found = {
+                        "embedding": of.T @ slope @ projection.T,
+                        "projection": (of @ embedding).T @ slope,
+                    }
             for name, gradient in found.items():
                 gradients[f"{tower}.{name}"] = gradients[f"{tower}.{name}"] + gradient
-        norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients.values()))
-        if 0 < self.training.max_grad_norm < norm:
-            gradients = {name: g * (self.training.max_grad_norm / norm) for name, g in gradients.items()}
-        rate = self.rate(self.step_number)
-        self.update(gradients, rate)
-        for name, value in self.update.parameters if self.averages else ():
-            momentum = self.training.loss.momentum
-            self.averages[name][:] = momentum * self.averages[name] + (1 - momentum) * value
-        self.step_number += 1
-        return StepResult(float(output.loss), rate, norm, dict(output.metrics))
+        return output, gradients
 
     def placed(self, column: str) -> Placed:
         """What encodes a column: its tower, or the average of it."""

@@ -17,6 +17,7 @@ def test_the_plugin_offers_its_evaluators_by_name() -> None:
         "retrieval",
         "bitext",
         "mteb",
+        "throughput",
     ]
 
 

@@ -157,7 +157,7 @@ class ContrastModule(torch.nn.Module):
         anchor, *others = columns
         candidates = torch.cat(others if memory is None else [*others, memory])
         logits = anchor @ candidates.T / self.log_temperature.exp()
-        target = torch.arange(len(anchor))
+        target = torch.arange(len(anchor), device=anchor.device)
         right = (logits.argmax(dim=1) == target).float().mean()
         return LossOutput(functional.cross_entropy(logits, target), {"accuracy": right.detach()})
 
@@ -370,3 +370,23 @@ def columns(toys: Toys) -> dict[str, TokenIds]:
         ),
         "negative": toys.tokens("cars", "no rain fell", "fish swim", "nobody plays"),
     }
+
+
+@pytest.fixture
+def room_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
+    """Let a device have room for so many tokens a pass; returns the tokens of every pass that was tried."""
+
+    def limit(tokens: int) -> list[int]:
+        tried: list[int] = []
+        whole = DenseStates.forward
+
+        def forward(self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+            tried.append(input_ids.numel())
+            if input_ids.numel() > tokens:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.00 GiB.")
+            return whole(self, input_ids, attention_mask)
+
+        monkeypatch.setattr(DenseStates, "forward", forward)
+        return tried
+
+    return limit

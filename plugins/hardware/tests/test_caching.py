@@ -13,7 +13,7 @@ import torch
 from sentbed.encode import pad
 from sentbed.protocols import TokenIds
 from sentbed_hardware import AdamW
-from sentbed_hardware._torch.caching import CachedVectors
+from sentbed_hardware._torch.caching import BatchVectors
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 
@@ -250,7 +250,7 @@ def test_the_second_pass_repeats_the_first_to_the_bit(
         return vectors
 
     monkeypatch.setattr(tower, "forward", recorded)
-    cached = CachedVectors(tower, tokens, chunks)
+    cached = BatchVectors(tower, tokens, chunks)
     torch.rand(5)
     drawn = torch.get_rng_state()
     cached.vectors.sum().backward()
@@ -268,7 +268,7 @@ def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(
 ) -> None:
     tower = Tower("encoder", assemble())
     tokens = toys.tokens(*texts_of(0))
-    cached = CachedVectors(tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH)))
+    cached = BatchVectors(tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH)))
     cached.backward()
     assert all(parameter.grad is None for parameter in tower.parameters.values())
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from sentbed import ModelError
+from sentbed import ModelError, RunError
 from sentbed.protocols import BuildContext, Head, TokenIds
 from sentbed_hardware import AdamW
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
@@ -160,3 +161,87 @@ def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
         np.testing.assert_allclose(compiled.encode(batch), plain.encode(batch), rtol=0, atol=1e-5)
         counts.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     assert [count - counts[0] for count in counts] == [0, 0, 0, 0, 1, 1]
+    counters = compiled.engine.counters()
+    assert counters["compiled_shapes"] >= 2
+    assert counters["compile_seconds"] > 0
+    assert plain.engine.counters() == {}
+
+
+def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    room_for: Callable[[int], list[int]],
+) -> None:
+    encoder = assemble()
+    batch = toys.batch(*POSITIVES, *ANCHORS[:3])
+    length = batch.input_ids.shape[1]
+    expected = encoder.encode(batch)
+    said: list[str] = []
+    engine.say = said.append
+    # Of seven rows, two fit.
+    tried = room_for(2 * length)
+    np.testing.assert_allclose(encoder.encode(batch), expected, rtol=0, atol=1e-6)
+    assert [tokens // length for tokens in tried] == [7, 4, 2, 2, 2, 1]
+    assert engine.token_budget == 2 * length
+    assert said == [
+        f"a batch of {7 * length} tokens did not fit into the memory; going on with {4 * length}",
+        f"a batch of {4 * length} tokens did not fit into the memory; going on with {2 * length}",
+    ]
+    # What is planned already is not tried whole again.
+    tried.clear()
+    np.testing.assert_allclose(encoder.encode(batch), expected, rtol=0, atol=1e-6)
+    assert max(tried) == 2 * length
+    assert len(said) == 2
+
+
+def test_a_text_that_does_not_fit_alone_ends_the_run_with_what_to_do(
+    toys: Any, assemble: Callable[..., TorchEncoder], room_for: Callable[[int], list[int]]
+) -> None:
+    encoder = assemble()
+    batch = toys.batch(*POSITIVES)
+    room_for(1)
+    with pytest.raises(RunError) as caught:
+        encoder.encode(batch)
+    length = batch.input_ids.shape[1]
+    assert str(caught.value) == (
+        f"a single text of {length} tokens does not fit into the memory beside the weights; set a smaller "
+        '`max_length`, encode in bf16 (`precision = "bf16"`), or free the device of other programs'
+    )
+
+
+def test_weights_that_do_not_fit_end_the_run_with_what_to_do(
+    toys: Any, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    encoder = assemble()
+    monkeypatch.setattr(encoder.backbone, "inference", full)
+    with pytest.raises(RunError, match=r'copy of the weights .* \(`dtype = "bf16"` of the backbone\)'):
+        encoder.encode(toys.batch(*ANCHORS))
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    with pytest.raises(RunError, match=r'^the weights do not fit .*`device_map = "auto"`\)$'):
+        assemble()
+
+
+def test_other_errors_are_not_taken_for_want_of_memory(
+    toys: Any, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("out of order")
+
+    encoder = assemble()
+    monkeypatch.setattr(type(encoder.module.backbone), "forward", broken)
+    with pytest.raises(RuntimeError, match="out of order"):
+        encoder.encode(toys.batch(*ANCHORS))
+
+
+def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(toys: Any, engine: TorchEngine) -> None:
+    shared = np.array([4, 7, 9], np.int64)
+    first, second = (attrs.evolve(toys.batch(text), prefix=shared) for text in ANCHORS[:2])
+    assert engine.prefix(first)[0].tolist() == [4, 7, 9]
+    assert engine.prefix(first)[0] is engine.prefix(second)[0]
+    other = attrs.evolve(first, prefix=np.array([4, 8], np.int64))
+    assert engine.prefix(other)[0].tolist() == [4, 8]
+    assert engine.prefix(toys.batch("rain")) == ()

@@ -17,7 +17,7 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hooks_offer_the_components_by_name() -> None:
-    assert [runtime.name for runtime in sentbed_hardware.runtimes()] == ["cpu"]
+    assert [runtime.name for runtime in sentbed_hardware.runtimes()] == ["cpu", "cuda", "tpu"]
     assert [optimizer.name for optimizer in sentbed_hardware.optimizers()] == ["adamw", "adafactor"]
     names = [schedule.name for schedule in sentbed_hardware.schedules()]
     assert names == ["constant", "linear", "linear-after-hold", "cosine"]

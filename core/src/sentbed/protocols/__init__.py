@@ -43,6 +43,7 @@ from sentbed.protocols.engine import (
     Training,
 )
 from sentbed.protocols.findings import Finding
+from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -59,8 +60,10 @@ __all__ = [
     "BuiltBackbone",
     "Columns",
     "Component",
+    "Cost",
     "DataSource",
     "Dataset",
+    "Device",
     "Engine",
     "Evaluation",
     "Evaluator",
@@ -76,12 +79,15 @@ __all__ = [
     "Mixture",
     "Module",
     "Optimizer",
+    "Outline",
+    "OutlineContext",
     "PlacedEncoder",
     "Pooler",
     "Runtime",
     "Scatter",
     "Schedule",
     "Score",
+    "Sketch",
     "StepResult",
     "Tensor",
     "TextEncoder",

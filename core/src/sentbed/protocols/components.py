@@ -216,7 +216,11 @@ class TextEncoder(Protocol):
       second sentence of each pair, the tower of another language;
     - `device: str`, where an evaluator that trains a classifier computes, in torch's words (`cpu`, `cuda:0`);
     - `progress(what: str, done: int, total: int)`, to be called with how far a part of the evaluation is
-      (`encode` reports itself).
+      (`encode` reports itself);
+    - `at_length(max_length: int) -> TextEncoder`, the same encoder as it cuts texts at so many tokens,
+      special tokens included. It computes every vector that it is asked for, and reports nothing: it can be
+      timed;
+    - `machine: Mapping[str, Any]`, what the engine says of itself: device, threads, precision.
     """
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -297,7 +301,9 @@ class Evaluator(Component, Protocol):
     development or training data. Only such an evaluator may choose a prompt (`[search]`) or a checkpoint
     (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether it uses
     `TextEncoder.second`. And `read() -> object`, which reads all its data, without an encoder, and raises
-    `DataError` for what is wrong with it: a run calls it before anything is built.
+    `DataError` for what is wrong with it: a run calls it before anything is built. And
+    `texts() -> Iterable[str]`, on which an encoder with random weights may train a tokenizer where no stage
+    gives it texts.
     """
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:

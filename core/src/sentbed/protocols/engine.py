@@ -34,9 +34,17 @@ class Head:
 class PlacedEncoder(Protocol):
     """Backbone, pooler and head on the engine's device.
 
-    It may have `shares_prefix: bool`: whether `encode` takes a batch with a `prefix`; and
-    `fingerprint() -> str | None`, a hash of all weights and of the code between tokens and vector: where two
-    agree, so do their vectors. Without it, or where it is None, none is taken from the store.
+    It may have
+
+    - `shares_prefix: bool`: whether `encode` takes a batch with a `prefix`;
+    - `encode_batches(batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]`, for a device that
+      computes while the host goes on: what `encode` returns for each batch, in their order. It may take
+      further batches before it yields the vectors of one. Where an encoder has it, texts are tokenised in a
+      thread, ahead of it;
+    - `plan(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]`, for a device that compiles each shape:
+      which texts, of so many tokens, share a batch; `encode.plan_batches` decides where it has none;
+    - `fingerprint() -> str | None`, a hash of all weights and of the code between tokens and vector: where
+      two agree, so do their vectors. Without it, or where it is None, none is taken from the store.
     """
 
     width: int
@@ -91,14 +99,16 @@ class Trainer(Protocol):
         """Forward, loss, gradient, update.
 
         `columns` is the whole batch, on however many devices: the loss sees all of its vectors, as one device
-        would. A step whose loss or gradient is not finite changes no weight and no state.
+        would. A step whose loss or gradient is not finite changes no weight and no state; it counts as a step
+        of the schedule all the same.
         """
 
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch, before clipping, by the name of each parameter; take no step.
 
         Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. It draws dropout as
-        `step` does. For tests of an engine against another, and for diagnosis.
+        `step` does, and changes nothing else: `encode` is in eval mode again, the loss's state is as it was.
+        For tests of an engine against another, and for diagnosis.
         """
 
     def save(self, directory: Path) -> None:
@@ -117,7 +127,7 @@ class Engine(Protocol):
 
     Core deals with one engine in one process, and hands it whole batches. Where an engine has several devices
     or processes, it is the engine that spreads rows over them and gathers vectors: nobody else can tell.
-    `sentbed.testing` holds one engine against another.
+    `docs/engines.md` has the contract in words, and `sentbed.testing` holds one engine against another.
 
     It may have `device: str`, in torch's words, for evaluators that train a classifier (`cpu` if it has not);
     and `say: Callable[[str], None]`, which a run replaces by its own: called with what the user should know,
@@ -135,7 +145,7 @@ class Engine(Protocol):
         `compile_seconds` where something is compiled, or counters of its own."""
 
     def seed(self, seed: int) -> None:
-        """Seed every generator that initialisation and dropout draw from."""
+        """Seed every generator that initialisation and dropout draw from, torch's on the host among them."""
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
@@ -145,5 +155,6 @@ class Engine(Protocol):
     def trainer(self, encoders: Mapping[str, PlacedEncoder], training: Training) -> Trainer:
         """Prepare training of `encoders`, which this engine assembled, by their names in `training.towers`.
 
-        They have one width. Raises `RunError` where nothing in them can be trained.
+        They have one width. The loss is built before anything else draws, so that its weights are the same on
+        every engine after the same seed. Raises `RunError` where nothing in the encoders can be trained.
         """

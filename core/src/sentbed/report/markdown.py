@@ -78,7 +78,7 @@ def _blocks(data: ReportData) -> Iterator[str]:
                     escape(row.key),
                     number(row.found, row.digits),
                     number(row.value, row.digits),
-                    f"±{number(row.tolerance, row.digits)}",
+                    f"±{number(row.tolerance, row.digits)}" if row.decides else "–",
                     signed(row.difference, row.digits),
                     f"**{row.verdict}**" if row.met is False else escape(row.verdict),
                     escape(row.source),

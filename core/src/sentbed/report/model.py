@@ -29,8 +29,8 @@ class ExpectedRow:
     key: str
     """The dotted key of the recipe's `[expected]` table."""
     value: float
-    tolerance: float
-    """The largest difference, in the unit of `value`, that still counts as met."""
+    tolerance: float | None
+    """The largest difference, in the unit of `value`, that still counts as met; None: it decides nothing."""
     source: str
     """Where the number was published."""
     found: float | None
@@ -43,9 +43,16 @@ class ExpectedRow:
         """Whether the number was met, in words."""
         if self.met is not None:
             return "met" if self.met else "not met"
+        if self.found is not None:
+            return "to compare"
         return (
             "not measured" if self.fits < 2 else f"fits {self.fits} scores: say which (TASK/METRIC@PROTOCOL)"
         )
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is a number to reproduce, and not only one to compare with."""
+        return self.tolerance is not None
 
     @property
     def difference(self) -> float | None:
@@ -55,14 +62,14 @@ class ExpectedRow:
     @property
     def digits(self) -> int:
         """Decimals to print: as many as the recipe states, at least two, at most six."""
-        stated = (Decimal(repr(float(number))).normalize() for number in (self.value, self.tolerance))
+        stated = (Decimal(repr(float(n))).normalize() for n in (self.value, self.tolerance) if n is not None)
         decimals = [-int(number.as_tuple().exponent) for number in stated if number.is_finite()]
         return min(6, max([2, *decimals]))
 
     @property
     def met(self) -> bool | None:
-        """Whether found and expected agree within the tolerance; None where nothing was found."""
-        if self.difference is None:
+        """Whether found and expected agree within the tolerance; None where nothing was found, or decides."""
+        if self.difference is None or self.tolerance is None:
             return None
         return abs(self.difference) <= self.tolerance + _ROUNDING
 

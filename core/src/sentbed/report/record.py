@@ -108,6 +108,7 @@ def _expected(row: ExpectedRow) -> dict[str, Any]:
         "key": row.key,
         "value": row.value,
         "tolerance": row.tolerance,
+        "decides": row.decides,
         "source": row.source,
         "found": row.found,
         "difference": row.difference,

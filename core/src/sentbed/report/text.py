@@ -106,9 +106,9 @@ def summary(data: ReportData) -> str:
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
         parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
-    if data.expected:
-        met = sum(row.met is True for row in data.expected)
-        parts.append(f"{met} of {count(len(data.expected), 'expected number')} met")
+    if deciding := [row for row in data.expected if row.decides]:
+        met = sum(row.met is True for row in deciding)
+        parts.append(f"{met} of {count(len(deciding), 'expected number')} met")
     return (
         ", ".join(parts or ["nothing was measured"])
         + f"; started {moment(data.started)}, took {duration(data.seconds)}."

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import Backbone
+from sentbed.protocols import Backbone, Finding
 
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 
-__all__ = ["T5", "Bert", "Causal", "Opt", "backbones"]
+__all__ = ["T5", "Bert", "Causal", "Opt", "backbones", "findings"]
 
 
 @hookimpl
 def backbones() -> list[type[Backbone]]:
     """Return the backbones of this distribution."""
     return [Bert, T5, Opt, Causal]
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return what there is here for pretrained models: libraries, adapters, 4 bits, the hub."""
+    from sentbed_backbones.doctor import findings
+
+    return list(findings())

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
+from sentbed.protocols import Outline, OutlineContext
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
 from sentbed_backbones.files import is_local, problems_of
@@ -98,6 +99,16 @@ class Transformer:
     def layer_numbers(self) -> tuple[int, ...]:
         """The layers to read, as numbers."""
         return LAYERS[self.layers] if isinstance(self.layers, str) else self.layers
+
+    def outline(self, context: OutlineContext) -> Outline:
+        """Return what the configuration says; no weights are read.
+
+        Raises:
+            ModelError: where there is no configuration at hand.
+        """
+        from sentbed_backbones._torch.outline import outline
+
+        return outline(self, context)
 
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `Encoder.export` writes it."""

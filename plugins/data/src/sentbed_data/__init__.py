@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import KnownData
+from sentbed.protocols import Finding, KnownData
 
 from sentbed_data.crop import Crop
 from sentbed_data.delete import Delete
@@ -33,6 +33,7 @@ __all__ = [
     "Synonyms",
     "Triplets",
     "data_sources",
+    "findings",
     "known_data",
 ]
 
@@ -47,3 +48,11 @@ def data_sources() -> list[type]:
 def known_data() -> tuple[KnownData, ...]:
     """Return the collections of data that the sources of this distribution read."""
     return KNOWN
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return which files and data sets can be read here."""
+    from sentbed_data.doctor import findings
+
+    return list(findings())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -96,6 +97,16 @@ def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Rows:
         values = [batch.column(name).to_pylist() for name in names]
         for row in zip(*values, strict=True):
             yield next(numbers), row
+
+
+def is_here(location: str) -> bool:
+    """Whether a data set of the hub is a local directory, or was fetched before."""
+    name = location.removeprefix(HUB)
+    if Path(name).is_absolute():
+        return True
+    home = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    cache = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
+    return (cache / name.replace("/", "___").lower()).is_dir() or (cache / name.replace("/", "___")).is_dir()
 
 
 def hub_rows(

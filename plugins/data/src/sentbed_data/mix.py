@@ -48,6 +48,11 @@ class Mix:
         first, *others = (source.columns for source in self.sources)
         return tuple(column for column in first if all(column in columns for columns in others))
 
+    @property
+    def fetches(self) -> bool:
+        """Whether any source has yet to be fetched from the hub."""
+        return any(getattr(source, "fetches", False) for source in self.sources)
+
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
         if not self.columns:

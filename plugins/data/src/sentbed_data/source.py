@@ -10,7 +10,7 @@ from sentbed import DataError, FilePath
 from sentbed.protocols import Dataset
 from sentbed.table import TextTable
 
-from sentbed_data.library_formats import ARROW, HUB, PARQUET, require
+from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
 from sentbed_data.readers import TABLES, collect, read_rows, resolve
 from sentbed_data.stream import open_streamed
 from sentbed_data.text_formats import codec
@@ -80,6 +80,11 @@ class FileSource:
             for name, value in given.items():
                 if value is not None:
                     yield f"`{name}` is for a `hub:` data set, and `{self.path}` is a file; remove `{name}`"
+
+    @property
+    def fetches(self) -> bool:
+        """Whether the data has yet to be fetched from the hub."""
+        return self.path.startswith(HUB) and not is_here(self.path)
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import KnownData
+from sentbed.protocols import Finding, KnownData
 
 from sentbed_evaluators.bitext import Bitext
 from sentbed_evaluators.geometry import Geometry
@@ -14,6 +14,7 @@ from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
 from sentbed_evaluators.sts import STS
+from sentbed_evaluators.throughput import Throughput
 from sentbed_evaluators.transfer import SentEvalTransfer
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "SentEvalSTS",
     "SentEvalTransfer",
     "SentGLUE",
+    "Throughput",
 ]
 
 
@@ -44,6 +46,7 @@ def evaluators() -> list[type]:
         Retrieval,
         Bitext,
         MTEB,
+        Throughput,
     ]
 
 
@@ -53,3 +56,11 @@ def known_data() -> tuple[KnownData, ...]:
     from sentbed_evaluators.known import known_collections
 
     return known_collections()
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return which evaluators have their library here."""
+    from sentbed_evaluators.doctor import findings
+
+    return list(findings())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import Optimizer, Runtime, Schedule
+from sentbed.protocols import Finding, Optimizer, Runtime, Schedule
 
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.cuda import Cuda
 from sentbed_hardware.schedules import Constant, Cosine, Linear, LinearAfterHold
+from sentbed_hardware.tpu import Tpu
 
 __all__ = [
     "Adafactor",
@@ -16,8 +18,11 @@ __all__ = [
     "Constant",
     "Cosine",
     "Cpu",
+    "Cuda",
     "Linear",
     "LinearAfterHold",
+    "Tpu",
+    "findings",
     "optimizers",
     "runtimes",
     "schedules",
@@ -27,7 +32,7 @@ __all__ = [
 @hookimpl
 def runtimes() -> list[type[Runtime]]:
     """Return the runtimes of this distribution."""
-    return [Cpu]
+    return [Cpu, Cuda, Tpu]
 
 
 @hookimpl
@@ -40,3 +45,11 @@ def optimizers() -> list[type[Optimizer]]:
 def schedules() -> list[type[Schedule]]:
     """Return the schedules of this distribution."""
     return [Constant, Linear, LinearAfterHold, Cosine]
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return what PyTorch and JAX can run here, on which devices."""
+    from sentbed_hardware.doctor import findings
+
+    return findings()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -44,3 +45,29 @@ class Adafactor:
             relative_step=False,
             warmup_init=False,
         )
+
+    def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        """Return the same update as an `optax.GradientTransformation`, without the learning rate."""
+        import optax
+
+        parts = [
+            # By default optax factors only large matrices, transformers all of them.
+            optax.scale_by_factored_rms(decay_rate=-self.decay_rate, min_dim_size_to_factor=1),
+            optax.clip_by_block_rms(self.clip_threshold),
+        ]
+        if self.scale_parameter:
+            parts.append(optax.scale_by_param_block_rms())
+        return optax.chain(*parts, optax.add_decayed_weights(self.weight_decay))
+
+    def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        """Return the bytes of its state: of matrices, a number for each row and each column.
+
+        Of other parameters one for each weight; and the root mean square of each parameter.
+        """
+        return sum(4 * (_second_moments(shape) + 1) for shape in shapes.values())
+
+
+def _second_moments(shape: tuple[int, ...]) -> int:
+    if len(shape) < 2:
+        return math.prod(shape)
+    return math.prod(shape[:-1]) + math.prod(shape[:-2]) * shape[-1]

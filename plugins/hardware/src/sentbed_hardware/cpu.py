@@ -9,10 +9,13 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed.protocols import Engine
 
+from sentbed_hardware.distributed import Distributed
+from sentbed_hardware.planning import PlannedProcessor
 
-@attrs.frozen
-class Cpu:
-    """PyTorch on the host's processor.
+
+@attrs.frozen(kw_only=True)
+class Cpu(PlannedProcessor, Distributed):
+    """PyTorch on the host's processor, in one process or in several.
 
     In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,
     losses and optimiser states are fp32 in both.
@@ -23,7 +26,7 @@ class Cpu:
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where they are present, else fp32."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads of one operation; all cores where left out."""
+    """Threads of one operation; all cores where left out, or this process's share of them."""
     compile: bool = False
     """Compile training and encoding with `torch.compile` (needs a C++ compiler): minutes at the start, faster
     steps. Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`,

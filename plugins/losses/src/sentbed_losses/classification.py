@@ -35,3 +35,7 @@ class Classification:
         from sentbed_losses._torch.classification import ClassificationLoss
 
         return ClassificationLoss(width)
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return the pairs of an anchor that are not true: the positives of the other rows."""
+        return batch_size - 1

@@ -55,3 +55,8 @@ class Contrastive:
     def masked(self) -> bool:
         """Whether the rows of a batch may have denominators of different sizes."""
         return self.mask_duplicates or self.false_negative_threshold is not None
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return the most negatives in a denominator: other positives, every hard negative, the memory."""
+        hard = batch_size if "negative" in columns else 0
+        return batch_size - 1 + hard + int(getattr(self, "size", 0))

@@ -40,3 +40,7 @@ class NLISoftmax:
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
         return NLISoftmaxLoss(self, width)
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return 0: a pair is classified by itself."""
+        return 0

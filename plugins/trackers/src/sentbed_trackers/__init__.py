@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import Tracker
+from sentbed.protocols import Finding, Tracker
 
 from sentbed_trackers.mlflow import MLflow
 from sentbed_trackers.tensorboard import TensorBoard
 
-__all__ = ["MLflow", "TensorBoard", "trackers"]
+__all__ = ["MLflow", "TensorBoard", "findings", "trackers"]
 
 
 @hookimpl
 def trackers() -> list[type[Tracker]]:
     """Return the trackers of this distribution."""
     return [TensorBoard, MLflow]
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return which services a run can be sent to from here."""
+    from sentbed_trackers.doctor import findings
+
+    return list(findings())

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 import torch
 from sentbed.protocols import TokenIds
+from torch.distributed.tensor import DTensor
 
+from sentbed_hardware._torch.caching import encode
 from sentbed_hardware._torch.tower import Chunk, Tower
 
 
@@ -28,8 +30,8 @@ class Average:
 
     def encode(self, tokens: TokenIds, chunks: Sequence[Chunk]) -> torch.Tensor:
         """Encode keys without gradient: the backbone in eval mode, pooler and head in training mode."""
-        with torch.no_grad(), self._in_place():
-            return self.tower.encode(tokens, chunks)
+        with self._in_place():
+            return encode(self.tower, tokens, chunks)
 
     def update(self) -> None:
         """Move on after a step: `momentum * average + (1 - momentum) * weights`."""
@@ -51,4 +53,11 @@ class Average:
 
     def _swap(self) -> None:
         for name, value in self.followed.items():
-            value.data, self.tensors[name].data = self.tensors[name].data, value.data
+            if isinstance(value, DTensor):
+                # Whoever gathers the shares keeps to their place in memory.
+                share, own = value.detach().to_local(), self.tensors[name].to_local()  # type: ignore[attr-defined]
+                held = share.clone()
+                share.copy_(own)
+                own.copy_(held)
+            else:
+                value.data, self.tensors[name].data = self.tensors[name].data, value.data

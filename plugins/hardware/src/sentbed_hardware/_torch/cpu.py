@@ -9,6 +9,8 @@ import torch
 from sentbed import RuntimeUnavailableError
 
 from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.mirror import LeadEngine, spread
+from sentbed_hardware._torch.processes import neighbours
 
 if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu
@@ -30,7 +32,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def build_cpu_engine(parameters: Cpu) -> TorchEngine:
+def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
     """See `Cpu.build`."""
     found = bf16_instructions()
     if parameters.precision == "bf16" and not found:
@@ -40,10 +42,10 @@ def build_cpu_engine(parameters: Cpu) -> TorchEngine:
             'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
         )
     bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
-    threads = parameters.threads or _cores()
+    threads = parameters.threads or max(1, _cores() // neighbours())
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(parameters.deterministic)
-    return TorchEngine(
+    engine = TorchEngine(
         device=torch.device("cpu"),
         dtype=torch.bfloat16 if bf16 else torch.float32,
         compile=parameters.compile,
@@ -56,3 +58,4 @@ def build_cpu_engine(parameters: Cpu) -> TorchEngine:
             "deterministic": parameters.deterministic,
         },
     )
+    return spread(engine, parameters)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import ModelError
+from sentbed import ModelError, RunError
 from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, Tensor, TokenBatch, Training
 
 from sentbed_hardware._torch.encoder import EncoderModule
 from sentbed_hardware._torch.files import read_tensors, write_tensors
 from sentbed_hardware._torch.fingerprint import fingerprint
+from sentbed_hardware._torch.processes import Processes
+from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 
 MODULES_FILE = "modules.safetensors"
@@ -24,30 +27,46 @@ BACKBONE_DIRECTORY = "backbone"
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 """Compiled encoding sees lengths that are multiples of the first, and rows the second times a power of 2."""
 
+HOST_BUDGET = 4096
+"""Above about 2,000 tokens a batch the products of matrices are as fast as they get on a processor, and
+larger batches fall out of its cache."""
+
 
 class TorchEngine:
     """One device in this process. `facts` is what `describe` returns."""
 
     def __init__(
-        self, device: torch.device, dtype: torch.dtype, compile: bool, facts: Mapping[str, Any]
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        compile: bool,
+        facts: Mapping[str, Any],
+        token_budget: int = HOST_BUDGET,
     ) -> None:
         self.device = device
         self.dtype = dtype
         self.compile = compile
         self.facts = facts
-        # Above about 2,000 tokens a batch the products of matrices are as fast as they get on a processor,
-        # and larger batches fall out of its cache.
-        self.token_budget = 4096
+        self.token_budget = token_budget
+        self.processes = Processes()
+        self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
+        self.most_tokens: int | None = None
+        """What a batch was halved to, since it did not fit; None where all have."""
+        self._prefix: tuple[Any, torch.Tensor] | None = None
 
     def describe(self) -> Mapping[str, Any]:
         """Return device, precision and threads as they are in force."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the most memory that was held on the device, where it has its own."""
-        if self.device.type != "cuda":
-            return {}
-        return {"device_memory_gib": torch.cuda.max_memory_allocated(self.device) / 2**30}
+        """Return the most memory that was held on the device, where it has its own, and what was compiled."""
+        found: dict[str, float] = {}
+        if self.device.type == "cuda":
+            found["device_memory_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
+        if self.compile:
+            times = torch._dynamo.utils.compilation_time_metrics.get("_compile.compile_inner", [])
+            found |= {"compiled_shapes": len(times), "compile_seconds": sum(times)}
+        return found
 
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
@@ -59,28 +78,83 @@ class TorchEngine:
         """Build pooler and head and put everything on the device."""
         module = EncoderModule(backbone.module, pooler.build(backbone.width), head, backbone.width)
         if saved is not None:
-            _load_modules(module, saved / MODULES_FILE)
-        if getattr(backbone, "dispatched", False):
-            # The weights are spread over devices already; what comes after them is small.
-            for part in (module.pooler, module.projection):
+            load_modules(module, saved / MODULES_FILE)
+        encoder: TorchEncoder = self.processes.together(type(self).place, self, backbone, module)
+        return encoder
+
+    def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
+        """Put an encoder on the device, or on those of all processes."""
+        # What is spread over devices already stays; what comes after it is small.
+        dispatched = getattr(backbone, "dispatched", False)
+        try:
+            if self.processes.sharded:
+                shard(module.backbone, self.processes, self.dtype)
+                dispatched = True
+            for part in (module.pooler, module.projection) if dispatched else (module,):
                 part.to(self.device)
-        else:
-            module.to(self.device)
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"the weights do not fit into {self.memory}; hold them in less "
+                '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
+                'GPUs (`device_map = "auto"`)'
+            ) from error
+        return self._encoder(backbone, module)
+
+    def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         return TorchEncoder(self, backbone, module)
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         return TorchTrainer(self, encoders, training)
 
+    def put(self, array: NDArray[Any]) -> torch.Tensor:
+        """Put an array on the device."""
+        return torch.from_numpy(array).to(self.device)
+
     def tensors(self, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Put a batch on the device."""
-        ids = torch.from_numpy(batch.input_ids).to(self.device)
         mask = batch.attention_mask
-        return ids, None if mask is None else torch.from_numpy(mask).to(self.device)
+        return self.put(batch.input_ids), None if mask is None else self.put(mask)
 
     def prefix(self, batch: TokenBatch) -> tuple[torch.Tensor, ...]:
-        """Put what the rows of a batch share on the device; nothing where they share nothing."""
-        return () if batch.prefix is None else (torch.from_numpy(batch.prefix).to(self.device),)
+        """Put what the rows of a batch share on the device; nothing where they share nothing.
+
+        Batches of one list of texts have it from one array, of which one tensor is made.
+        """
+        if batch.prefix is None:
+            return ()
+        if self._prefix is None or self._prefix[0] is not batch.prefix:
+            self._prefix = batch.prefix, self.put(batch.prefix)
+        return (self._prefix[1],)
+
+    @property
+    def memory(self) -> str:
+        """The memory of the device, in words."""
+        if self.device.type != "cuda":
+            return "the memory"
+        share = torch.cuda.get_per_process_memory_fraction(self.device)
+        size = torch.cuda.get_device_properties(self.device).total_memory
+        return f"{share * size / 2**30:.1f} GiB"
+
+    def halve(self, batch: TokenBatch) -> None:
+        """Take smaller batches from now on, as this one did not fit.
+
+        Raises:
+            RunError: where it is a single row.
+        """
+        rows, length = batch.input_ids.shape
+        if rows == 1:
+            raise RunError(
+                f"a single text of {length} tokens does not fit into {self.memory} beside the weights; set a "
+                'smaller `max_length`, encode in bf16 (`precision = "bf16"`), or free the device of other '
+                "programs"
+            )
+        torch.cuda.empty_cache()
+        self.token_budget = self.most_tokens = min(self.token_budget, (rows + 1) // 2 * length)
+        self.say(
+            f"a batch of {rows * length:,} tokens did not fit into {self.memory}; going on with "
+            f"{self.token_budget:,}"
+        )
 
 
 class TorchEncoder:
@@ -96,16 +170,45 @@ class TorchEncoder:
         self._replica: Module | None = None
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
-        """Return sentence vectors `(batch, width)`."""
+        """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
+        result: NDArray[np.float32] = self.vectors(batch).cpu().numpy()
+        return result
+
+    def vectors(self, batch: TokenBatch) -> torch.Tensor:
+        """Return sentence vectors `(batch, width)` on the device, in fp32."""
         if self._replica is None:
-            self._replica = self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
+            self._replica = self._copy()
+        waiting, done = [batch], []
+        while waiting:
+            part = waiting.pop()
+            most = self.engine.most_tokens
+            if most is None or len(part.input_ids) == 1 or part.input_ids.size <= most:
+                try:
+                    done.append(self._forward(self._replica, part))
+                    continue
+                except torch.OutOfMemoryError:
+                    # The error holds what did not fit for as long as it is handled.
+                    pass
+                self.engine.halve(part)
+            waiting += reversed(_halves(part))
+        return done[0] if len(done) == 1 else torch.cat(done)
+
+    def _copy(self) -> Module:
+        try:
+            return self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"the copy of the weights for encoding does not fit into {self.engine.memory} beside them; "
+                'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
+            ) from error
+
+    def _forward(self, replica: Module, batch: TokenBatch) -> torch.Tensor:
         rows = len(batch.input_ids)
         if self.engine.compile:
             batch = _bucketed(batch, self.backbone.tokenizer.pad_id, self.backbone.max_length)
         with torch.inference_mode():
-            vectors = self._replica(*self.engine.tensors(batch), *self.engine.prefix(batch))[:rows]
-        result: NDArray[np.float32] = vectors.to(torch.float32).cpu().numpy()
-        return result
+            vectors: torch.Tensor = replica(*self.engine.tensors(batch), *self.engine.prefix(batch))
+            return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector.
@@ -129,6 +232,15 @@ class TorchEncoder:
         write_tensors(self.module.own_weights(), directory / MODULES_FILE)
 
 
+def _halves(batch: TokenBatch) -> list[TokenBatch]:
+    ids, mask = batch.input_ids, batch.attention_mask
+    middle = (len(ids) + 1) // 2
+    return [
+        TokenBatch(ids[rows], None if mask is None else mask[rows], batch.prefix)
+        for rows in (slice(middle), slice(middle, None))
+    ]
+
+
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
     rows, length = batch.input_ids.shape
@@ -141,7 +253,8 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     return TokenBatch(np.pad(batch.input_ids, more, constant_values=pad_id), mask)
 
 
-def _load_modules(module: EncoderModule, path: Path) -> None:
+def load_modules(module: EncoderModule, path: Path) -> None:
+    """Read the weights of pooler and head. Raises `ModelError` where they are others than the module's."""
     weights = read_tensors(path, "save this encoder again")
     found, expected = _shapes(weights), _shapes(module.own_weights())
     if found != expected:

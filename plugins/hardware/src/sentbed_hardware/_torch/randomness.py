@@ -8,20 +8,35 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 
 def draws() -> list[torch.Tensor]:
-    """Return the state of torch's generators: the host's, then that of each CUDA device in use."""
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    return [torch.get_rng_state(), *devices]
+    """Return the state of torch's generators: the host's, then that of each CUDA device in use.
+
+    Of several processes, each uses one device.
+    """
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return [torch.get_rng_state()]
+    if _among_others():
+        return [torch.get_rng_state(), torch.cuda.get_rng_state()]
+    return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
 
 
 def rewind(states: Sequence[torch.Tensor]) -> None:
     """Put torch's generators back to what `draws` returned."""
     host, *devices = states
     torch.set_rng_state(host)
+    if _among_others():
+        for state in devices:
+            torch.cuda.set_rng_state(state)
+        return
     for device, state in enumerate(devices):
         torch.cuda.set_rng_state(state, device)
+
+
+def _among_others() -> bool:
+    return dist.is_available() and bool(dist.is_initialized())
 
 
 def host_draws() -> dict[str, Any]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import RunError
 from sentbed.encode import pad, plan_batches
 from sentbed.protocols import TokenIds
+
+from sentbed_hardware._torch.requirements import require_trainable
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder
@@ -39,28 +40,10 @@ class Tower:
             for key, parameter in self.module.named_parameters()
             if parameter.requires_grad
         }
-        self._check("this encoder" if alone else f"the encoder `{name}`")
+        called = "this encoder" if alone else f"the encoder `{name}`"
+        require_trainable(called, self.module, self.parameters, self.engine.dtype == torch.bfloat16)
         backbone = self.module.backbone
         self.backbone = torch.compile(backbone, dynamic=True) if self.engine.compile else backbone
-
-    def _check(self, called: str) -> None:
-        if not self.parameters:
-            raise RunError(
-                f"nothing in {called} can be trained: everything is frozen or quantised; "
-                "freeze less, add `lora = {}` to its backbone, or a `projection` to its head"
-            )
-        for key, parameter in self.parameters.items():
-            if parameter.dtype != torch.float32:
-                raise RunError(
-                    f"`{key}` is held in {parameter.dtype}, in which small updates are lost; train with "
-                    '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
-                )
-        held = {p.dtype for p in self.module.backbone.parameters() if p.is_floating_point()}
-        if torch.float16 in held and self.engine.dtype == torch.bfloat16:
-            raise RunError(
-                f"weights of {called} that are held in fp16 cannot be trained in bf16; "
-                'set `dtype = "bf16"` for the backbone, or `precision = "fp32"` for the runtime'
-            )
 
     @property
     def buffers(self) -> dict[str, torch.Tensor]:
@@ -72,15 +55,10 @@ class Tower:
     def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
         """Encode these texts in one pass; fp32 `(texts, width)`."""
         batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
-        with torch.autocast(self.engine.device.type, torch.bfloat16, self.engine.dtype == torch.bfloat16):
+        dtype = self.engine.dtype
+        with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
             states = self.backbone(*batch)
         return self.module.finish(states)
-
-    def encode(self, tokens: TokenIds, chunks: Sequence[Chunk]) -> torch.Tensor:
-        """Encode all texts; fp32 `(texts, width)`."""
-        parts = [self.forward(tokens, rows) for rows in chunks]
-        place = torch.from_numpy(np.argsort(np.concatenate(chunks))).to(self.engine.device)
-        return torch.cat(parts)[place]
 
 
 def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import PluginError, RunError
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds, Training
+from sentbed.seeds import derive
+from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._torch import training_state
+from sentbed_hardware._torch import gradients, training_state
 from sentbed_hardware._torch.average import Average
-from sentbed_hardware._torch.caching import CachedVectors
+from sentbed_hardware._torch.caching import BatchVectors
+from sentbed_hardware._torch.randomness import draws, rewind
+from sentbed_hardware._torch.requirements import (
+    common_width,
+    keyed_towers,
+    keys_of,
+    require_output,
+)
+from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 
 if TYPE_CHECKING:
@@ -32,12 +41,14 @@ class TorchTrainer:
     def __init__(self, engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training) -> None:
         self.engine = engine
         self.training = training
-        width = _common_width(encoders)
+        width = common_width(encoders)
         names = list(dict.fromkeys(training.towers.values()))
         self.towers = {name: Tower(name, encoders[name], alone=len(names) == 1) for name in names}
         self.momentum: float | None = getattr(training.loss, "momentum", None)
-        self.keys = frozenset() if self.momentum is None else frozenset(getattr(training.loss, "keys", ()))
-        self.averages = self._averages()
+        self.keys = keys_of(training)
+        self.averages = {
+            name: Average(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
+        }
         self.loss = training.loss.build(width).to(engine.device)
         self.state: Mapping[str, torch.Tensor] | None = None
         if hasattr(self.loss, "initial_state"):
@@ -45,26 +56,26 @@ class TorchTrainer:
         self.parameters = {
             name: parameter for tower in self.towers.values() for name, parameter in tower.parameters.items()
         }
-        self.parameters |= {f"loss.{name}": p for name, p in self.loss.named_parameters() if p.requires_grad}
+        of_loss = {f"loss.{name}": p for name, p in self.loss.named_parameters() if p.requires_grad}
+        self.parameters |= of_loss
+        self.of_loss = list(of_loss)
         self.peak_rate = training.optimizer.lr
-        self.optimizer = training.optimizer.build(list(self.parameters.items()))
+        processes = engine.processes
+        self.mesh = mesh_of(processes) if processes.sharded else None
+        # An optimiser takes either kind of tensor and not both.
+        self.optimized = {
+            name: torch.nn.Parameter(replicated(value, self.mesh))
+            if self.mesh is not None and not isinstance(value, DTensor)
+            else value
+            for name, value in self.parameters.items()
+        }
+        self.optimizer = training.optimizer.build(list(self.optimized.items()))
         self.steps = 0
-
-    def _averages(self) -> dict[str, Average]:
-        averages = {}
-        for name, tower in self.towers.items():
-            columns = {column for column, of in self.training.towers.items() if of == name}
-            if self.momentum is None or not columns & self.keys:
-                continue
-            if columns <= self.keys:
-                listed = ", ".join(f"`{column}`" for column in sorted(columns))
-                raise RunError(
-                    f"nothing trains the encoder `{name}`: of its columns the loss "
-                    f"`{self.training.loss.name}` sees only keys ({listed}), which a moving average encodes "
-                    "without gradient; train the encoder of another column on them, or freeze this one"
-                )
-            averages[name] = Average(tower, self.momentum)
-        return averages
+        self.common: list[torch.Tensor] | None = None
+        """What a loss draws from, the same in every process, where there are several."""
+        self.seed = torch.initial_seed()
+        processes.same([value.detach() for value in (*self.loss.parameters(), *self.loss.buffers())])
+        self.reseed()
 
     def step(self, columns: Columns) -> StepResult:
         """Forward, loss, gradient, update.
@@ -76,30 +87,42 @@ class TorchTrainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         output = self._backward(columns)
-        norm = torch.nn.utils.clip_grad_norm_(
-            list(self.parameters.values()), self.training.max_grad_norm or math.inf
-        )
+        interrupted = gradients.add_up(self)
+        norm = gradients.clip(self)
         if torch.isfinite(norm) and torch.isfinite(output.loss):
-            self.optimizer.step()
+            gradients.update(self)
             self.state = output.state
             for average in self.averages.values():
                 average.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        gradients.forget(self)
         for tower in self.towers.values():
             tower.encoder.weights_changed()
         self.steps += 1
         metrics = {name: float(value) for name, value in output.metrics.items()}
-        return StepResult(output.loss.item(), rate, float(norm), metrics)
+        return StepResult(output.loss.item(), rate, float(norm), metrics, interrupted)
 
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         output = self._backward(columns)
+        gradients.add_up(self)
         found = {
-            name: torch.zeros_like(value) if value.grad is None else value.grad
+            name: whole(torch.zeros_like(value) if value.grad is None else value.grad)
             for name, value in self.parameters.items()
         }
-        self.optimizer.zero_grad(set_to_none=True)
+        gradients.forget(self)
         return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
+
+    def _forget_gradients(self) -> None:
+        gradients.forget(self)
+
+    def reseed(self) -> None:
+        """Draw apart from the other processes from here on, after so many steps; a loss draws as they do."""
+        processes = self.engine.processes
+        if processes.world == 1:
+            return
+        torch.manual_seed(derive(self.seed, "loss", self.steps))
+        self.common = draws()
+        torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
 
     def _backward(self, columns: Columns) -> LossOutput:
         """Compute the loss, and add its gradient to the parameters'."""
@@ -109,32 +132,31 @@ class TorchTrainer:
             for name, values in columns.items()
             if not isinstance(values, TokenIds)
         }
-        cached: list[CachedVectors] = []
+        made: list[BatchVectors] = []
         for tower in self.towers.values():
             tower.module.train()
-            inputs |= self._encode(tower, columns, cached)
+            inputs |= self._encode(tower, columns, made)
         inputs = {name: inputs[name] for name in columns}
         # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
-        output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
-        self._require_kept(output)
+        with self._drawing_as_all():
+            output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
+        require_output(output, self.training.loss.name, self.state is not None, recorded=True)
         output.loss.backward()
-        for vectors in cached:
+        for vectors in made:
             vectors.backward()
         return output
 
-    def _require_kept(self, output: object) -> None:
-        """Raise `PluginError` where the loss has not kept its contract."""
-        name = self.training.loss.name
-        if not isinstance(output, LossOutput):
-            raise PluginError(
-                f"the loss `{name}` returned a {type(output).__name__}, expected a `LossOutput`"
-            )
-        if not output.loss.requires_grad:
-            raise PluginError(f"the loss `{name}` returned a value without a gradient; do not detach it")
-        if self.state is not None and output.state is None:
-            raise PluginError(
-                f"the loss `{name}` has a state and returned none; put it into its `LossOutput`"
-            )
+    @contextmanager
+    def _drawing_as_all(self) -> Iterator[None]:
+        """Let a loss draw the same in every process."""
+        if self.common is None:
+            yield
+            return
+        own = draws()
+        rewind(self.common)
+        yield
+        self.common = draws()
+        rewind(own)
 
     def save(self, directory: Path) -> None:
         """Write everything that decides the steps to come into the empty `directory`."""
@@ -144,7 +166,7 @@ class TorchTrainer:
         """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
         training_state.load(self, directory)
 
-    def _encode(self, tower: Tower, columns: Columns, cached: list[CachedVectors]) -> dict[str, torch.Tensor]:
+    def _encode(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
         """Encode the columns of one tower together, and its keys together."""
         texts: tuple[dict[str, TokenIds], dict[str, TokenIds]] = {}, {}
         for name, tokens in columns.items():
@@ -156,27 +178,16 @@ class TorchTrainer:
                 continue
             tokens = TokenIds.join(some.values())
             micro_batch = self.training.micro_batch
-            if micro_batch is not None and micro_batch * len(some) >= len(tokens):
-                micro_batch = None
+            if micro_batch is not None:
+                # So many rows in each process.
+                micro_batch *= self.engine.processes.world
+                if micro_batch * len(some) >= len(tokens):
+                    micro_batch = None
             chunks = list(plan_chunks(tokens.lengths, len(some), micro_batch))
             if is_key:
                 vectors = self.averages[tower.name].encode(tokens, chunks)
-            elif micro_batch is None:
-                vectors = tower.encode(tokens, chunks)
             else:
-                cached.append(CachedVectors(tower, tokens, chunks))
-                vectors = cached[-1].vectors
+                made.append(BatchVectors(tower, tokens, chunks, recompute=micro_batch is not None))
+                vectors = made[-1].vectors
             found |= zip(some, torch.split(vectors, [len(t) for t in some.values()]), strict=True)
         return found
-
-
-def _common_width(encoders: Mapping[str, TorchEncoder]) -> int:
-    (first, start), *others = encoders.items()
-    for name, encoder in others:
-        if encoder.width != start.width:
-            raise RunError(
-                f"the vectors of the encoder `{first}` are {start.width} wide, those of `{name}` "
-                f"{encoder.width}, and a loss compares them; give both one width, such as "
-                f"`head = {{ projection = {min(start.width, encoder.width)} }}`"
-            )
-    return start.width

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from sentbed import ModelError, RunError
+from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._torch.files import read_tensors, write_tensors
+from sentbed_hardware._torch.messages import Own
+from sentbed_hardware._torch.processes import Processes
 from sentbed_hardware._torch.randomness import draws, host_draws, rewind, rewind_host
+from sentbed_hardware._torch.sharding import replicated, share_of, whole
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.trainer import TorchTrainer
@@ -27,26 +32,7 @@ def save(trainer: TorchTrainer, directory: Path) -> None:
     Raises:
         RunError: where the optimiser holds what neither of them can.
     """
-    tensors = _held(trainer) | _replaced(trainer)
-    optimizer = trainer.optimizer
-    states = {
-        name: _split(optimizer.state[parameter], f"optimizer.{name}", tensors)
-        for name, parameter in trainer.parameters.items()
-        if parameter in optimizer.state
-    }
-    settings = [
-        _split({key: value for key, value in group.items() if key != "params"}, f"group.{number}", tensors)
-        for number, group in enumerate(optimizer.param_groups)
-    ]
-    values = {
-        "steps": trainer.steps,
-        "optimizer": type(optimizer).__name__,
-        "groups": _groups(trainer),
-        "settings": settings,
-        "states": states,
-        "random": host_draws(),
-        "tensors": sorted(tensors),
-    }
+    values, tensors = trainer.engine.processes.together(collect, trainer)
     directory.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, directory / TENSORS_FILE)
     (directory / VALUES_FILE).write_text(json.dumps(values), "utf-8")
@@ -64,8 +50,7 @@ def load(trainer: TorchTrainer, directory: Path) -> None:
     except (OSError, ValueError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
     tensors = read_tensors(directory / TENSORS_FILE, REMEDY)
-    held, replaced = _held(trainer), _replaced(trainer)
-    _require_same(tensors, held | replaced, directory)
+    _require_same(tensors, _held(trainer) | _replaced(trainer), directory)
     if values["tensors"] != sorted(tensors):
         raise ModelError(f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}")
     there, here = (
@@ -78,27 +63,121 @@ def load(trainer: TorchTrainer, directory: Path) -> None:
             f"{[len(group) for group in there[1]]} parameters, the recipe has {here[0]} over "
             f"{[len(group) for group in here[1]]}; {REMEDY}"
         )
+    shapes = {name: (tuple(value.shape), value.dtype) for name, value in tensors.items()}
+    trainer.engine.processes.together(restore, trainer, values, shapes, Own(tensors))
+
+
+def collect(trainer: TorchTrainer) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Return, in the first process, what decides the steps to come: values for JSON, and tensors."""
+    processes = trainer.engine.processes
+    tensors = _held(trainer) | _replaced(trainer)
+    optimizer = trainer.optimizer
+    states = {
+        name: _split(optimizer.state[parameter], f"optimizer.{name}", tensors)
+        for name, parameter in trainer.optimized.items()
+        if parameter in optimizer.state
+    }
+    settings = [
+        _split({key: value for key, value in group.items() if key != "params"}, f"group.{number}", tensors)
+        for number, group in enumerate(optimizer.param_groups)
+    ]
+    for name, value in tensors.items():
+        if isinstance(value, DTensor):
+            full = whole(value)
+            tensors[name] = full.cpu() if processes.first else full.new_empty(0)
+    random = processes.collect((draws(), trainer.common)) or []
+    for rank, (drawn, common) in enumerate(random):
+        start = "random" if rank == 0 else f"random.process-{rank}"
+        tensors |= {f"{start}.{number}": value for number, value in enumerate(drawn)}
+        if rank == 0:
+            tensors |= {f"random.loss.{number}": value for number, value in enumerate(common or ())}
+    values = {
+        "steps": trainer.steps,
+        "optimizer": type(optimizer).__name__,
+        "groups": _groups(trainer),
+        "settings": settings,
+        "states": states,
+        "random": host_draws(),
+        "processes": processes.world,
+        "tensors": sorted(tensors),
+    }
+    return values, tensors
+
+
+def restore(
+    trainer: TorchTrainer,
+    values: Mapping[str, Any],
+    shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
+    tensors: Mapping[str, torch.Tensor] | None,
+) -> None:
+    """Go on from what `collect` returned; all but the first process are given no `tensors`."""
+    read = partial(_read, trainer.engine.processes, shapes, tensors)
     with torch.no_grad():
-        for name, value in held.items():
-            value.copy_(tensors[name])
+        for name, value in _held(trainer).items():
+            value.copy_(share_of(read(name), value))
     if trainer.state is not None:
         device = trainer.engine.device
-        trainer.state = {name: tensors[f"state.{name}"].clone().to(device) for name in trainer.state}
+        trainer.state = {name: read(f"state.{name}").clone().to(device) for name in trainer.state}
     optimizer = trainer.optimizer
     optimizer.state.clear()
     for name, state in values["states"].items():
-        parameter = trainer.parameters[name]
-        optimizer.state[parameter] = _joined(state, tensors, parameter)
+        parameter = trainer.optimized[name]
+        optimizer.state[parameter] = _joined(state, read, parameter)
     for group, settings in zip(optimizer.param_groups, values["settings"], strict=True):
         # What the recipe sets, it may have changed.
-        kept = _joined(settings, tensors, group["params"][0])
+        kept = _joined(settings, read, group["params"][0])
         group.update({key: value for key, value in kept.items() if key not in optimizer.defaults})
     trainer.steps = values["steps"]
     for tower in trainer.towers.values():
         tower.encoder.weights_changed()
     # Last, since what was done until here may have drawn.
     rewind_host(values["random"])
-    rewind([tensors[name] for name in replaced if name.startswith("random.")])
+    _rewind(trainer, values, [name for name in shapes if name.startswith("random.")], read)
+
+
+def _rewind(
+    trainer: TorchTrainer,
+    values: Mapping[str, Any],
+    names: Sequence[str],
+    read: Callable[[str], torch.Tensor],
+) -> None:
+    """Put every process's generators back; where the state is of other processes, they draw anew."""
+    processes = trainer.engine.processes
+    found = {name: read(name) for name in names}
+    start = "random" if processes.first else f"random.process-{processes.rank}"
+    own, common = (
+        [found[f"{begin}.{number}"] for number in range(len(found)) if f"{begin}.{number}" in found]
+        for begin in (start, "random.loss")
+    )
+    there = values.get("processes", 1)
+    if there == processes.world and len(own) == len(draws()):
+        rewind(own)
+        trainer.common = common or None
+        return
+    trainer.reseed()
+    if processes.world == 1:
+        rewind([*own, *draws()[len(own) :]][: len(draws())])
+    if processes.first:
+        trainer.engine.say(
+            f"the state is of {there} process{'es' * (there > 1)}, and there "
+            f"{'is' if processes.world == 1 else 'are'} {processes.world}; dropout is drawn anew"
+        )
+
+
+def _read(
+    processes: Processes,
+    shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
+    tensors: Mapping[str, torch.Tensor] | None,
+    name: str,
+) -> torch.Tensor:
+    """Return a tensor of a state, which only the first process has read."""
+    if processes.world == 1 and tensors is not None:
+        return tensors[name]
+    shape, dtype = shapes[name]
+    value = (torch.empty(shape, dtype=dtype) if tensors is None else tensors[name]).to(processes.device)
+    if value.numel():
+        processes.same([value])
+    return value.cpu() if dtype == torch.uint8 else value
 
 
 def _held(trainer: TorchTrainer) -> dict[str, torch.Tensor]:
@@ -114,13 +193,12 @@ def _held(trainer: TorchTrainer) -> dict[str, torch.Tensor]:
 
 def _replaced(trainer: TorchTrainer) -> dict[str, torch.Tensor]:
     """Return the tensors of which a step makes new ones."""
-    states = {f"state.{name}": value for name, value in (trainer.state or {}).items()}
-    return states | {f"random.{number}": value for number, value in enumerate(draws())}
+    return {f"state.{name}": value for name, value in (trainer.state or {}).items()}
 
 
 def _groups(trainer: TorchTrainer) -> list[list[str]]:
     """Return the names of the parameters of each group of the optimiser."""
-    names = {id(parameter): name for name, parameter in trainer.parameters.items()}
+    names = {id(parameter): name for name, parameter in trainer.optimized.items()}
     return [[names[id(p)] for p in group["params"]] for group in trainer.optimizer.param_groups]
 
 
@@ -161,18 +239,24 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     )
 
 
-def _joined(value: Any, tensors: Mapping[str, torch.Tensor], parameter: torch.Tensor) -> Any:
+def _joined(value: Any, read: Callable[[str], torch.Tensor], parameter: torch.Tensor) -> Any:
     """Return what `_split` was given, for the optimiser's state of `parameter`."""
     if isinstance(value, list):
-        return [_joined(child, tensors, parameter) for child in value]
+        return [_joined(child, read, parameter) for child in value]
     if not isinstance(value, dict):
         return value
     if "dict" in value:
-        return {key: _joined(child, tensors, parameter) for key, child in value["dict"].items()}
+        return {key: _joined(child, read, parameter) for key, child in value["dict"].items()}
     if "tuple" in value:
-        return tuple(_joined(child, tensors, parameter) for child in value["tuple"])
-    saved = tensors[value["tensor"]]
+        return tuple(_joined(child, read, parameter) for child in value["tuple"])
+    saved = read(value["tensor"])
     device = torch.device("cpu") if value["on_host"] else parameter.device
+    if isinstance(parameter, DTensor):
+        if saved.shape == parameter.shape:
+            return share_of(saved, parameter.detach())
+        # See `sharding.Replicas`.
+        saved = saved.clone().to(device)
+        return replicated(saved, parameter.device_mesh) if saved.ndim else saved
     # A fused optimiser expects its moments in the parameter's layout.
     shaped = parameter if saved.shape == parameter.shape else saved
     return torch.empty_like(shaped, dtype=saved.dtype, device=device, requires_grad=False).copy_(saved)

@@ -1,0 +1,77 @@
+"""What of this machine the process may use: cores and memory, in its control group and outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+"""The control groups that this process is in; only Linux has it."""
+
+
+def usable_cores() -> int:
+    """Return the cores that this process may run on; macOS and Windows cannot tell them from all cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def core_quota() -> float | None:
+    """Return how many cores' time the control group grants, or None where it grants all."""
+    quotas = []
+    for group in _groups("cpu"):
+        words = _words(group / "cpu.max") or [
+            *_words(group / "cpu.cfs_quota_us"),
+            *_words(group / "cpu.cfs_period_us"),
+        ]
+        # Without a quota version 2 says `max`, and version 1 -1.
+        if len(words) == 2 and words[0].isdecimal():
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas, default=None)
+
+
+def physical_memory() -> int | None:
+    """Return the bytes of memory that the machine has, or None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def memory_limit() -> int | None:
+    """Return the bytes of memory that the control group grants, or None where it grants all."""
+    physical = physical_memory()
+    words = [
+        word
+        for group in _groups("memory")
+        for word in (*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes"))
+    ]
+    # Without a limit version 2 says `max`, and version 1 a number that no machine has.
+    limits = [int(word) for word in words if word.isdecimal()]
+    return min((limit for limit in limits if physical is None or limit < physical), default=None)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Yield the directories of this process's control group and of all that it lies in.
+
+    In a container the path may be that of the host, while the root is the container's own group.
+    """
+    for line in MEMBERSHIP.read_text().splitlines() if MEMBERSHIP.is_file() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = CGROUPS / controller if controllers else CGROUPS
+        group = base / path.lstrip("/")
+        while group != base and group != group.parent:
+            yield group
+            group = group.parent
+        yield base
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []

@@ -1,0 +1,131 @@
+"""What a plugin's `findings` hook looks with: versions of packages, another process, what takes long."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed.errors import RunError
+from sentbed.protocols import Finding
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_MARK = "sentbed-answer:"
+
+
+@attrs.frozen
+class Trial(Finding):
+    """A finding that `sentbed doctor --try` replaces by what `attempt` finds, which may take a minute."""
+
+    attempt: Callable[[], Finding] = attrs.field(kw_only=True, eq=False, repr=False)
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the version of an installed distribution, or None where it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
+    """Yield what an installed distribution asks for on this machine, with one of its extras."""
+    from packaging.requirements import Requirement
+
+    for line in (requires(distribution) or ()) if version_of(distribution) else ():
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement
+
+
+def unmet(distribution: str) -> list[str]:
+    """Return which requirements of an installed distribution are not met by what is installed."""
+    problems = []
+    for requirement in requirements(distribution):
+        found = version_of(requirement.name)
+        if found is None or not requirement.specifier.contains(found, prereleases=True):
+            problems.append(f"needs {requirement.name}{requirement.specifier}, found {found or 'none'}")
+    return problems
+
+
+def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str = "") -> Finding:
+    """Return whether the packages behind something are installed, in versions that fit.
+
+    `names` are those of distributions; `owner` is the distribution that asks for them, in its `extra`.
+    """
+    wanted = {requirement.name: requirement.specifier for requirement in requirements(owner, extra)}
+    parts, absent, unfit = [], [], False
+    for name in names:
+        found = version_of(name)
+        if found is None:
+            absent.append(name)
+            continue
+        fits = name not in wanted or wanted[name].contains(found, prereleases=True)
+        unfit = unfit or not fits
+        shown = found if name == what else f"{name} {found}"
+        parts.append(shown if fits else f"{shown}, expected {wanted[name]}")
+    if absent:
+        parts.append(f"{', '.join(absent)} not installed")
+    if not absent and not unfit:
+        return Finding(area, what, "yes", ", ".join(parts))
+    install = "pip install --upgrade" if unfit else "pip install"
+    remedy = f"`{install} '{owner}[{extra}]'`" if extra else f"`{install} {owner}`"
+    return Finding(area, what, "no" if absent else "limited", "; ".join(parts), remedy)
+
+
+def present(area: str, what: str, there: bool, detail: str, remedy: str = "") -> Finding:
+    """Return a finding that is `yes` or `no`; the remedy is for `no`."""
+    return Finding(area, what, "yes" if there else "no", detail, "" if there else remedy)
+
+
+def first_line(*command: str) -> str | None:
+    """Return the first line that a command prints, or None where it fails or takes longer than 20 s."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.splitlines() if done.returncode == 0 else []
+    return lines[0].strip() if lines else None
+
+
+def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -> Any:
+    """Return what a function of a module returns in a new process: what crashes or hangs there does no harm.
+
+    The result must go through JSON; `environment` is added to that of this process.
+
+    Raises:
+        RunError: where the function fails, kills its process or takes longer; says which.
+    """
+    code = (
+        f"import json\nfrom {function.__module__} import {function.__name__} as function\n"
+        f"answer = json.dumps(function())\nprint('\\n{_MARK}' + answer)"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            env={**os.environ, **environment},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RunError(f"no answer within {seconds:g} s") from error
+    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if done.returncode == 0 and answers:
+        return json.loads(answers[-1].removeprefix(_MARK))
+    if done.returncode < 0:
+        raise RunError(f"the process was ended by {signal.Signals(-done.returncode).name}")
+    said = done.stderr.strip().splitlines()
+    raise RunError(said[-1] if said else f"the process ended with exit code {done.returncode}")

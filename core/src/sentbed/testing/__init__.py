@@ -1,0 +1,55 @@
+"""Holds an engine to its contract, which `docs/engines.md` has in words, beside another engine.
+
+`engine_suite` has all of it; a `check_*` raises `AssertionError` with the rule, the case, figure and bound.
+Nothing here imports a tensor library, and `import sentbed` does not import this.
+"""
+
+from __future__ import annotations
+
+from sentbed.testing.bench import Bench, batch
+from sentbed.testing.cases import PAIRS, Case, cases, cover, part
+from sentbed.testing.encoding import check_encode
+from sentbed.testing.gradients import (
+    check_derivative,
+    check_frozen_columns,
+    check_grad_cache,
+    check_loss_and_gradients,
+    check_towers,
+    check_uneven_batch,
+)
+from sentbed.testing.sentences import SENTENCES
+from sentbed.testing.states import (
+    check_counters_and_describe,
+    check_dropout_advances,
+    check_not_finite,
+    check_state,
+)
+from sentbed.testing.steps import check_clipping, check_momentum_and_queue, check_steps
+from sentbed.testing.suite import engine_suite, parametrize_engine
+
+__all__ = [
+    "PAIRS",
+    "SENTENCES",
+    "Bench",
+    "Case",
+    "batch",
+    "cases",
+    "check_clipping",
+    "check_counters_and_describe",
+    "check_derivative",
+    "check_dropout_advances",
+    "check_encode",
+    "check_frozen_columns",
+    "check_grad_cache",
+    "check_loss_and_gradients",
+    "check_momentum_and_queue",
+    "check_not_finite",
+    "check_state",
+    "check_steps",
+    "check_towers",
+    "check_uneven_batch",
+    "cover",
+    "engine_suite",
+    "parametrize_engine",
+    "part",
+]

@@ -1,0 +1,143 @@
+"""How far two results are apart, and the sentence for where that is too far."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sentbed.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
+
+NOTHING = 1e-5
+"""A gradient below this share of the whole one is rounding: that of the keys' biases, to which a softmax is
+blind, or of the weights of attention over one token."""
+
+
+def at_most(rule: str, case: str, what: str, found: float, bound: float, then: str) -> None:
+    """Raise `AssertionError` that names the rule, the case, figure and bound, and says what to look for."""
+    # So written, a NaN is too much.
+    if not found <= bound:
+        raise AssertionError(f"{rule}: {case}: {what} by {found:.3g}, allowed {bound:.3g}; {then}")
+
+
+def holds(rule: str, case: str, holding: bool, message: str) -> None:
+    """Raise `AssertionError` that names rule and case where something does not hold."""
+    if not holding:
+        raise AssertionError(f"{rule}: {case}: {message}")
+
+
+def apart(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Return the largest difference, as a share of the largest absolute value of `other`."""
+    import numpy as np
+
+    if one.shape != other.shape:
+        return math.inf
+    largest = float(np.abs(other).max(initial=0))
+    return float(np.abs(one - other).max(initial=0)) / (largest or 1.0)
+
+
+def norm(arrays: Arrays) -> float:
+    """Return the L2 norm of all arrays together."""
+    import numpy as np
+
+    return math.sqrt(sum(float((value.astype(np.float64) ** 2).sum()) for value in arrays.values()))
+
+
+def differences(one: Arrays, other: Arrays) -> dict[str, NDArray[np.float64]]:
+    """Return `one - other` for each name that both have."""
+    import numpy as np
+
+    return {
+        name: one[name].astype(np.float64) - value.astype(np.float64)
+        for name, value in other.items()
+        if name in one and one[name].shape == value.shape
+    }
+
+
+def farthest(one: Arrays, other: Arrays, floor: float) -> tuple[float, str]:
+    """Return the largest `|one - other| / |other|` over the names, in L2 norms, and where it is.
+
+    An array whose norm is below `floor` of that of all is measured by that share: there, what is left after
+    terms have cancelled is rounding. A name or shape that only one of them has is infinitely far.
+    """
+    least = floor * norm(other)
+    worst, where = 0.0, ""
+    missing = sorted(one.keys() ^ other.keys())
+    missing += [name for name, value in other.items() if name in one and one[name].shape != value.shape]
+    if missing:
+        return math.inf, missing[0]
+    for name, value in differences(one, other).items():
+        found = norm({name: value}) / (max(norm({name: other[name]}), least) or 1.0)
+        if not found <= worst:
+            worst, where = found, name
+    return worst, where
+
+
+def without_gradient(gradients: Arrays) -> set[str]:
+    """Return the names of parameters whose gradient is nothing but rounding."""
+    whole = norm(gradients)
+    return {name for name, value in gradients.items() if norm({name: value}) <= NOTHING * whole}
+
+
+def without(weights: Arrays, parameters: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Return saved weights without those of `parameters`, whose names end in the names in the file."""
+    return {
+        key: value
+        for key, value in weights.items()
+        if not any(name.endswith(f".{key.partition(':')[2]}") for name in parameters)
+    }
+
+
+def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
+    """Return all arrays in the `.safetensors` and `.npy` files below `directory`, as `FILE:NAME`.
+
+    Raises:
+        ModelError: where there are none: another format cannot be compared.
+    """
+    import numpy as np
+
+    found: dict[str, NDArray[Any]] = {}
+    for path in sorted(directory.rglob("*")):
+        file = path.relative_to(directory).as_posix()
+        if path.suffix == ".npy":
+            found[f"{file}:{path.stem}"] = np.load(path)
+        elif path.suffix == ".safetensors":
+            found |= {f"{file}:{name}": value for name, value in _safetensors(path).items()}
+    if not found:
+        raise ModelError(f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both")
+    return found
+
+
+_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Read a file as github.com/huggingface/safetensors defines it: core does without the library."""
+    import numpy as np
+
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        raw = data[start + first : start + last]
+        if entry["dtype"] == "BF16":
+            # bf16 is the upper half of fp32.
+            values = (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
+        else:
+            values = np.frombuffer(raw, _TYPES[entry["dtype"]])
+        found[name] = values.reshape(entry["shape"])
+    return found

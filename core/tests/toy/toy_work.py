@@ -1,0 +1,70 @@
+"""What workers do in tests: other processes import it by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+from sentbed import DataError, Problem, RecipeError
+
+
+class AwkwardError(Exception):
+    """Cannot be pickled."""
+
+    def __reduce__(self):
+        raise TypeError("no")
+
+
+@attrs.frozen
+class Doubling:
+    """Doubles numbers, and does to itself what the task asks for; notes in `directory` who was started."""
+
+    directory: Path
+    deaths: int = 1
+    """How often the task `-1` kills its worker before it is done."""
+
+    def __call__(self, threads: int | None) -> Callable[[int, Callable[[int], None]], int]:
+        if (self.directory / "broken").exists():
+            raise DataError("it cannot start")
+        self.note("started", f"{os.getpid()} {threads} {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}")
+        return self.double
+
+    def note(self, name: str, text: str) -> None:
+        with (self.directory / name).open("a") as stream:
+            stream.write(f"{text}\n")
+
+    def double(self, task: int, tell: Callable[[int], None]) -> int:
+        tell(1)
+        self.note("did", f"{os.getpid()} {task}")
+        if task == -1 and len(self.notes("died")) < self.deaths:
+            self.note("died", str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        if task == -2:
+            os._exit(7)
+        if task == -3:
+            raise DataError("bad row", "corpus.jsonl", 3)
+        if task == -4:
+            raise RecipeError([Problem("wrong", "runtime.use")])
+        if task == -5:
+            raise AwkwardError("hard to carry")
+        if task in (-6, -7):
+            self.sleep(tell if task == -7 else lambda _: None)
+        tell(1)
+        return 2 * task
+
+    def sleep(self, tell: Callable[[int], None]) -> None:
+        try:
+            self.note("asleep", str(os.getpid()))
+            for _ in range(600):
+                tell(0)
+                time.sleep(0.1)
+        finally:
+            self.note("cleaned", str(os.getpid()))
+
+    def notes(self, name: str) -> list[list[str]]:
+        file = self.directory / name
+        return [line.split() for line in file.read_text().splitlines()] if file.exists() else []

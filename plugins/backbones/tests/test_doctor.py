@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import http.server
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed_backbones
+import torch
+from huggingface_hub import constants
+from sentbed import RunError
+from sentbed.doctor import AREAS
+from sentbed.looking import Trial
+from sentbed.protocols import Finding
+from sentbed_backbones import doctor
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let these packages alone be installed; a product in 4 bits then answers."""
+
+    def put(product: Any = None, **versions: str) -> None:
+        def answer(*_: Any) -> Any:
+            if isinstance(product, Exception):
+                raise product
+            return product or {"device": "cpu", "error": 0.091}
+
+        monkeypatch.setattr("sentbed.looking.version_of", versions.get)
+        monkeypatch.setattr(doctor, "version_of", versions.get)
+        monkeypatch.setattr(doctor, "elsewhere", answer)
+        monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {(platform.system(), platform.machine())})
+
+    return put
+
+
+QLORA = dict.fromkeys(doctor.QLORA, "1.0")
+
+
+def by_name(findings: Any) -> dict[str, Finding]:
+    return {finding.what: finding for finding in findings}
+
+
+def test_the_hook_returns_findings_every_time_that_it_is_called(installed: Callable[..., None]):
+    installed(**QLORA)
+    for _ in range(2):
+        found = sentbed_backbones.findings()
+        assert {finding.area for finding in found} <= set(AREAS)
+    assert {"transformers", "LoRA", "4 bits (nf4)", "model hub", "hub cache"} <= by_name(found).keys()
+
+
+def test_libraries_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor, "four_bits", lambda: Finding("adapters", "4 bits (nf4)", "no"))
+    found = by_name(doctor.findings())
+    for name in ("transformers", "tokenizers", "safetensors"):
+        assert found[name] == Finding("models", name, "yes", version(name))
+    assert found["LoRA"].detail == f"peft {version('peft')}"
+
+
+def test_what_is_missing_is_named_with_its_extra(installed: Callable[..., None]):
+    installed(transformers="5.23.0")
+    found = by_name(doctor.findings())
+    assert found["tokenizers"].remedy == "`pip install sentbed-backbones`"
+    assert found["LoRA"] == Finding(
+        "adapters", "LoRA", "no", "peft not installed", "`pip install 'sentbed-backbones[lora]'`"
+    )
+    assert found["4 bits (nf4)"].detail == "bitsandbytes, peft, accelerate not installed"
+    assert found["4 bits (nf4)"].remedy == "`pip install 'sentbed-backbones[qlora]'`"
+    assert found["flash-attn"].status == "no"
+
+
+# --- 4 bits ------------------------------------------------------------------------------------------------
+
+
+def test_a_product_in_4_bits_is_near_the_product_with_the_weights():
+    pytest.importorskip("bitsandbytes", reason="needs the extra `qlora`")
+    found = doctor.four_bits()
+    assert found.status == "yes"
+    assert f"bitsandbytes {version('bitsandbytes')}" in found.detail
+    error = float(found.detail.rpartition("relative error ")[2])
+    # Normal weights: nf4 has levels about 0.2 standard deviations apart, which leaves a tenth of the norm.
+    assert 0.05 < error < 0.15
+
+
+def test_a_product_that_is_wrong_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs the extra `qlora`")
+    forward = bitsandbytes.nn.Linear4bit.forward
+    monkeypatch.setattr(bitsandbytes.nn.Linear4bit, "forward", lambda self, x: torch.relu(forward(self, x)))
+    with pytest.raises(RunError, match=r"relative error 0\.[67]\d, expected at most 0\.2"):
+        doctor.four_bit_product()
+
+
+def test_a_product_that_fails_says_why(installed: Callable[..., None]):
+    installed(RunError("the process was ended by SIGILL"), **QLORA)
+    found = doctor.four_bits()
+    assert found.status == "no"
+    assert found.detail.endswith("; a product fails: the process was ended by SIGILL")
+    assert "bitsandbytes" in found.remedy
+
+
+def test_a_machine_without_bitsandbytes_has_no_remedy(installed: Callable[..., None], monkeypatch: Any):
+    installed(**QLORA)
+    monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {("Plan9", "mips")})
+    found = doctor.four_bits()
+    assert (found.status, found.remedy) == ("no", "")
+    assert platform.machine() in found.detail
+
+
+# --- the hub -----------------------------------------------------------------------------------------------
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    status = 200
+
+    def do_HEAD(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hub() -> Iterator[http.server.HTTPServer]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(200, "yes"), (503, "limited")])
+def test_the_hub_is_asked_only_when_tried(
+    hub: http.server.HTTPServer, monkeypatch: pytest.MonkeyPatch, status: int, verdict: str
+):
+    endpoint = f"http://127.0.0.1:{hub.server_port}"
+    monkeypatch.setattr(Hub, "status", status)
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    found = by_name(doctor.hub())["model hub"]
+    assert isinstance(found, Trial)
+    assert found.detail == f"{endpoint}, not asked"
+    asked = found.attempt()
+    assert (asked.status, asked.detail) == (verdict, f"{endpoint} answers with {status}")
+
+
+def test_a_hub_that_does_not_answer_is_a_no(hub: http.server.HTTPServer):
+    hub.server_close()
+    found = doctor.asked(f"http://127.0.0.1:{hub.server_port}")
+    assert found.status == "no"
+    assert "does not answer: " in found.detail
+    assert "HTTPS_PROXY" in found.remedy
+
+
+@pytest.mark.parametrize("variable", doctor.OFFLINE)
+def test_a_hub_that_is_switched_off_is_not_tried(monkeypatch: pytest.MonkeyPatch, variable: str):
+    for name in doctor.OFFLINE:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    found = by_name(doctor.hub())["model hub"]
+    assert found == Finding("hub", "model hub", "no", f"{variable} is set", f"`unset {variable}`")
+
+
+def test_the_cache_of_the_hub_is_counted_once_for_all_its_links(tmp_path: Path):
+    for name, size in (("one", 3_000_000_000), ("two", 500_000_000)):
+        directory = tmp_path / "hub" / f"models--me--{name}"
+        (directory / "blobs").mkdir(parents=True)
+        (directory / "snapshots").mkdir()
+        with (directory / "blobs" / "0a").open("wb") as stream:
+            stream.truncate(size)
+        (directory / "snapshots" / "model.safetensors").symlink_to(directory / "blobs" / "0a")
+    assert by_name(doctor.hub())["hub cache"].detail == f"2 models, 3.5 GB, {tmp_path / 'hub'}"

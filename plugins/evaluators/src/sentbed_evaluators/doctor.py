@@ -1,0 +1,16 @@
+"""Which evaluators have their library, for `sentbed doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sentbed.looking import packages
+from sentbed.protocols import Finding
+
+OWNER = "sentbed-evaluators"
+
+
+def findings() -> Iterator[Finding]:
+    """Yield the libraries that compute scores."""
+    yield packages("evaluators", "classifiers", OWNER, ("scikit-learn", "scipy"))
+    yield packages("evaluators", "mteb", OWNER, ("mteb",), "mteb")

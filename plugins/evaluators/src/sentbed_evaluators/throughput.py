@@ -1,0 +1,136 @@
+"""How many texts an encoder encodes a second."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import and_, deep_iterable, ge, le, min_len
+from sentbed import RunError
+from sentbed.protocols import Evaluation, Score, TextEncoder
+
+_LIST = (
+    "the and that was for with his her not you have this from they she had each one were all "
+    "been year said when who will more if out so up what them can some time such into him "
+    "then two its now only like over new man our may come down know day made work back here "
+    "life much old way well long"
+)
+WORDS = _LIST.split()
+"""Short and common: most vocabularies have each as one token."""
+
+SHORTEST = 16
+"""Tokens. The three words by which texts differ have at most 14 bytes, and no cut takes one of them."""
+
+
+@attrs.frozen
+class Throughput:
+    """Texts a second, by their length in tokens.
+
+    Every text has exactly that many tokens, special tokens included (a prompt's template comes on top), so
+    that nothing is padded; all texts are different. What is timed is the whole way from strings to vectors in
+    memory, tokenising included. No vector is taken from the store. `examples/s` is the median of `repeats`
+    passes over the same texts, after `warmup` passes that are not counted; `spread` is how far the fastest of
+    them is from the slowest, in percent of it. Rates are not multiplied by 100, and are those of one machine:
+    its description stands in the protocol.
+
+    Sentence-T5 measures this in its appendix A.
+
+    `primary` is the first score.
+    """
+
+    name: ClassVar[str] = "throughput"
+
+    lengths: tuple[int, ...] = attrs.field(
+        default=(128,), validator=and_(min_len(1), deep_iterable(ge(SHORTEST)))
+    )
+    """Tokens a text; at least 16 each. The encoder's own `max_length` does not matter here."""
+    batch_sizes: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
+    """Texts that arrive at once; the engine may cut them into smaller batches. All of `examples` where left
+    out."""
+    examples: int = attrs.field(default=256, validator=and_(ge(1), le(len(WORDS) ** 3)))
+    """Texts a pass, rounded up to whole batches."""
+    repeats: int = attrs.field(default=3, validator=ge(1))
+    """Passes that are timed."""
+    warmup: int = attrs.field(default=1, validator=ge(0))
+    """Passes before them: kernels are chosen, shapes compiled, caches filled."""
+
+    def check(self) -> Iterator[str]:
+        """Yield parameters that cannot be used."""
+        for name in ("lengths", "batch_sizes"):
+            values = getattr(self, name)
+            if len(set(values)) != len(values):
+                yield f"`{name}` is {list(values)!r}; name each number once"
+        largest = len(WORDS) ** 3
+        if max(self.batch_sizes, default=0) > largest:
+            yield f"`batch_sizes` has {max(self.batch_sizes)}; at most {largest:,} texts are different"
+
+    def texts(self) -> Iterator[str]:
+        """Yield texts with all words that are encoded, for a tokenizer to be trained on."""
+        yield from texts_of(len(WORDS), max(self.lengths))
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Encode and look at the clock.
+
+        Raises:
+            RunError: where the encoder cannot be told at how many tokens to cut.
+            ModelError: where it has no positions for so many tokens.
+        """
+        at_length: Any = getattr(encoder, "at_length", None)
+        if at_length is None:
+            raise RunError(
+                f"`{self.name}` needs an encoder with `at_length`, to encode texts of so many tokens, and "
+                "this one has none; measure it as an encoder of a recipe"
+            )
+        progress: Any = getattr(encoder, "progress", lambda *_: None)
+        cases = [(length, size) for length in self.lengths for size in self.batch_sizes or (None,)]
+        passes = self.warmup + self.repeats
+        scores = []
+        for place, (length, size) in enumerate(cases):
+            cut = at_length(length)
+            batches = self._batches(length, size)
+            rates = []
+            for done in range(passes):
+                start = time.perf_counter()
+                for batch in batches:
+                    cut.encode(batch)
+                seconds = time.perf_counter() - start
+                progress("throughput", place * passes + done + 1, len(cases) * passes)
+                if done >= self.warmup:
+                    rates.append(sum(map(len, batches)) / seconds)
+            task = f"length-{length}" + ("" if size is None else f"-batch-{size}")
+            protocol = {
+                "id": "throughput",
+                "aggregation": "median",
+                "length": length,
+                "batch": "all at once" if size is None else size,
+                "examples": sum(map(len, batches)),
+                "repeats": self.repeats,
+                "warmup": self.warmup,
+                "text": "different, nothing padded; tokenising is timed",
+                "machine": dict(getattr(encoder, "machine", {"device": getattr(encoder, "device", "cpu")})),
+            }
+            median = statistics.median(rates)
+            scores.append(Score(task, "examples/s", median, protocol))
+            scores.append(Score(task, "spread", 100 * (max(rates) - min(rates)) / median, protocol))
+        return Evaluation(tuple(scores), primary=scores[0].value)
+
+    def _batches(self, length: int, size: int | None) -> list[list[str]]:
+        size = size or self.examples
+        count = -(-self.examples // size)
+        texts = texts_of(count * size, length)
+        return [texts[start : start + size] for start in range(0, len(texts), size)]
+
+
+def texts_of(count: int, length: int) -> list[str]:
+    """Return different texts of `length` words, and so of at least as many tokens.
+
+    They differ from the first word on: what all texts begin with may be computed once.
+    """
+    words = len(WORDS)
+    rest = [WORDS[place % words] for place in range(3, length)]
+    return [
+        " ".join([*(WORDS[row // words**place % words] for place in range(3)), *rest]) for row in range(count)
+    ]

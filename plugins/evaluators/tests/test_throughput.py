@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed_evaluators import Throughput, throughput
+from sentbed_evaluators.throughput import SHORTEST, WORDS, texts_of
+
+
+class Watched:
+    """Encodes nothing, and notes what it is asked for; `at_length` gives one of its own."""
+
+    machine: ClassVar[dict[str, Any]] = {"device": "an abacus", "threads": 10}
+
+    def __init__(self) -> None:
+        self.calls: dict[int, list[list[str]]] = {}
+        self.told: list[tuple[str, int, int]] = []
+
+    def at_length(self, max_length: int) -> Any:
+        calls = self.calls.setdefault(max_length, [])
+
+        class Cut:
+            def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+                calls.append(list(texts))
+                return np.zeros((len(texts), 1), np.float32)
+
+        return Cut()
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        self.told.append((what, done, total))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise AssertionError("vectors may come from the store")
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, *passes: float) -> None:
+    """Let the passes take so many seconds."""
+
+    def readings() -> Iterator[float]:
+        now = 100.0
+        for seconds in passes:
+            yield now
+            now += seconds
+            yield now
+
+    found = readings()
+    monkeypatch.setattr(throughput.time, "perf_counter", lambda: next(found))
+
+
+def test_a_score_is_the_median_of_the_passes_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock(monkeypatch, 50, 2, 1, 10, 50, 4, 5, 8)
+    evaluation = Throughput((16, 32), examples=20).evaluate(Watched())
+    assert [(s.task, s.metric, s.value) for s in evaluation.scores] == [
+        ("length-16", "examples/s", statistics.median([20 / 2, 20 / 1, 20 / 10])),
+        ("length-16", "spread", 100 * (20 - 2) / 10),
+        ("length-32", "examples/s", 4.0),
+        ("length-32", "spread", 100 * (5 - 2.5) / 4),
+    ]
+    assert evaluation.primary == 10.0
+
+
+def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive() -> None:
+    encoder = Watched()
+    Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).evaluate(encoder)
+    assert list(encoder.calls) == [16, 24]
+    for length, calls in encoder.calls.items():
+        # Nine texts in threes, and ten at once, in three passes each.
+        assert [len(call) for call in calls] == 3 * [3, 3, 3] + 3 * [10]
+        assert len({text for call in calls[:3] for text in call}) == 9
+        assert calls[:3] == calls[3:6] == calls[6:9]
+        assert len(set(calls[-1])) == 10
+        assert {len(text.split()) for call in calls for text in call} == {length}
+    assert encoder.told == [("throughput", done, 12) for done in range(1, 13)]
+
+
+def test_all_examples_arrive_at_once_where_no_batch_size_is_given() -> None:
+    encoder = Watched()
+    Throughput(examples=70, repeats=1, warmup=0).evaluate(encoder)
+    assert [len(call) for call in encoder.calls[128]] == [70]
+
+
+def test_the_protocol_says_what_was_timed_and_on_what() -> None:
+    score, _ = Throughput((16,), (4,), examples=5, repeats=2, warmup=0).evaluate(Watched()).scores
+    protocol = dict(score.protocol)
+    assert score.task == "length-16-batch-4"
+    assert math.isfinite(score.value)
+    assert "tokenising is timed" in protocol.pop("text")
+    assert protocol == {
+        "id": "throughput",
+        "aggregation": "median",
+        "length": 16,
+        "batch": 4,
+        "examples": 8,
+        "repeats": 2,
+        "warmup": 0,
+        "machine": Watched.machine,
+    }
+
+
+def test_texts_differ_in_their_first_word_and_within_the_shortest_cut() -> None:
+    texts = texts_of(5000, SHORTEST)
+    assert all(first.split()[0] != second.split()[0] for first, second in itertools.pairwise(texts))
+    # Even where each byte is a token, and one more ends the text.
+    assert len({text[: SHORTEST - 1] for text in texts}) == 5000
+    assert len(set(WORDS)) == len(WORDS)
+
+
+def test_what_a_tokenizer_is_trained_on_has_every_word() -> None:
+    assert {word for text in Throughput((16,)).texts() for word in text.split()} == set(WORDS)
+
+
+def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder: Any) -> None:
+    with pytest.raises(RunError, match="needs an encoder with `at_length`"):
+        Throughput().evaluate(encoder)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lengths": ()},
+        {"lengths": (SHORTEST - 1,)},
+        {"batch_sizes": (0,)},
+        {"examples": 0},
+        {"examples": len(WORDS) ** 3 + 1},
+        {"repeats": 0},
+        {"warmup": -1},
+    ],
+)
+def test_a_field_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be|Length of"):
+        Throughput(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lengths": (16, 16)}, "`lengths` is [16, 16]; name each number once"),
+        ({"batch_sizes": (300_000,)}, "`batch_sizes` has 300000; at most 262,144 texts are different"),
+        ({"lengths": (16, 64), "batch_sizes": (1, 8)}, None),
+    ],
+)
+def test_check_names_what_cannot_be_used(parameters: dict[str, Any], message: str | None) -> None:
+    assert list(Throughput(**parameters).check()) == ([] if message is None else [message])

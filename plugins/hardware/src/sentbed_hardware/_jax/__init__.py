@@ -1,0 +1,1 @@
+"""The engine on JAX; imported by `build` only."""

@@ -1,0 +1,39 @@
+"""Counts what XLA compiles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+
+class Compiled:
+    """Functions of one engine that are compiled for every shape they meet.
+
+    `shapes` are those of the encoder, which is what takes long; `seconds` the time of all first calls.
+    """
+
+    def __init__(self) -> None:
+        self.shapes = 0
+        self.seconds = 0.0
+
+    def jit(self, function: Callable[..., Any], counted: bool = False, **options: Any) -> Callable[..., Any]:
+        """Return `jax.jit(function, **options)` with its compilations counted."""
+        jitted: Any = jax.jit(function, **options)
+
+        def call(*arguments: Any) -> Any:
+            before, start = jitted._cache_size(), time.monotonic()
+            result = jitted(*arguments)
+            if jitted._cache_size() > before:
+                self.seconds += time.monotonic() - start
+                self.shapes += counted
+            return result
+
+        call.lower = jitted.lower  # type: ignore[attr-defined]
+        return call
+
+    def counters(self) -> Mapping[str, float]:
+        """Return the counters of `Engine.counters`."""
+        return {"compiled_shapes": self.shapes, "compile_seconds": self.seconds}

@@ -1,0 +1,236 @@
+"""The engine on JAX: places weights on a mesh of devices, encodes batches, takes training steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import RuntimeUnavailableError
+from sentbed.paths import cache_root
+from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch, Training
+
+from sentbed_hardware._jax import several
+from sentbed_hardware._jax.buckets import Buckets, widen
+from sentbed_hardware._jax.compiling import Compiled
+from sentbed_hardware._jax.functional import Arrays, FunctionalEncoder
+from sentbed_hardware._jax.mesh import Layout
+from sentbed_hardware._jax.trainer import JaxTrainer
+from sentbed_hardware._torch.encoder import EncoderModule
+from sentbed_hardware._torch.engine import BACKBONE_DIRECTORY, MODULES_FILE, load_modules
+from sentbed_hardware._torch.files import write_tensors
+from sentbed_hardware._torch.fingerprint import fingerprint
+from sentbed_hardware._torch.processes import Processes
+from sentbed_hardware._torch.requirements import common_width
+
+if TYPE_CHECKING:
+    from sentbed_hardware.tpu import Tpu
+
+
+def build_engine(parameters: Tpu) -> Engine:
+    """See `Tpu.build`."""
+    processes = several.join(parameters)
+    devices = _devices(parameters, processes.world)
+    # Without this a TPU computes products of fp32 in bf16.
+    jax.config.update("jax_default_matmul_precision", "highest")
+    if parameters.platform == "tpu" and not jax.config.values["jax_compilation_cache_dir"]:
+        # A large model takes minutes to compile, and the next run needs the same shapes.
+        jax.config.update("jax_compilation_cache_dir", str(cache_root() / "xla"))
+    layout = Layout.over(devices, parameters.parallel == "fsdp")
+    count = len(devices)
+    facts = {
+        "runtime": parameters.name,
+        "platform": parameters.platform,
+        "device": devices[0].device_kind,
+        "devices": count,
+        "precision": parameters.precision,
+        "lengths": list(parameters.lengths),
+        "jax": jax.__version__,
+        "torchax": version("torchax"),
+    }
+    if count > 1:
+        facts["parallel"] = parameters.parallel
+    if processes.world > 1:
+        facts["processes"] = processes.world
+    buckets = Buckets(parameters.lengths, parameters.token_budget * count, count)
+    engine = JaxEngine(layout, buckets, parameters.precision == "bf16", facts)
+    engine.processes = processes
+    return several.lead(engine)
+
+
+def _devices(parameters: Tpu, processes: int) -> list[Any]:
+    wanted = parameters.devices
+    if parameters.platform == "cpu":
+        wanted = wanted or 1
+        try:
+            jax.config.update("jax_platforms", "cpu")
+            if wanted > 1:
+                jax.config.update("jax_num_cpu_devices", wanted)
+        except RuntimeError:
+            pass  # JAX runs already in this process, with what it has
+    try:
+        found = jax.devices(parameters.platform)
+    except RuntimeError as error:
+        raise RuntimeUnavailableError(
+            f'JAX finds no {parameters.platform.upper()}: {error}; use `platform = "cpu"` to try this '
+            "runtime without one, or the runtime `cpu` or `cuda`"
+        ) from error
+    wanted = wanted * processes if wanted else len(found)
+    if wanted > len(found):
+        message = f"`devices` is {wanted}, and JAX has {len(found)} here; set `devices = {len(found)}`"
+        if parameters.platform == "cpu":
+            message += f", or XLA_FLAGS=--xla_force_host_platform_device_count={wanted} in the environment"
+        raise RuntimeUnavailableError(message)
+    return list(found[:wanted])
+
+
+class JaxEngine:
+    """A mesh of devices. `facts` is what `describe` returns."""
+
+    def __init__(self, layout: Layout, buckets: Buckets, bf16: bool, facts: Mapping[str, Any]) -> None:
+        self.layout = layout
+        self.buckets = buckets
+        self.bf16 = bf16
+        self.facts = facts
+        self.token_budget = buckets.token_budget
+        self.compiled = Compiled()
+        self.key = jax.random.key(0)
+        self.processes = Processes()
+        self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return platform, devices and precision as they are in force."""
+        return self.facts
+
+    def counters(self) -> Mapping[str, float]:
+        """Return what was compiled, and the most memory that one device held."""
+        found = dict(self.compiled.counters())
+        statistics = self.layout.mesh.devices.flat[0].memory_stats() or {}
+        if "peak_bytes_in_use" in statistics:
+            found["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
+        return found
+
+    def seed(self, seed: int) -> None:
+        """Seed initialisation, which torch does on the host, and dropout, which JAX does."""
+        torch.manual_seed(seed)
+        self.key = jax.random.key(seed % 2**32)
+
+    def assemble(
+        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+    ) -> JaxEncoder:
+        """Build pooler and head and put all weights on the devices."""
+        module = EncoderModule(backbone.module, pooler.build(backbone.width), head, backbone.width)
+        if saved is not None:
+            load_modules(module, saved / MODULES_FILE)
+        encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
+        return encoder
+
+    def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
+        """Prepare training of the encoders that `training.towers` names."""
+        # Its weights are drawn in one process and given to all.
+        loss = training.loss.build(common_width(encoders))
+        trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
+        return trainer
+
+
+class JaxEncoder:
+    """Backbone, pooler and head as arrays on the devices.
+
+    `weights` are the arrays; the torch module on the host keeps the structure, and gets them to be saved.
+    """
+
+    def __init__(self, engine: JaxEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
+        self.engine = engine
+        self.backbone = backbone
+        self.module = module
+        self.width = module.width
+        self.function = FunctionalEncoder(module, engine.bf16)
+        self.weights = engine.layout.put(self.function.weights())
+
+        def encode(weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+            return self.function(weights, batch, jax.random.key_data(jax.random.key(0)), "eval")
+
+        self._encode = engine.compiled.jit(encode, counted=True, out_shardings=engine.layout.rows)
+
+    @property
+    def longest(self) -> int:
+        """The tokens that the positions allow."""
+        return self.backbone.max_length
+
+    def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield which texts, of so many tokens, share a batch."""
+        for chosen, _, _ in self.engine.buckets.plan(lengths, self.longest):
+            yield chosen
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return sentence vectors `(batch, width)`."""
+        return next(self.encode_batches([batch]))
+
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of each batch; the next one is on its way before they are waited for."""
+        before: list[tuple[jax.Array, int]] = []
+        for batch in batches:
+            now = list(self._started(batch))
+            if before:
+                yield self._vectors(before)
+            before = now
+        if before:
+            yield self._vectors(before)
+
+    def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
+        """Start a batch, in pieces of the largest shape; yields vectors to come and how many count."""
+        rows, tokens = batch.input_ids.shape
+        buckets = self.engine.buckets
+        length = buckets.length(tokens, self.longest)
+        most = buckets.most(length)
+        for start in range(0, rows, most):
+            mask = batch.attention_mask
+            ids = batch.input_ids[start : start + most]
+            piece = TokenBatch(ids, None if mask is None else mask[start : start + most])
+            shape = buckets.rows(len(ids), length), length
+            piece = widen(piece, *shape, self.backbone.tokenizer.pad_id)
+            yield self._encode(self.weights, self.place(piece)), len(ids)
+
+    def _vectors(self, started: Iterable[tuple[jax.Array, int]]) -> NDArray[np.float32]:
+        return np.concatenate([self.engine.layout.fetch(found)[:rows] for found, rows in started])
+
+    def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
+        """Put a batch on the devices, each its share of the rows."""
+        layout = self.engine.layout
+        return layout.place(batch.input_ids, layout.rows), layout.place(batch.attention_mask, layout.rows)
+
+    def to_host(self) -> None:
+        """Copy the weights into the torch module."""
+        held = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        with torch.no_grad():
+            for name, array in self.weights.items():
+                value = self.engine.layout.fetch(array)
+                # torch does not know NumPy's bf16, and fp32 holds all of its values.
+                exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
+                held[name].copy_(torch.from_numpy(np.array(value, exact)))
+
+    def fingerprint(self) -> str | None:
+        """Return a hash of all weights and of the code between tokens and vector."""
+        self.to_host()
+        return self.hash()
+
+    def hash(self) -> str | None:
+        """Return `fingerprint` of what the torch module holds."""
+        facts = self.engine.facts
+        return fingerprint(self.module, [f"{key} {facts[key]}" for key in sorted(facts)])
+
+    def save(self, directory: Path) -> None:
+        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
+        self.to_host()
+        self.write(directory)
+
+    def write(self, directory: Path) -> None:
+        """Write what the torch module holds."""
+        self.backbone.save(directory / BACKBONE_DIRECTORY)
+        write_tensors(self.module.own_weights(), directory / MODULES_FILE)

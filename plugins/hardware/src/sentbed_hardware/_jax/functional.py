@@ -1,0 +1,178 @@
+"""Torch modules as pure functions of JAX arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
+
+import jax
+import numpy as np
+import torch
+import torchax
+from sentbed import ModelError
+from sentbed.protocols import TokenStates
+from torch.nn import functional
+from torchax import amp
+
+from sentbed_hardware._torch.encoder import EncoderModule
+from sentbed_hardware._torch.requirements import require_output
+
+Arrays: TypeAlias = dict[str, jax.Array]
+"""Arrays by the names that torch gives them."""
+Mode: TypeAlias = Literal["train", "eval", "key"]
+"""`key`: the backbone in eval mode, pooler and head in training mode; see `Loss.momentum`."""
+
+
+def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return tensors of the host as arrays that JAX takes."""
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for name, tensor in tensors.items():
+        value = tensor.detach()
+        if value.dtype == torch.bfloat16:
+            found[name] = value.view(torch.int16).numpy().view(jax.numpy.bfloat16)
+        else:
+            found[name] = value.numpy()
+    return found
+
+
+@contextmanager
+def traced(env: Any, key: jax.Array) -> Iterator[None]:
+    """Let torch's functions be JAX's, with dropout from `key`, the numbers of one."""
+    drawing = env.override_property(prng=jax.random.wrap_key_data(key))
+    with warnings.catch_warnings(), env, drawing:
+        # Positions and indices are 64 bits wide in torch and 32 in JAX, where none is that large.
+        warnings.filterwarnings("ignore", "Explicitly requested dtype.*int64", UserWarning)
+        yield
+
+
+class FunctionalEncoder:
+    """An `EncoderModule` as `vectors = function(weights, ids, mask, key, mode)`.
+
+    Weights are those of `named_parameters` and `named_buffers`, tied ones once.
+    """
+
+    def __init__(self, module: EncoderModule, bf16: bool) -> None:
+        self.module = module
+        self.autocast = torch.bfloat16 if bf16 else None
+        if bf16:
+            _mend_autocast()
+        self.env = torchax.default_env()
+        for part in module.modules():
+            if isinstance(part, torch.nn.Embedding):
+                # JAX 0.10 partitions the gradient of an embedding with a padding id wrongly. Padding has no
+                # gradient anyway: no pooler sees it.
+                part.padding_idx = None
+        _require_arrays(module)
+
+    def weights(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return what the module holds, as it is on the host."""
+        return host_arrays(dict(self.module.named_parameters()) | dict(self.module.named_buffers()))
+
+    def trained(self) -> dict[str, torch.Tensor]:
+        """Return what is trained, as it is on the host."""
+        return {name: value for name, value in self.module.named_parameters() if value.requires_grad}
+
+    def __call__(
+        self, weights: Arrays, batch: tuple[jax.Array, jax.Array], key: jax.Array, mode: Mode
+    ) -> jax.Array:
+        """Encode one batch; fp32 `(batch, width)`."""
+        self.module.train(mode != "eval")
+        self.module.backbone.train(mode == "train")
+        env = self.env
+        with traced(env, key):
+            states = self._states(weights, batch)
+            vectors = torch.func.functional_call(
+                _Finish(self.module),
+                {f"module.{name}": value for name, value in env.j2t_iso(weights).items()},
+                (states,),
+            )
+            result: jax.Array = env.t2j_iso(vectors)
+        return result
+
+    def _states(self, weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> TokenStates:
+        """Run the backbone, alone in bf16 where it is to be."""
+        prefix, env = "backbone.", self.env
+        own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
+        with env.override_property(autocast_dtype=self.autocast):
+            states: TokenStates = torch.func.functional_call(
+                self.module.backbone, env.j2t_iso(own), env.j2t_iso(batch)
+            )
+        return states
+
+
+class _Finish(torch.nn.Module):
+    """What comes after the backbone, under the names of the whole."""
+
+    def __init__(self, module: EncoderModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        return self.module.finish(states)
+
+
+class FunctionalLoss:
+    """A loss module as `loss, (metrics, state) = function(weights, fixed, inputs, state)`."""
+
+    def __init__(self, module: torch.nn.Module, name: str) -> None:
+        self.module = module.train()
+        self.name = name
+        self.env = torchax.default_env()
+
+    def __call__(
+        self, weights: Arrays, fixed: Arrays, inputs: Arrays, state: Arrays | None, key: jax.Array
+    ) -> tuple[jax.Array, tuple[Arrays, Arrays | None]]:
+        """Return the loss, a scalar; its metrics; and the next state where it has one."""
+        env = self.env
+        with traced(env, key):
+            arguments = (inputs,) if state is None else (inputs, state)
+            output = torch.func.functional_call(
+                self.module, env.j2t_iso(weights | fixed), tuple(env.j2t_iso(arguments))
+            )
+            require_output(output, self.name, state is not None, recorded=False)
+            metrics = {name: env.t2j_iso(value) for name, value in output.metrics.items()}
+            after = None if state is None else dict(env.t2j_iso(dict(output.state)))
+            return env.t2j_iso(output.loss), (metrics, after)
+
+
+PRODUCTS = (
+    functional.linear,
+    functional.scaled_dot_product_attention,
+    torch.matmul,
+    torch.Tensor.matmul,
+    torch.Tensor.__matmul__,
+    torch.bmm,
+    torch.Tensor.bmm,
+    torch.mm,
+    torch.addmm,
+    torch.baddbmm,
+)
+"""What is computed in bf16 under autocast."""
+SUMS = (functional.layer_norm, functional.softmax, torch.softmax, torch.Tensor.softmax)
+"""What is computed in fp32 whatever came in."""
+
+
+def _mend_autocast() -> None:
+    """Make torchax's autocast what torch's is, for what transformers are made of.
+
+    Its table names operators of ATen, where torchax takes functions of torch: a linear layer would stay in
+    fp32. And concatenation fails under it, where JAX promotes to the widest type by itself.
+    """
+    broken = {amp.CastPolicy.PROMOTE, amp.CastPolicy.FP32_SET_OPT_DTYPE, amp.CastPolicy.FP32_APPEND_DTYPE}
+    policy: dict[Any, amp.CastPolicy] = amp.autocast_policy
+    for operation in [key for key, found in policy.items() if found in broken]:
+        del policy[operation]
+    policy |= dict.fromkeys(PRODUCTS, amp.CastPolicy.LOWER_PRECISION_FP)
+    policy |= dict.fromkeys(SUMS, amp.CastPolicy.FP32)
+
+
+def _require_arrays(module: EncoderModule) -> None:
+    """Raise `ModelError` for weights that only torch knows how to multiply."""
+    for name, value in module.named_parameters():
+        if not value.is_floating_point() or value.is_meta:
+            raise ModelError(
+                f"`{name}` is held in {value.dtype} on `{value.device}`, which JAX cannot take; "
+                "leave `quantization` and `device_map` out, or use the runtime `cuda`"
+            )

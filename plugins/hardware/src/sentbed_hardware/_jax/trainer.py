@@ -1,0 +1,397 @@
+"""Training steps on JAX.
+
+A step is made of few functions, each compiled once for a shape: a batch of texts forward, the loss of all
+vectors, a batch backward, the update. So a shape is compiled once whatever the number of texts or columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed.protocols import Columns, Module, StepResult, TokenIds, Training
+
+from sentbed_hardware._jax import state
+from sentbed_hardware._jax.buckets import fill
+from sentbed_hardware._jax.functional import Arrays, FunctionalLoss, host_arrays
+from sentbed_hardware._torch.processes import said
+from sentbed_hardware._torch.requirements import keyed_towers, keys_of, require_trainable
+
+if TYPE_CHECKING:
+    from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
+
+
+KEYS = 1 << 20
+"""Added to the number of a batch of keys: its dropout is its own."""
+
+Cut: TypeAlias = tuple[str, str, int]
+"""Where a column's vectors lie: the name of the vectors, the column, its rows."""
+
+
+class JaxTower:
+    """An encoder in training, as compiled functions."""
+
+    def __init__(self, name: str, encoder: JaxEncoder, alone: bool) -> None:
+        self.name, self.encoder = name, encoder
+        held = encoder.function.trained()
+        called = "this encoder" if alone else f"the encoder `{name}`"
+        require_trainable(called, encoder.module, held, encoder.engine.bf16)
+        self.names = frozenset(held)
+        layout, jit = encoder.engine.layout, encoder.engine.compiled.jit
+        function = encoder.function
+        weights = layout.weights(self.trained)
+
+        def forward(trained: Arrays, fixed: Arrays, batch: Any, key: Any) -> jax.Array:
+            return function(fixed | trained, batch, key, "train")
+
+        def keys(trained: Arrays, fixed: Arrays, batch: Any, key: Any) -> jax.Array:
+            return function(fixed | trained, batch, key, "key")
+
+        def forward_and_back(trained: Arrays, fixed: Arrays, batch: Any, key: Any) -> Any:
+            return jax.vjp(lambda own: forward(own, fixed, batch, key), trained)
+
+        def backward(gradient: Arrays, back: Callable[..., Any], slope: jax.Array) -> Arrays:
+            added: Arrays = jax.tree.map(jnp.add, gradient, back(slope)[0])
+            return added
+
+        def forward_again(gradient: Arrays, slope: jax.Array, *arguments: Any) -> Arrays:
+            return backward(gradient, forward_and_back(*arguments)[1], slope)
+
+        def copies(arrays: Arrays) -> Arrays:
+            return {name: jnp.copy(value) for name, value in arrays.items()}
+
+        def zeros(arrays: Arrays) -> Arrays:
+            return {name: jnp.zeros_like(value) for name, value in arrays.items()}
+
+        self.forward = jit(forward, counted=True, out_shardings=layout.rows)
+        self.keys = jit(keys, counted=True, out_shardings=layout.rows)
+        self.forward_and_back = jit(forward_and_back, counted=True)
+        self.backward = jit(backward, donate_argnums=(0,), out_shardings=weights)
+        self.forward_again = jit(forward_again, donate_argnums=(0,), out_shardings=weights)
+        self.copies = jit(copies, out_shardings=weights)
+        self.zeros = jit(zeros, out_shardings=weights)
+
+    @property
+    def trained(self) -> Arrays:
+        """The weights that are trained."""
+        return {name: value for name, value in self.encoder.weights.items() if name in self.names}
+
+    @property
+    def fixed(self) -> Arrays:
+        """All others, and buffers."""
+        return {name: value for name, value in self.encoder.weights.items() if name not in self.names}
+
+
+@attrs.frozen(eq=False)
+class _Pass:
+    """A batch of texts of a tower on its way back."""
+
+    tower: JaxTower
+    vectors: str
+    """The name of the vectors that it is a part of."""
+    places: jax.Array
+    """Which of their rows its rows are."""
+    batch: tuple[jax.Array, jax.Array]
+    key: jax.Array
+    back: Callable[..., Any] | None
+    """Where activations are held: from the gradient at its rows to that of the weights."""
+
+
+class JaxTrainer:
+    """One stage's optimiser over the encoders that it trains; see `TorchTrainer`.
+
+    `weights` is read from the encoders by tower and name; the loss's are under `loss`.
+    """
+
+    def __init__(
+        self, engine: JaxEngine, encoders: Mapping[str, JaxEncoder], training: Training, loss: Module
+    ) -> None:
+        self.engine, self.training = engine, training
+        names = list(dict.fromkeys(training.towers.values()))
+        self.towers = {name: JaxTower(name, encoders[name], alone=len(names) == 1) for name in names}
+        self.momentum: float = getattr(training.loss, "momentum", 0.0)
+        self.keys = keys_of(training)
+        self.loss = FunctionalLoss(loss, training.loss.name)
+        layout, jit = engine.layout, engine.compiled.jit
+        own = {name: p for name, p in loss.named_parameters() if p.requires_grad}
+        self.loss_weights = layout.put(host_arrays(own))
+        held = dict(loss.named_parameters()) | dict(loss.named_buffers())
+        self.loss_fixed = layout.put(
+            host_arrays({name: value for name, value in held.items() if name not in own})
+        )
+        self.state: Arrays | None = None
+        if hasattr(loss, "initial_state"):
+            initial = host_arrays(loss.initial_state())
+            self.state = {n: layout.place(_narrow(v), layout.whole) for n, v in initial.items()}
+        self.averages: dict[str, Arrays] = {
+            name: self.towers[name].copies(self.towers[name].trained) for name in keyed_towers(training)
+        }
+        self.steps = 0
+        self.key = jax.random.fold_in(engine.key, 1)
+        shapes = {name: tuple(value.shape) for name, value in self.weights().items()}
+        self.transform = self._optax(shapes)
+        initial = self.transform.init
+        spread = jax.tree.map(
+            lambda value: layout.weight(value.shape), jax.eval_shape(initial, self.weights())
+        )
+        self.optimizer = jit(initial, out_shardings=spread)(self.weights())
+        self._contrast = jit(self._loss_and_slopes, static_argnums=(6, 7), out_shardings=layout.whole)
+        self._scatter = jit(_scatter, donate_argnums=(0,), out_shardings=layout.whole)
+        self._gather = jit(_gather, out_shardings=layout.rows)
+        self._update = jit(self._updated, donate_argnums=(0, 1, 2, 3))
+
+    def _optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        build = getattr(self.training.optimizer, "build_optax", None)
+        if build is None:
+            raise RunError(
+                f"the optimizer `{self.training.optimizer.name}` has no twin for JAX (`build_optax`), which "
+                "the runtime `tpu` needs; use `adamw` or `adafactor`, or another runtime"
+            )
+        return build(shapes)
+
+    def weights(self) -> Arrays:
+        """All that is trained, by the names of `Trainer.gradients`."""
+        found = {
+            f"{name}.{key}": w for name, tower in self.towers.items() for key, w in tower.trained.items()
+        }
+        return found | {f"loss.{name}": w for name, w in self.loss_weights.items()}
+
+    def take(self, weights: Arrays) -> None:
+        """Hand new weights to their owners."""
+        for name, tower in self.towers.items():
+            tower.encoder.weights |= {key: weights[f"{name}.{key}"] for key in tower.names}
+        self.loss_weights = {name: weights[f"loss.{name}"] for name in self.loss_weights}
+
+    # --- one step ------------------------------------------------------------------------------------------
+
+    def step(self, columns: Columns) -> StepResult:
+        """Forward, loss, gradient, update; nothing changes where loss or gradient is not finite."""
+        rate = self.training.optimizer.lr * self.training.schedule.factor(
+            self.steps, self.training.total_steps
+        )
+        loss, metrics, after, gradients = self.backward(columns)
+        norm = self.update(gradients, after, loss, rate)
+        self.steps += 1
+        numbers = {name: float(value) for name, value in metrics.items()}
+        numbers["compiled_shapes"] = float(self.engine.compiled.shapes)
+        processes = self.engine.processes
+        interrupted = said(processes.highest(processes.interruption()))
+        return StepResult(float(loss), rate, float(norm), numbers, interrupted)
+
+    def update(self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float) -> jax.Array:
+        """Change weights and all that follows them; returns the norm of the gradient."""
+        held = self.weights(), self.optimizer, self.averages, self.state
+        weights, self.optimizer, self.averages, self.state, norm = self._update(
+            *held, gradients, after, loss, np.float32(rate)
+        )
+        self.take(weights)
+        found: jax.Array = norm
+        return found
+
+    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+        """Return loss and gradient of a batch by the name of each parameter; take no step."""
+        loss, _, _, gradients = self.backward(columns)
+        return float(loss), {name: self.engine.layout.fetch(value) for name, value in gradients.items()}
+
+    def backward(self, columns: Columns) -> tuple[jax.Array, Arrays, Arrays | None, Arrays]:
+        """Return loss, metrics, the loss's next state, and the gradient by the name of each parameter."""
+        layout = self.engine.layout
+        self.key, key = jax.random.split(self.key)
+        vectors: Arrays = {}
+        cuts: tuple[Cut, ...] = ()
+        passes: list[_Pass] = []
+        for tower in self.towers.values():
+            for is_key in (False, True):
+                some = {
+                    name: tokens
+                    for name, tokens in columns.items()
+                    if isinstance(tokens, TokenIds)
+                    and self.training.towers[name] == tower.name
+                    and (name in self.keys) == is_key
+                }
+                if some:
+                    place = f"{tower.name} {'keys' if is_key else 'texts'}"
+                    cuts += tuple((place, name, len(tokens)) for name, tokens in some.items())
+                    vectors[place], made = self._encode(
+                        tower, place, TokenIds.join(some.values()), len(some), is_key, key, len(passes)
+                    )
+                    passes += made
+        given = {
+            name: layout.place(_narrow(np.asarray(values)), layout.whole)
+            for name, values in columns.items()
+            if not isinstance(values, TokenIds)
+        }
+        (loss, (metrics, after)), (slopes, own) = self._contrast(
+            vectors,
+            self.loss_weights,
+            self.loss_fixed,
+            given,
+            self.state,
+            layout.key(key),
+            cuts,
+            tuple(columns),
+        )
+        gradients = {name: tower.zeros(tower.trained) for name, tower in self.towers.items()}
+        for one in passes:
+            tower = one.tower
+            gradient, slope = gradients[tower.name], self._gather(slopes[one.vectors], one.places)
+            if one.back is not None:
+                gradients[tower.name] = tower.backward(gradient, one.back, slope)
+            else:
+                again = tower.trained, tower.fixed, one.batch, one.key
+                gradients[tower.name] = tower.forward_again(gradient, slope, *again)
+        found = {f"{name}.{key}": g for name, of in gradients.items() for key, g in of.items()}
+        return loss, metrics, after, found | {f"loss.{name}": g for name, g in own.items()}
+
+    def _encode(
+        self,
+        tower: JaxTower,
+        place: str,
+        tokens: TokenIds,
+        columns: int,
+        is_key: bool,
+        key: jax.Array,
+        made: int,
+    ) -> tuple[jax.Array, list[_Pass]]:
+        """Return the vectors of all texts, `(texts, width)`, and the way back of each batch of them."""
+        engine, encoder = self.engine, tower.encoder
+        micro_batch = self.training.micro_batch
+        if micro_batch is not None and micro_batch * columns >= len(tokens):
+            micro_batch = None
+        most = None if micro_batch is None else micro_batch * columns
+        vectors = engine.layout.place(np.zeros((len(tokens), encoder.width), np.float32), engine.layout.whole)
+        passes = []
+        trained = self.averages[tower.name] if is_key else tower.trained
+        for number, (chosen, rows, length) in enumerate(
+            engine.buckets.plan(tokens.lengths, encoder.longest, most)
+        ):
+            batch = encoder.place(fill(tokens, chosen, rows, length, encoder.backbone.tokenizer.pad_id))
+            own = jax.random.fold_in(key, made + number + KEYS * is_key)
+            arguments = trained, tower.fixed, batch, engine.layout.key(own)
+            back = None
+            if is_key:
+                found = tower.keys(*arguments)
+            elif micro_batch is None:
+                found, back = tower.forward_and_back(*arguments)
+            else:
+                found = tower.forward(*arguments)
+            # What a batch is filled up with goes behind the last text, which is nowhere.
+            places = np.full(rows, len(tokens), np.int32)
+            places[: len(chosen)] = chosen
+            into = engine.layout.place(places, engine.layout.rows)
+            vectors = self._scatter(vectors, found, into)
+            if not is_key:
+                passes.append(_Pass(tower, place, into, batch, arguments[-1], back))
+        return vectors, passes
+
+    def _loss_and_slopes(
+        self,
+        vectors: Arrays,
+        own: Arrays,
+        fixed: Arrays,
+        given: Arrays,
+        state: Arrays | None,
+        key: jax.Array,
+        cuts: tuple[Cut, ...],
+        order: tuple[str, ...],
+    ) -> Any:
+        """Return loss, metrics and next state, and the gradient at all vectors and the loss's weights."""
+
+        def loss(vectors: Arrays, own: Arrays) -> Any:
+            inputs, starts = dict(given), dict.fromkeys(vectors, 0)
+            for place, column, rows in cuts:
+                inputs[column] = vectors[place][starts[place] : starts[place] + rows]
+                starts[place] += rows
+            return self.loss(own, fixed, {name: inputs[name] for name in order}, state, key)
+
+        return jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)(vectors, own)
+
+    def _updated(
+        self,
+        weights: Arrays,
+        optimizer: Any,
+        averages: dict[str, Arrays],
+        state: Arrays | None,
+        gradients: Arrays,
+        after: Arrays | None,
+        loss: jax.Array,
+        rate: jax.Array,
+    ) -> Any:
+        """Return everything that a step changes, and the norm of the gradient."""
+        norm = optax.tree.norm(gradients)
+        limit = self.training.max_grad_norm
+        # As torch clips: the small number is in its divisor.
+        scale = jnp.minimum(1.0, limit / (norm + 1e-6)) if limit else 1.0
+
+        def take() -> Any:
+            clipped = jax.tree.map(lambda gradient: gradient * scale, gradients)
+            updates, moved = self.transform.update(clipped, optimizer, weights)
+            new = {name: value - rate * updates[name] for name, value in weights.items()}
+            followed = {
+                name: {
+                    key: self.momentum * old + (1 - self.momentum) * new[f"{name}.{key}"]
+                    for key, old in of.items()
+                }
+                for name, of in averages.items()
+            }
+            return new, moved, followed, after
+
+        keep = weights, optimizer, averages, state
+        good = jnp.isfinite(norm) & jnp.isfinite(loss)
+        result = jax.tree.map(lambda new, old: jnp.where(good, new, old), take(), keep)
+        return *jax.lax.with_sharding_constraint(result, self._layouts(result)), norm
+
+    def _layouts(self, held: Any) -> Any:
+        """Return how weights, optimiser, averages and the loss's state lie."""
+        layout = self.engine.layout
+        weights, optimizer, averages, state = held
+        spread = jax.tree.map(lambda value: layout.weight(value.shape), (weights, optimizer, averages))
+        whole = jax.tree.map(lambda _: layout.whole, state)
+        return *spread, whole
+
+    # --- going on ------------------------------------------------------------------------------------------
+
+    def save(self, directory: Path) -> None:
+        """Write everything that decides the steps to come into the empty `directory`."""
+        self.write(directory, self.arrays())
+
+    def load(self, directory: Path) -> None:
+        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        self.go_on(self.read(directory))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every array that decides the steps to come; all processes take part."""
+        return {name: self.engine.layout.fetch(value) for name, value in state.leaves(self).items()}
+
+    def write(self, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write what `arrays` gave, and all else that `load` needs."""
+        state.write(self, directory, arrays)
+
+    def read(self, directory: Path) -> state.State:
+        """Read what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        return state.read(self, directory)
+
+    def go_on(self, found: state.State) -> None:
+        """Go on from what `read` has read; all processes take part."""
+        state.restore(self, found)
+
+
+def _scatter(into: jax.Array, vectors: jax.Array, places: jax.Array) -> jax.Array:
+    return into.at[places].set(vectors, mode="drop")
+
+
+def _gather(slopes: jax.Array, places: jax.Array) -> jax.Array:
+    return slopes.at[places].get(mode="fill", fill_value=0.0)
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Return 64-bit integers as 32-bit ones, which is what JAX has; numbers of texts keep 31 bits."""
+    return (values & 0x7FFFFFFF).astype(np.int32) if values.dtype == np.int64 else values

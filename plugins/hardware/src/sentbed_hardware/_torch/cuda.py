@@ -1,0 +1,193 @@
+"""Builds the engine for a GPU, and keeps it busy.
+
+Which kernel attends: rows of one length have no mask, and `scaled_dot_product_attention` then takes flash
+attention by itself (BERT; OPT and LLaMA with `is_causal`). T5 adds a bias to its scores, which only the
+memory-efficient kernel takes. Attention over rows of unlike lengths (`torch.nn.attention.varlen`) has no use
+here: batches are cut so that next to nothing is padded, and attention is a few percent of a layer at the
+length of sentences. Nor have CUDA graphs: they save launches, and a batch of tens of thousands of tokens
+computes for longer than its launches take, which are ahead of it anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import RuntimeUnavailableError
+from sentbed.protocols import BuiltBackbone, Engine, TokenBatch, Training
+
+from sentbed_hardware._torch.encoder import EncoderModule
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.fitting import FittingTrainer
+from sentbed_hardware._torch.mirror import spread
+from sentbed_hardware._torch.scaling import ScalingTrainer
+from sentbed_hardware.distributed import is_member
+
+if TYPE_CHECKING:
+    from sentbed_hardware.cuda import Cuda
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+AHEAD = 2
+"""Batches that may be under way while the host prepares the next."""
+
+LARGEST_BUDGET, SMALLEST_BUDGET = 2**17, 2**12
+STATES_A_BATCH = 2**25
+"""Numbers in the token states of a batch, about, from which on larger batches are no faster."""
+NUMBERS_A_STATE = 64
+"""Numbers that a layer holds at once for each number of its token states, at most about: T5-11B's inner layer
+is 64 times as wide as its states, BERT's four times."""
+SHARE_OF_MEMORY = 8
+"""A batch may take about this part of the GPU."""
+
+
+class CudaEngine(TorchEngine):
+    """One GPU. `token_budget` is found from the widths of the encoders where it is None."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        compile: bool,
+        facts: Mapping[str, Any],
+        token_budget: int | None = None,
+    ) -> None:
+        super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
+        self.finds_budget = token_budget is None
+
+    def put(self, array: NDArray[Any]) -> torch.Tensor:
+        """Put an array on the device; the host goes on while it is copied."""
+        if self.device.type != "cuda":
+            return super().put(array)
+        return torch.from_numpy(array).pin_memory().to(self.device, non_blocking=True)
+
+    def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
+        """Put an encoder on the device, and see how large a batch may be."""
+        encoder = super().place(backbone, module)
+        if self.finds_budget:
+            size = torch.cuda.get_device_properties(self.device).total_memory
+            self.token_budget = min(self.token_budget, budget(backbone.width, self.dtype.itemsize, size))
+        return encoder
+
+    def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
+        return CudaEncoder(self, backbone, module)
+
+    def trainer(self, encoders: Mapping[str, Any], training: Training) -> FittingTrainer:
+        """Prepare training of the encoders that `training.towers` names."""
+        kind = ScalingTrainer if self.dtype == torch.float16 else FittingTrainer
+        return kind(self, encoders, training)
+
+
+class CudaEncoder(TorchEncoder):
+    """An encoder whose device does not wait for the host."""
+
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of each batch, while the device computes those of the next."""
+        under_way: deque[tuple[torch.Tensor, Any]] = deque()
+        for batch in batches:
+            under_way.append(self._sent(batch))
+            if len(under_way) > AHEAD:
+                yield _arrived(*under_way.popleft())
+        while under_way:
+            yield _arrived(*under_way.popleft())
+
+    def _sent(self, batch: TokenBatch) -> tuple[torch.Tensor, Any]:
+        """Return where the vectors will be on the host, and what tells that they are there."""
+        vectors = self.vectors(batch)
+        if vectors.device.type != "cuda":
+            return vectors, None
+        # A copy into memory that is not pinned would wait for the device.
+        host = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
+        host.copy_(vectors, non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(vectors.device))
+        return host, event
+
+
+def _arrived(vectors: torch.Tensor, event: Any) -> NDArray[np.float32]:
+    if event is not None:
+        event.synchronize()
+    result: NDArray[np.float32] = vectors.numpy()
+    return result
+
+
+def budget(width: int, bytes_a_number: int, memory: int) -> int:
+    """Return the tokens of a batch: enough to be fast, and few enough to fit beside the weights.
+
+    It is a power of 2 and a function of the machine, not of what is free on it: with the batches, the last
+    bits of the vectors change.
+    """
+    fits = memory // SHARE_OF_MEMORY // (NUMBERS_A_STATE * width * bytes_a_number)
+    tokens = max(1, min(STATES_A_BATCH // width, fits))
+    return min(LARGEST_BUDGET, max(SMALLEST_BUDGET, 1 << (tokens.bit_length() - 1)))
+
+
+def build_cuda_engine(parameters: Cuda) -> Engine:
+    """See `Cuda.build`."""
+    device = _claimed()
+    native = torch.cuda.is_bf16_supported(including_emulation=False)
+    about = torch.cuda.get_device_properties(device)
+    capability = f"{about.major}.{about.minor}"
+    if parameters.precision == "bf16" and not native:
+        raise RuntimeUnavailableError(
+            f"this GPU ({about.name}, compute capability {capability}) has no bf16 instructions, which came "
+            'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
+        )
+    precision = parameters.precision
+    if precision == "auto":
+        precision = "bf16" if native else "fp32"
+    # The older of two ways: after the newer one, PyTorch 2.13 raises when its own compiler asks the older.
+    torch.backends.cuda.matmul.allow_tf32 = parameters.tf32
+    torch.use_deterministic_algorithms(parameters.deterministic)
+    engine = CudaEngine(
+        device,
+        DTYPES[precision],
+        parameters.compile,
+        {
+            "runtime": parameters.name,
+            "device": about.name,
+            "precision": precision,
+            "capability": capability,
+            "memory_gib": round(about.total_memory / 2**30, 1),
+            "tf32": parameters.tf32,
+            "cuda": torch.version.cuda or torch.version.hip,
+            "deterministic": parameters.deterministic,
+        },
+        parameters.token_budget,
+    )
+    return spread(engine, parameters)
+
+
+def _claimed() -> torch.device:
+    """Return the GPU of this process, after a first operation on it."""
+    if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        raise RuntimeUnavailableError(
+            f"this PyTorch ({torch.__version__}) is built without CUDA; install a build for your driver as "
+            'https://pytorch.org/get-started/locally says, or take `use = "cpu"`'
+        )
+    index = int(os.environ.get("LOCAL_RANK", "0")) if is_member() else 0
+    try:
+        count = torch.cuda.device_count()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        if index < count:
+            torch.cuda.set_device(index)
+            # A GPU that this PyTorch has no code for, or that another program keeps to itself, fails here.
+            torch.zeros(1, device="cuda").add_(1).item()
+    except RuntimeError as error:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        limited = "" if visible is None else f" (`CUDA_VISIBLE_DEVICES` is {visible!r})"
+        raise RuntimeUnavailableError(
+            f"no GPU can be used{limited}: {str(error).splitlines()[0].rstrip('.')}; see whether "
+            '`nvidia-smi` lists one, with a driver that is new enough for this PyTorch, or take `use = "cpu"`'
+        ) from error
+    if index >= count:
+        raise RuntimeUnavailableError(
+            f"process {index} of this machine (counted from 0) has no GPU of its own, there are {count}; "
+            f"set `devices = {count}`"
+        )
+    return torch.device("cuda", index)

@@ -1,0 +1,110 @@
+"""Training steps that fit into memory."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import torch
+from sentbed import RunError
+from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
+
+from sentbed_hardware._torch.randomness import draws, rewind
+from sentbed_hardware._torch.trainer import TorchTrainer
+
+FILE = "fitting.json"
+LESS = (
+    'train fewer weights (`lora` or `freeze` of the backbone), take `precision = "bf16"` or an optimiser '
+    "that holds less (`adafactor`)"
+)
+
+
+class FittingTrainer(TorchTrainer):
+    """Takes a step again in smaller parts where it does not fit.
+
+    The parts are those of gradient caching: gradient and loss stay those of the whole batch. What has fitted
+    once is kept, for the rest of the stage and in its state.
+    """
+
+    def step(self, columns: Columns) -> StepResult:
+        """Forward, loss, gradient, update."""
+        try:
+            return super().step(columns)
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"the optimiser's state does not fit into {self.engine.memory} beside weights and gradients; "
+                f"{LESS}"
+            ) from error
+
+    def _backward(self, columns: Columns) -> LossOutput:
+        start_again = self._beginning()
+        while True:
+            try:
+                return super()._backward(columns)
+            except torch.OutOfMemoryError:
+                # The error holds what did not fit for as long as it is handled.
+                pass
+            start_again()
+            self._halve(columns)
+
+    def _beginning(self) -> Callable[[], None]:
+        """Return what undoes a forward and backward pass from here: it draws and computes the same again."""
+        drawn = draws()
+        buffers = [value for tower in self.towers.values() for value in tower.buffers.values()]
+        buffers += self.loss.buffers()
+        before = [value.clone() for value in buffers]
+
+        def start_again() -> None:
+            for parameter in self.parameters.values():
+                parameter.grad = None
+            rewind(drawn)
+            for value, old in zip(buffers, before, strict=True):
+                value.copy_(old)
+
+        return start_again
+
+    def _halve(self, columns: Columns) -> None:
+        processes = self.engine.processes.world
+        rows = max(len(tokens) for tokens in columns.values() if isinstance(tokens, TokenIds))
+        rows = math.ceil(rows / processes)
+        held = min(rows, self.training.micro_batch or rows)
+        if processes > 1:
+            # The other processes are in the middle of the step, and wait for this one's part of it.
+            raise RunError(
+                f"a step of {held} rows at a time does not fit into {self.engine.memory} of one of the "
+                f"processes; set `micro_batch = {max(1, held // 2)}` in the stage"
+            )
+        if held == 1:
+            raise RunError(
+                f"the activations of a single row do not fit into {self.engine.memory} beside weights and "
+                f"gradients; set a smaller `max_length`, or {LESS}"
+            )
+        torch.cuda.empty_cache()
+        self.training = attrs.evolve(self.training, micro_batch=held // 2)
+        self.engine.say(
+            f"a step of {held} rows at a time did not fit into {self.engine.memory}; going on with "
+            f"`micro_batch = {held // 2}`, which gives the gradient of the whole batch"
+        )
+
+    def save(self, directory: Path) -> None:
+        """Write everything that decides the steps to come into the empty `directory`."""
+        super().save(directory)
+        (directory / FILE).write_text(json.dumps(self._found()), "utf-8")
+
+    def load(self, directory: Path) -> None:
+        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        super().load(directory)
+        if (directory / FILE).is_file():
+            self._take(json.loads((directory / FILE).read_text("utf-8")))
+
+    def _found(self) -> dict[str, float | None]:
+        """Return what the steps until now have found out."""
+        return {"micro_batch": self.training.micro_batch}
+
+    def _take(self, found: dict[str, float | None]) -> None:
+        there, here = found["micro_batch"], self.training.micro_batch
+        if there is not None:
+            self.training = attrs.evolve(self.training, micro_batch=int(min(there, here or there)))

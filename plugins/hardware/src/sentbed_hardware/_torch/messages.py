@@ -1,0 +1,106 @@
+"""What the first process tells the others: calls, and the objects that they are about."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import torch
+import torch.distributed as dist
+
+
+@attrs.frozen(eq=False)
+class Own:
+    """An argument that stays in the process that makes the call; the others are given None."""
+
+    value: Any
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out tensors, which are sent by themselves, and what every process has, by its number."""
+
+    def __init__(self, file: io.BytesIO, numbers: Mapping[int, int]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.numbers = numbers
+        self.tensors: list[torch.Tensor] = []
+        self.places: dict[int, int] = {}
+
+    def persistent_id(self, value: Any) -> tuple[str, int] | None:
+        if isinstance(value, Own):
+            return "own", 0
+        if type(value) in (torch.Tensor, torch.nn.Parameter):
+            if id(value) not in self.places:
+                self.places[id(value)] = len(self.tensors)
+                self.tensors.append(value)
+            return "tensor", self.places[id(value)]
+        number = self.numbers.get(id(value))
+        return None if number is None else ("object", number)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[torch.Tensor]) -> None:
+        super().__init__(file)
+        self.objects = objects
+        self.tensors = tensors
+
+    def persistent_load(self, found: tuple[str, int]) -> Any:
+        match found:
+            case "tensor", number:
+                return self.tensors[number]
+            case "object", number:
+                return self.objects[number]
+        return None
+
+
+def is_kept(result: object) -> bool:
+    """Whether what a call returns is an encoder or a trainer, of which later calls will speak."""
+    return hasattr(result, "encode") or hasattr(result, "step")
+
+
+def send(message: Any, numbers: Mapping[int, int]) -> None:
+    """Send a message from the first process to all others.
+
+    `numbers` are those of the objects that every process has, by identity. What cannot be pickled raises
+    before anything is sent.
+    """
+    body = io.BytesIO()
+    pickler = _Pickler(body, numbers)
+    pickler.dump(message)
+    shapes = [
+        (isinstance(t, torch.nn.Parameter), tuple(t.shape), t.dtype, t.requires_grad, t.is_meta)
+        for t in pickler.tensors
+    ]
+    content = pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL)
+    dist.broadcast(torch.tensor([len(content)]), 0)
+    dist.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
+    for tensor in pickler.tensors:
+        if tensor.numel() and not tensor.is_meta:
+            dist.broadcast(_bytes_of(tensor.detach().cpu().contiguous()), 0)
+
+
+def receive(objects: Mapping[int, Any]) -> Any:
+    """Return the next message of the first process; `objects` are the mirrored objects of this one."""
+    size = torch.empty(1, dtype=torch.int64)
+    dist.broadcast(size, 0)
+    content = torch.empty(int(size), dtype=torch.uint8)
+    dist.broadcast(content, 0)
+    shapes, body = pickle.loads(content.numpy().data)
+    tensors = []
+    for is_parameter, shape, dtype, requires_grad, meta in shapes:
+        tensor = torch.empty(shape, dtype=dtype, device="meta" if meta else "cpu")
+        if tensor.numel() and not meta:
+            dist.broadcast(_bytes_of(tensor), 0)
+        kept = (
+            torch.nn.Parameter(tensor, requires_grad)
+            if is_parameter
+            else tensor.requires_grad_(requires_grad)
+        )
+        tensors.append(kept)
+    return _Unpickler(io.BytesIO(body), objects, tensors).load()
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1).view(torch.uint8)

@@ -1,0 +1,77 @@
+"""What every process does together where the first one is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed.protocols import TokenBatch, Training
+
+from sentbed_hardware._torch.sharding import gather_weights
+
+if TYPE_CHECKING:
+    from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+    from sentbed_hardware._torch.trainer import TorchTrainer
+
+
+def seed(engine: TorchEngine, seed: int) -> None:
+    """Seed every process alike: what is initialised is to be the same in all."""
+    engine.seed(seed)
+
+
+def make_trainer(
+    engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training
+) -> TorchTrainer:
+    """Make a trainer."""
+    return engine.trainer(encoders, training)
+
+
+def adopt(trainer: TorchTrainer, training: Training) -> None:
+    """Train as the first process does from here on: a state may have changed its micro-batch."""
+    trainer.training = training
+
+
+def counters(engine: TorchEngine) -> dict[str, float]:
+    """Return, in the first process, the highest of each counter."""
+    found = engine.processes.collect(dict(engine.counters()))
+    names = dict.fromkeys(name for of in found or () for name in of)
+    return {name: max(of.get(name, 0.0) for of in found or ()) for name in names}
+
+
+def weights(encoder: TorchEncoder) -> dict[int, torch.nn.Parameter]:
+    """Return, in the first process, the weights that are spread; see `sharding.gather_weights`."""
+    return gather_weights(encoder.module, encoder.engine.processes)
+
+
+def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | None:
+    """Return, in the first process, the vectors of a batch whose rows are dealt to all."""
+    processes = encoder.engine.processes
+    rows = len(batch.input_ids)
+    # Every process has a pass, though its row be another's too: the weights may be spread over all.
+    own = np.arange(processes.rank, rows, processes.world) if processes.rank < rows else np.zeros(1, np.int64)
+    mask = batch.attention_mask
+    part = attrs.evolve(
+        batch, input_ids=batch.input_ids[own], attention_mask=None if mask is None else mask[own]
+    )
+    found = processes.collect(_sharded(encoder, part) if processes.sharded else encoder.encode(part))
+    if found is None:
+        return None
+    vectors = np.empty((rows, encoder.width), np.float32)
+    for rank, some in enumerate(found[:rows]):
+        vectors[rank :: processes.world] = some
+    return vectors
+
+
+def _sharded(encoder: TorchEncoder, batch: TokenBatch) -> Any:
+    """Encode with the weights that are trained: there is no room for a copy."""
+    engine, module = encoder.engine, encoder.module.eval()
+    low = engine.dtype != torch.float32
+    # Under inference mode the gathered weights could not be used in training again.
+    with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
+        states = module.backbone(*engine.tensors(batch))
+    with torch.no_grad():
+        return module.finish(states).cpu().numpy()

@@ -1,0 +1,190 @@
+"""The processes that share every batch, as each of them sees them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+import torch.distributed as dist
+from sentbed import RuntimeUnavailableError
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from sentbed_hardware._torch.messages import Own
+from sentbed_hardware.distributed import is_member
+
+if TYPE_CHECKING:
+    from sentbed_hardware.distributed import Distributed
+
+FOREVER = timedelta(days=30)
+"""How long processes wait for the next call of the first one, which may be in a long evaluation."""
+WITHIN_A_CALL = timedelta(minutes=30)
+"""How long they wait for each other once they are in a call."""
+BUCKET = 2**23
+"""Elements that are summed in one message."""
+
+
+def here(operation: Callable[..., Any], *arguments: Any) -> Any:
+    """Do `operation(*arguments)` in this process."""
+    return operation(*(argument.value if isinstance(argument, Own) else argument for argument in arguments))
+
+
+@attrs.define(eq=False)
+class Processes:
+    """This process among all; without arguments, one that is alone.
+
+    Every method with an effect beyond this process is called by all of them.
+    """
+
+    rank: int = 0
+    world: int = 1
+    sharded: bool = False
+    """Whether each holds a share of the backbone's weights (FSDP), or all of them (DDP)."""
+    local_gradient: bool = False
+    """Whether gradients are averaged, as SimCSE's script does, where their sum is that of one device."""
+    device: torch.device = attrs.field(factory=lambda: torch.device("cpu"))
+    data: Any = None
+    """The group for tensors on the device; what lies on the host goes through the default group."""
+    store: Any = None
+    """What all can read and write, also while one of them hangs."""
+    together: Callable[..., Any] = here
+    """`together(operation, *arguments)` in the first process has every process do it; see `mirror`."""
+    asked: int = 0
+    """The signal that asked this process to end, or 0."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that runs the recipe and writes."""
+        return self.rank == 0
+
+    def gather(self, rows: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
+        """Return the rows of all processes, in their order; `counts` says how many each has."""
+        if self.world == 1:
+            return rows
+        padded = rows.new_zeros(max(counts), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        found = [torch.empty_like(padded) for _ in range(self.world)]
+        dist.all_gather(found, padded, group=self.data)
+        return torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
+
+    def sum(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Add up each tensor over the processes, in place."""
+        if self.world == 1:
+            return
+        waiting = []
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            waiting.append((bucket, flat, dist.all_reduce(flat, group=self.data, async_op=True)))
+        for bucket, flat, work in waiting:
+            work.wait()
+            pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
+            for tensor, piece in zip(bucket, pieces, strict=True):
+                tensor.copy_(piece.view_as(tensor))
+
+    def same(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Give every process the tensors of the first, in place."""
+        if self.world > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0, group=self.data)
+
+    def highest(self, numbers: Sequence[int]) -> list[int]:
+        """Return the highest of each number over the processes."""
+        if self.world == 1:
+            return list(numbers)
+        found = torch.tensor(numbers, dtype=torch.int32)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return [int(number) for number in found.tolist()]
+
+    def collect(self, value: Any) -> list[Any] | None:
+        """Return the value of every process, in the first one."""
+        if self.world == 1:
+            return [value]
+        found: list[Any] | None = [None] * self.world if self.first else None
+        dist.gather_object(value, found)
+        return found
+
+    def interruption(self) -> list[int]:
+        """Return, for `highest`, the signal that each process was asked to end with, as far as known here."""
+        return [self.asked if rank == self.rank else 0 for rank in range(self.world)]
+
+
+def said(signals: Sequence[int]) -> str | None:
+    """Return in words which process was asked to end, of what `Processes.interruption` gave; or None."""
+    return next(
+        (f"{signal.Signals(number).name} to process {rank}" for rank, number in enumerate(signals) if number),
+        None,
+    )
+
+
+def _buckets(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    bucket: list[torch.Tensor] = []
+    size = 0
+    for tensor in tensors:
+        if bucket and (size + tensor.numel() > BUCKET or tensor.dtype != bucket[0].dtype):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(tensor)
+        size += tensor.numel()
+    if bucket:
+        yield bucket
+
+
+def join(parameters: Distributed, device: torch.device) -> Processes:
+    """Return this process among those that `torchrun` has started, or alone where it has started none.
+
+    Raises:
+        RuntimeUnavailableError: where several are asked for and this is the only one.
+    """
+    if not is_member():
+        if (wanted := parameters.devices * parameters.nodes) > 1:
+            raise RuntimeUnavailableError(
+                f"{wanted} processes are asked for, and this is one that stands alone; "
+                "start the recipe with `sentbed run` or `torchrun`, or set `devices` and `nodes` to 1"
+            )
+        return Processes()
+    if int(os.environ["WORLD_SIZE"]) == 1:
+        return Processes()
+    if dist.is_initialized():
+        raise RuntimeUnavailableError("the processes work for an engine already; use that one")
+    store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
+    store = PrefixStore("sentbed", store)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=FOREVER)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    return Processes(
+        rank=rank,
+        world=world,
+        sharded=parameters.parallel == "fsdp",
+        local_gradient=parameters.gradient == "local",
+        device=device,
+        data=dist.new_group(backend=backend, timeout=WITHIN_A_CALL),
+        store=store,
+    )
+
+
+def neighbours() -> int:
+    """Return the number of processes on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_member() else 1
+
+
+def facts(processes: Processes) -> dict[str, Any]:
+    """Return what an engine of several processes says of them; nothing of one that is alone."""
+    if processes.world == 1:
+        return {}
+    return {
+        "processes": processes.world,
+        "parallel": "fsdp" if processes.sharded else "ddp",
+        "gradient": "local" if processes.local_gradient else "full",
+    }
+
+
+def lost(error: BaseException) -> bool:
+    """Whether an error says that another process has gone."""
+    if isinstance(error, dist.DistError):
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and ("gloo" in said or "by peer" in said or "nccl" in said)

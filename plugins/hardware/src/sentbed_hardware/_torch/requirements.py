@@ -1,0 +1,85 @@
+"""What every engine requires of encoders and losses before and while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from sentbed import PluginError, RunError
+from sentbed.protocols import LossOutput, Training
+
+if TYPE_CHECKING:
+    from sentbed_hardware._torch.encoder import EncoderModule
+
+
+def common_width(encoders: Mapping[str, Any]) -> int:
+    """Return the width of all vectors that a loss compares. Raises `RunError` where they have several."""
+    (first, start), *others = encoders.items()
+    for name, encoder in others:
+        if encoder.width != start.width:
+            raise RunError(
+                f"the vectors of the encoder `{first}` are {start.width} wide, those of `{name}` "
+                f"{encoder.width}, and a loss compares them; give both one width, such as "
+                f"`head = {{ projection = {min(start.width, encoder.width)} }}`"
+            )
+    return int(start.width)
+
+
+def keys_of(training: Training) -> frozenset[str]:
+    """Return the columns that a moving average encodes; see `Loss.momentum`."""
+    loss = training.loss
+    return frozenset(getattr(loss, "keys", ()) if getattr(loss, "momentum", None) is not None else ())
+
+
+def keyed_towers(training: Training) -> list[str]:
+    """Return the encoders that have a moving average. Raises `RunError` for one that nothing trains."""
+    keys, found = keys_of(training), []
+    for name in dict.fromkeys(training.towers.values()):
+        columns = {column for column, of in training.towers.items() if of == name}
+        if columns <= keys:
+            listed = ", ".join(f"`{column}`" for column in sorted(columns))
+            raise RunError(
+                f"nothing trains the encoder `{name}`: of its columns the loss "
+                f"`{training.loss.name}` sees only keys ({listed}), which a moving average encodes "
+                "without gradient; train the encoder of another column on them, or freeze this one"
+            )
+        if columns & keys:
+            found.append(name)
+    return found
+
+
+def require_trainable(
+    called: str, module: EncoderModule, parameters: Mapping[str, torch.Tensor], bf16: bool
+) -> None:
+    """Raise `RunError` where an encoder has nothing to train, or holds it in a type that cannot be."""
+    if not parameters:
+        raise RunError(
+            f"nothing in {called} can be trained: everything is frozen or quantised; "
+            "freeze less, add `lora = {}` to its backbone, or a `projection` to its head"
+        )
+    for key, parameter in parameters.items():
+        if parameter.dtype != torch.float32:
+            raise RunError(
+                f"`{key}` is held in {parameter.dtype}, in which small updates are lost; train with "
+                '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
+            )
+    held = {p.dtype for p in module.backbone.parameters() if p.is_floating_point()}
+    if torch.float16 in held and bf16:
+        raise RunError(
+            f"weights of {called} that are held in fp16 cannot be trained in bf16; "
+            'set `dtype = "bf16"` for the backbone, or `precision = "fp32"` for the runtime'
+        )
+
+
+def require_output(output: object, loss: str, stateful: bool, recorded: bool) -> None:
+    """Raise `PluginError` where a loss has not returned what `Loss.build` promises.
+
+    `recorded`: PyTorch has recorded how the value came about, which is to include a weight or a vector.
+    """
+    if not isinstance(output, LossOutput):
+        raise PluginError(f"the loss `{loss}` returned a {type(output).__name__}, expected a `LossOutput`")
+    if recorded and not output.loss.requires_grad:
+        raise PluginError(f"the loss `{loss}` returned a value without a gradient; do not detach it")
+    if stateful and output.state is None:
+        raise PluginError(f"the loss `{loss}` has a state and returned none; put it into its `LossOutput`")

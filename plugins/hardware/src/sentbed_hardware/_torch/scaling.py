@@ -1,0 +1,68 @@
+"""Training in fp16, whose smallest numbers are larger than many gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sentbed import RunError
+from sentbed.protocols import Columns, LossOutput, StepResult
+
+from sentbed_hardware._torch.fitting import FittingTrainer
+
+FIRST, LARGEST = 2.0**16, 2.0**24
+STEPS_TO_DOUBLE = 2000
+"""Steps without an overflow after which the scale is doubled (Micikevicius et al., 2018, section 3.2)."""
+
+
+class ScalingTrainer(FittingTrainer):
+    """Scales the gradient of the loss on its way through the encoder, and back behind it.
+
+    Where that overflows, the same step is taken again at half the scale, with the same dropout: no step is
+    lost, and a gradient that is not finite at a scale of 1 means what it means in fp32. Scales are powers of
+    2, by which a number is multiplied without an error.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if self.engine.processes.world > 1:
+            raise RunError(
+                "several processes do not train in fp16: none sees that another's gradient has overflowed; "
+                'set `precision = "bf16"` or "fp32"'
+            )
+        self.scale = FIRST
+        self.good_steps = 0
+        self.loss.register_forward_hook(self._scale)
+
+    def step(self, columns: Columns) -> StepResult:
+        """Forward, loss, gradient, update."""
+        before = self.scale
+        result = super().step(columns)
+        self.good_steps = self.good_steps + 1 if self.scale == before else 0
+        if self.good_steps >= STEPS_TO_DOUBLE:
+            self.scale, self.good_steps = min(2 * self.scale, LARGEST), 0
+        return result
+
+    def _scale(self, _: Any, __: Any, output: object) -> None:
+        if isinstance(output, LossOutput) and output.loss.requires_grad:
+            output.loss.register_hook(lambda gradient: gradient * self.scale)
+
+    def _backward(self, columns: Columns) -> LossOutput:
+        start_again = self._beginning()
+        while True:
+            output = super()._backward(columns)
+            gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
+            norm = torch.nn.utils.get_total_norm(gradients)
+            if self.scale == 1 or torch.isfinite(norm) or not torch.isfinite(output.loss):
+                torch._foreach_mul_(gradients, 1 / self.scale)
+                return output
+            start_again()
+            self.scale /= 2
+
+    def _found(self) -> dict[str, float | None]:
+        return {**super()._found(), "scale": self.scale, "good_steps": self.good_steps}
+
+    def _take(self, found: dict[str, float | None]) -> None:
+        super()._take(found)
+        self.scale = float(found.get("scale") or FIRST)
+        self.good_steps = int(found.get("good_steps") or 0)

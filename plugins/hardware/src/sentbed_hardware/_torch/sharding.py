@@ -1,0 +1,140 @@
+"""Weights that are spread over processes (FSDP2)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from sentbed import RunError
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
+from torch.nn.utils import get_total_norm
+from torch.overrides import TorchFunctionMode
+
+from sentbed_hardware._torch.processes import Processes
+
+
+def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -> None:
+    """Spread the weights of a backbone; each block of layers is whole only while it computes.
+
+    With another `dtype` than fp32, blocks are whole in that, and gradients are summed in fp32.
+
+    Raises:
+        RunError: for weights that are not numbers of their own (4 bits).
+    """
+    if packed := next((n for n, p in backbone.named_parameters() if not p.is_floating_point()), None):
+        raise RunError(
+            f'`{packed}` is held in 4 bits, which cannot be spread over processes; set `parallel = "ddp"`'
+        )
+    # It warns of in-place operations on a block's output; transformers' blocks have none.
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
+    mesh = mesh_of(processes)
+    # Inputs stay as they are: autocast casts them, and a mask in bf16 is another mask.
+    policy = MixedPrecisionPolicy(
+        param_dtype=None if dtype == torch.float32 else dtype,
+        reduce_dtype=torch.float32,
+        cast_forward_inputs=False,
+    )
+    for module in (*_blocks(backbone), backbone):
+        fully_shard(module, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
+    for module in backbone.modules():
+        if isinstance(module, FSDPModule):
+            # Each process has the gradient of its own rows of one loss: they are summed.
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+
+
+def mesh_of(processes: Processes) -> DeviceMesh:
+    """Return the processes in the words of DTensor."""
+    return DeviceMesh.from_group(processes.data, processes.device.type)
+
+
+def _blocks(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Yield the members of the outermost lists of modules: the layers of a transformer."""
+    for child in module.children():
+        if isinstance(child, torch.nn.ModuleList):
+            yield from (block for block in child if any(True for _ in block.parameters()))
+        else:
+            yield from _blocks(child)
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """Return all of a tensor in every process; called by all of them."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def share_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return this process's share of a whole tensor, spread as `like` is."""
+    if not isinstance(like, DTensor):
+        return value
+    value = value.to(like.device)
+    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def replicated(value: torch.Tensor, mesh: DeviceMesh) -> DTensor:
+    """Return a tensor that every process holds, as a DTensor over the same memory."""
+    return DTensor.from_local(value.detach(), mesh, [Replicate()], run_check=False)
+
+
+def gather_weights(module: torch.nn.Module, processes: Processes) -> dict[int, torch.nn.Parameter]:
+    """Return, in the first process, each spread weight as a whole on the host, by its identity."""
+    found = {}
+    for parameter in module.parameters():
+        if isinstance(parameter, DTensor):
+            full = parameter.full_tensor()
+            if processes.first:
+                found[id(parameter)] = torch.nn.Parameter(full.detach().cpu(), parameter.requires_grad)
+    return found
+
+
+@contextmanager
+def in_place(module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter]) -> Iterator[None]:
+    """Let whole weights stand in the module, where it can be saved; see `gather_weights`."""
+    replaced = [
+        (part, name, parameter)
+        for part in module.modules()
+        for name, parameter in part._parameters.items()
+        if id(parameter) in weights
+    ]
+    for part, name, parameter in replaced:
+        part._parameters[name] = weights[id(parameter)]
+    try:
+        yield
+    finally:
+        for part, name, parameter in replaced:
+            part._parameters[name] = parameter
+
+
+def clip_gradients(parameters: Sequence[torch.Tensor], limit: float, processes: Processes) -> torch.Tensor:
+    """Clip gradients, of which some are spread, to a norm; return the norm before."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    spread = [gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)]
+    held = [gradient for gradient in gradients if not isinstance(gradient, DTensor)]
+    squares = get_total_norm(spread).to(processes.device).square()
+    dist.all_reduce(squares, group=processes.data)
+    norm = (squares + get_total_norm(held).to(processes.device).square()).sqrt()
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+    for gradient in (*spread, *held):
+        gradient.mul_(factor)
+    return norm
+
+
+class Replicas(TorchFunctionMode):
+    """Lets an optimiser make vectors that all processes hold.
+
+    The row and column moments of Adafactor are made with `torch.zeros`, which knows of no processes.
+    """
+
+    def __init__(self, mesh: DeviceMesh) -> None:
+        super().__init__()
+        self.mesh = mesh
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Wrap what `torch.zeros` returns; a number of steps stays as it is."""
+        result = func(*args, **(kwargs or {}))
+        return replicated(result, self.mesh) if func is torch.zeros and result.ndim else result

@@ -1,0 +1,58 @@
+"""The runtime `cuda`."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar, Literal
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed.protocols import Engine
+
+from sentbed_hardware.distributed import Distributed
+from sentbed_hardware.planning import PlannedAccelerator
+
+
+@attrs.frozen(kw_only=True)
+class Cuda(PlannedAccelerator, Distributed):
+    """PyTorch on an NVIDIA GPU, or on several.
+
+    A process takes the first GPU that it sees (`CUDA_VISIBLE_DEVICES` says which there are); of several
+    processes on a machine, each takes one. In `bf16` and `fp16`, encoding runs on weights of that precision
+    and training under autocast with fp32 weights; sentence vectors, losses and optimiser states are fp32 in
+    all. A batch that does not fit into the GPU's memory is halved, in training by gradient caching; the run
+    says so and goes on.
+    """
+
+    name: ClassVar[str] = "cuda"
+
+    precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
+    """`bf16` needs a GPU of compute capability 8.0 (A100, RTX 30) or newer; `auto` is bf16 there, else fp32.
+    `fp16` is for older ones: its largest number is 65,504, which states of a T5 trained in bf16 exceed; in
+    training the loss is scaled, and a step whose gradient overflows is taken again at half the scale."""
+    tf32: bool = False
+    """Round the factors of fp32 products to 10 bits of mantissa (TF32): up to eight times as fast on GPUs of
+    capability 8.0, and no longer the numbers of other devices. Without effect in bf16 and fp16."""
+    compile: bool = False
+    """Compile training and encoding with `torch.compile` (needs Triton): minutes at the start, faster steps.
+    Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`, `t5`,
+    `opt` and `causal` encode in packed forms of their own, where they have one."""
+    deterministic: bool = False
+    """Refuse operations whose result may change from run to run, and have cuBLAS work in one order."""
+    token_budget: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Tokens a batch when encoding; from the GPU's memory and the width of the token states where left out:
+    32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
+
+    def build(self) -> Engine:
+        """Claim the GPU and return the engine.
+
+        Raises:
+            RuntimeUnavailableError: for a PyTorch without CUDA, where there is no GPU that can be used, and
+                for `bf16` on one that has it not.
+        """
+        if self.deterministic:
+            # Read when cuBLAS is first used; without it PyTorch refuses every product of matrices.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        from sentbed_hardware._torch.cuda import build_cuda_engine
+
+        return build_cuda_engine(self)

@@ -1,0 +1,112 @@
+"""What this machine can run, for `sentbed doctor`: PyTorch, its devices, its compiler and its processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sentbed import RunError
+from sentbed.looking import Trial, elsewhere, first_line, present, version_of
+from sentbed.protocols import Finding
+
+from sentbed_hardware.doctor_devices import attention, cuda, processor
+from sentbed_hardware.doctor_jax import jax
+
+COMPILE_SECONDS = 300.0
+
+
+def findings() -> list[Finding]:
+    """Return what this machine can run."""
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(lambda: list(jax()))
+        return [*torch_and_devices(), *beside.result()]
+
+
+def torch_and_devices() -> Iterator[Finding]:
+    """Yield what PyTorch can do here."""
+    try:
+        import torch
+    except Exception as error:  # noqa: BLE001 - a library that it loads may be missing or broken
+        detail = f"torch {version_of('torch')} cannot be imported: {error}"
+        yield Finding("runtimes", "cpu", "no", detail, "`pip install --force-reinstall torch`")
+        return
+    yield Finding("runtimes", "cpu", "yes", f"torch {torch.__version__}")
+    yield from processor(torch.cpu.get_capabilities())
+    yield from attention(torch, "cpu", torch.float32)
+    yield from cuda(torch)
+    yield from compiling(torch)
+    yield from processes(torch)
+
+
+def compiling(torch: Any) -> Iterator[Finding]:
+    """Yield what `compile = true` needs."""
+    named = os.environ.get("CXX")
+    compiler = shutil.which(named) if named else shutil.which("g++") or shutil.which("clang++")
+    version = compiler and first_line(compiler, "--version")
+    install = "`apt install g++`, or name one: `export CXX=/path/to/clang++`"
+    missing = f"CXX={named} is not there or does not run" if named else "neither g++ nor clang++ is there"
+    yield present("compile", "C++ compiler", bool(version), version or missing, install)
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    package = f"`apt install python{sys.version_info.major}.{sys.version_info.minor}-dev`"
+    yield present("compile", "Python.h", header.is_file(), str(header), package)
+    triton = version_of("triton")
+    if torch.version.cuda or triton:
+        yield present(
+            "compile", "triton", triton is not None, triton or "not installed", "`pip install triton`"
+        )
+    if version and header.is_file():
+        detail = "compiler and Python.h are there"
+        yield Trial("compile", "torch.compile", "yes", detail, attempt=compiled)
+    else:
+        yield Finding("compile", "torch.compile", "no", "on processors it needs a C++ compiler and Python.h")
+
+
+def compiled() -> Finding:
+    """Return whether a small function compiles, with nothing left of earlier compilations."""
+    with tempfile.TemporaryDirectory() as directory:
+        variables = {"TORCHINDUCTOR_CACHE_DIR": directory, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        found = elsewhere(compile_one, COMPILE_SECONDS, **variables)
+    detail = f"a small function for {found['device']} in {found['seconds']:.0f} s"
+    return Finding("compile", "torch.compile", "yes", detail)
+
+
+def compile_one() -> dict[str, Any]:
+    """Compile a small function, run it, and say where and in how many seconds."""
+    import torch
+
+    def function(values: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(values * 2).sum()
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    values = torch.linspace(0, 1, 256, device=device)
+    start = time.perf_counter()
+    found, expected = torch.compile(function)(values).item(), function(values).item()
+    if abs(found - expected) > 1e-4 * expected:
+        raise RunError(f"the compiled function returned {found}, expected {expected}")
+    return {"device": device, "seconds": time.perf_counter() - start}
+
+
+def processes(torch: Any) -> Iterator[Finding]:
+    """Yield what several processes are started with, and what they talk through."""
+    distributed = torch.distributed
+    lacking = f"torch {torch.__version__} is built without it"
+    if not distributed.is_available():
+        yield Finding("processes", "torch.distributed", "no", lacking)
+        return
+    there = importlib.util.find_spec("torch.distributed.run") is not None
+    yield present(
+        "processes", "torchrun", there, shutil.which("torchrun") or "python -m torch.distributed.run"
+    )
+    yield present("processes", "gloo", distributed.is_gloo_available(), "between processors")
+    nccl = distributed.is_nccl_available()
+    detail = f"{'.'.join(map(str, torch.cuda.nccl.version()))}, between GPUs" if nccl else lacking
+    yield present("processes", "nccl", nccl, detail, "as for the runtime `cuda`")

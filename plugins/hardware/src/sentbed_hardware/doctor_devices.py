@@ -1,0 +1,149 @@
+"""The devices that PyTorch sees, with their precisions and attention kernels, for `sentbed doctor`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sentbed.looking import first_line
+from sentbed.protocols import Finding
+
+INSTRUCTIONS = (
+    *("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "amx_fp16"),
+    *("neon", "sve", "sve2", "bf16", "i8mm"),
+)
+"""Instruction sets that matter for products of matrices, in torch's words."""
+KERNELS = {"flash": "FLASH_ATTENTION", "memory-efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+"""Names of the fused kernels behind `scaled_dot_product_attention`, and torch's names of them."""
+CAPABILITIES = {"bf16": (8, 0), "fp16": (7, 0), "tf32": (8, 0)}
+"""The compute capability from which tensor cores take a precision (CUDA C++ Programming Guide)."""
+CUDA_BUILD = (
+    "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cuNNN`, "
+    "NNN at most the CUDA version that `nvidia-smi` shows"
+)
+
+
+def build_of(torch: Any) -> str:
+    """Return what a torch is built for."""
+    if torch.version.cuda:
+        return f"CUDA {torch.version.cuda}"
+    return f"ROCm {torch.version.hip}" if torch.version.hip else "processors only"
+
+
+def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the processor and its precisions, given what `torch.cpu.get_capabilities` says."""
+    from sentbed_hardware._torch.cpu import BF16_INSTRUCTIONS
+
+    name = _processor_name() or capabilities.get("cpu_name", "unknown")
+    sets = [instruction for instruction in INSTRUCTIONS if capabilities.get(instruction)]
+    yield Finding("devices", "cpu", "yes", f"{name}: {', '.join(sets) or 'no wide instructions'}")
+    found = [instruction for instruction in BF16_INSTRUCTIONS if capabilities.get(instruction)]
+    lacking = f"emulated, without {' and '.join(BF16_INSTRUCTIONS)}; the runtime `cpu` takes fp32"
+    yield Finding("precisions", "cpu fp32", "yes")
+    yield Finding("precisions", "cpu bf16", "yes" if found else "limited", ", ".join(found) or lacking)
+
+
+def _processor_name() -> str | None:
+    """Return the processor's name as Linux has it."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+
+
+def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
+    """Yield which fused attention kernels compute a small product on a device."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernels = KERNELS if device.startswith("cuda") else {"flash": KERNELS["flash"]}
+    query = torch.ones(1, 2, 64, 64, device=device, dtype=dtype)
+    for name, backend in kernels.items():
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                with sdpa_kernel(getattr(SDPBackend, backend)):
+                    torch.nn.functional.scaled_dot_product_attention(query, query, query)
+            except (RuntimeError, AttributeError) as error:
+                # Why a kernel cannot be taken is said in warnings; the error says only that none could.
+                reasons = [str(warning.message).partition(" (Trigger")[0] for warning in said]
+                yield Finding("attention", f"{device} {name}", "no", "; ".join(reasons) or str(error))
+            else:
+                yield Finding(
+                    "attention", f"{device} {name}", "yes", f"in {str(dtype).removeprefix('torch.')}"
+                )
+
+
+def cuda(torch: Any) -> Iterator[Finding]:
+    """Yield whether the runtime `cuda` has what it needs, and each GPU with what it can do."""
+    try:
+        yield from _cuda(torch)
+    except RuntimeError as error:
+        # A device that is full, taken by another process or broken must not hide what else there is.
+        yield Finding("devices", "cuda", "no", str(error).partition("\n")[0], "`nvidia-smi` shows its state")
+
+
+def _cuda(torch: Any) -> Iterator[Finding]:
+    version = _driver()
+    driver = f"NVIDIA driver {version}" if version else "no NVIDIA driver found"
+    if not (torch.version.cuda or torch.version.hip):
+        detail = f"torch {torch.__version__} is built for processors only; {driver}"
+        remedy = CUDA_BUILD if version else f"on a machine with an NVIDIA GPU, {CUDA_BUILD}"
+        yield Finding("runtimes", "cuda", "no", detail, remedy)
+        return
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if not available:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        reasons = [str(warning.message) for warning in said]
+        reasons += [] if visible is None else [f"CUDA_VISIBLE_DEVICES={visible}"]
+        detail = "; ".join([f"torch is built for {build_of(torch)}", driver, *(reasons or ["no device"])])
+        yield Finding("runtimes", "cuda", "no", detail, _remedy(torch, detail, version))
+        return
+    count = torch.cuda.device_count()
+    detail = f"{count} device{'s' * (count != 1)}, {build_of(torch)}, {driver}"
+    yield Finding("runtimes", "cuda", "yes", detail)
+    kinds: dict[str, int] = {}
+    for index in range(count):
+        device = torch.cuda.get_device_properties(index)
+        capability = f"compute capability {device.major}.{device.minor}"
+        memory = f"{device.total_memory / 2**30:.1f} GiB"
+        yield Finding("devices", f"cuda:{index}", "yes", f"{device.name}, {memory}, {capability}")
+        kinds.setdefault(device.name, index)
+    for index in kinds.values():
+        yield from _precisions(torch, index)
+        bf16 = torch.cuda.get_device_capability(index) >= (8, 0)
+        yield from attention(torch, f"cuda:{index}", torch.bfloat16 if bf16 else torch.float16)
+
+
+def _remedy(torch: Any, detail: str, driver: str | None) -> str:
+    if "too old" in detail:
+        return f"update the NVIDIA driver, or take a torch for an older CUDA: {CUDA_BUILD}"
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return "`unset CUDA_VISIBLE_DEVICES`"
+    if driver or torch.version.hip:
+        return ""
+    return "install the NVIDIA driver; in a container, `docker run --gpus all`"
+
+
+def _driver() -> str | None:
+    """Return the version of the NVIDIA driver."""
+    program = shutil.which("nvidia-smi")
+    return program and first_line(program, "--query-gpu=driver_version", "--format=csv,noheader")
+
+
+def _precisions(torch: Any, index: int) -> Iterator[Finding]:
+    """Yield the precisions of a GPU, by NVIDIA's table of compute capabilities; AMD has no such table."""
+    capability = torch.cuda.get_device_capability(index)
+    if torch.version.hip:
+        detail = f"as {build_of(torch)} has it"
+        yield from (Finding("precisions", f"cuda:{index} {name}", "yes", detail) for name in ("bf16", "fp16"))
+        return
+    for name, least in CAPABILITIES.items():
+        detail = f"compute capability {capability[0]}.{capability[1]}"
+        fits = capability >= least
+        detail += "" if fits else f", tensor cores compute it from {least[0]}.{least[1]} on"
+        yield Finding("precisions", f"cuda:{index} {name}", "yes" if fits else "limited", detail)

@@ -1,0 +1,72 @@
+"""JAX and TPUs, for `sentbed doctor`; no device is claimed unless it is asked to try."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from sentbed import RunError
+from sentbed.looking import Trial, elsewhere, packages, present, version_of
+from sentbed.protocols import Finding
+
+PACKAGES = ("jax", "jaxlib", "torchax", "optax")
+START_SECONDS, CLAIM_SECONDS = 60.0, 180.0
+
+
+def jax() -> Iterator[Finding]:
+    """Yield whether the runtime `tpu` has what it needs."""
+    found = packages("runtimes", "tpu", "sentbed-hardware", PACKAGES, "tpu")
+    if found.status == "no":
+        yield found
+        return
+    try:
+        chips = elsewhere(start, START_SECONDS, JAX_PLATFORMS="cpu")
+    except RunError as error:
+        remedy = found.remedy or "`pip install --force-reinstall 'sentbed-hardware[tpu]'`"
+        yield Finding("runtimes", "tpu", "no", f"{found.detail}; cannot start: {error}", remedy)
+        return
+    libtpu = version_of("libtpu")
+    usable = bool(chips and libtpu) and found.status == "yes"
+    detail = found.detail if usable else f'{found.detail}; `platform = "cpu"` starts'
+    yield Finding("runtimes", "tpu", "yes" if usable else "limited", detail, found.remedy)
+    install = "`pip install libtpu`, on a machine with a TPU"
+    yield present("runtimes", "libtpu", libtpu is not None, libtpu or "not installed", install)
+    count = "JAX cannot count them" if chips is None else f"{chips} chips on the PCI bus"
+    if libtpu is None:
+        yield present("devices", "tpu", bool(chips), count)
+    else:
+        yield Trial("devices", "tpu", "yes" if chips else "no", count, attempt=claimed)
+
+
+def start() -> int | None:
+    """Start JAX and torchax, compute something, and return how many TPU chips there are, if that is known."""
+    import jax
+    import torch
+
+    torchax: Any = importlib.import_module("torchax")
+    environment = torchax.default_env()
+    ones = environment.t2j_copy(torch.ones(3))
+    if float(jax.jit(lambda values: values.sum())(ones)) != 3.0:
+        raise RunError("JAX added three ones and did not get 3")
+    try:
+        # JAX itself asks this before it loads libtpu, and claims nothing with it.
+        hardware: Any = importlib.import_module("jax._src.hardware_utils")
+        return int(hardware.num_available_tpu_chips_and_device_id()[0])
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def claimed() -> Finding:
+    """Return the devices that JAX gets when nothing is said, for as long as it takes to name them."""
+    found = elsewhere(claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false")
+    detail = f"JAX gets {len(found['devices'])} of {found['platform']}: {', '.join(found['devices'])}"
+    return present("devices", "tpu", found["platform"] == "tpu", detail)
+
+
+def claim() -> dict[str, Any]:
+    """Start JAX on its default backend."""
+    import jax
+
+    devices = jax.devices()
+    return {"platform": jax.default_backend(), "devices": [device.device_kind for device in devices]}

@@ -1,0 +1,86 @@
+"""Starts the processes of a run with torchrun's own launcher."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from sentbed import RuntimeUnavailableError
+
+if TYPE_CHECKING:
+    from sentbed_hardware.distributed import Distributed
+
+FAILED, INTERRUPTED = 1, 130
+PATIENCE = 7 * 24 * 3600
+"""Seconds that processes have to end after a signal: a state may take its time. A second signal ends them."""
+
+
+def launch(parameters: Distributed, command: Sequence[str]) -> int:
+    """Run `command` in every process of this machine; see `Distributed.launch`.
+
+    This is `torchrun`, called in this process: it prints no traceback of its own, and knows how each ended.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        raise RuntimeUnavailableError(
+            "this PyTorch is built without `torch.distributed`; set `devices` and `nodes` to 1"
+        )
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    # Each has a level of its own, and what they would tell is told below.
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("torch.distributed.elastic"):
+            logging.getLogger(name).disabled = True
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(PATIENCE))
+    alone = parameters.nodes == 1
+    if alone and sys.platform == "linux":
+        # What stays on the machine needs no name of it that resolves.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
+        config = LaunchConfig(
+            min_nodes=parameters.nodes,
+            max_nodes=parameters.nodes,
+            nproc_per_node=parameters.devices,
+            run_id=uuid4().hex if alone else "sentbed",
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0" if alone else str(parameters.rendezvous),
+            local_addr="localhost" if alone else None,
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=logs),
+        )
+        try:
+            elastic_launch(config, command[0])(*command[1:])
+        except SignalException:
+            return INTERRUPTED
+        except ChildFailedError as error:
+            return _code_of(error.failures)
+        except (RuntimeError, OSError, ValueError) as error:
+            where = "" if alone else f" at `{parameters.rendezvous}`"
+            raise RuntimeUnavailableError(
+                f"the processes could not meet{where}: {error}; "
+                "look whether the address and port are right and open, and all machines were started"
+            ) from error
+    return 0
+
+
+def _code_of(failures: dict[int, Any]) -> int:
+    """Return the exit code of the first process, or that of a failure; name those that were killed."""
+    killed = {rank: -failure.exitcode for rank, failure in failures.items() if failure.exitcode < 0}
+    first = failures.get(0)
+    for rank, number in killed.items():
+        # What the others are ended with once one has failed is no news.
+        if number != signal.SIGTERM:
+            out = " (is the machine out of memory?)" if number == signal.SIGKILL else ""
+            print(f"process {rank} was ended by {signal.Signals(number).name}{out}", file=sys.stderr)
+    if first is None:
+        return FAILED
+    return 128 - first.exitcode if first.exitcode < 0 else int(first.exitcode)

@@ -1,0 +1,62 @@
+"""Published peaks of accelerators, for `sentbed plan`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import attrs
+
+
+@attrs.frozen
+class Peak:
+    """One kind of device as its maker describes it, without sparsity."""
+
+    name: str
+    pattern: str
+    """What a device's own name contains, a regular expression without regard to case."""
+    memory: float
+    """GB."""
+    bandwidth: float
+    """TB/s of its memory."""
+    flops: Mapping[str, float]
+    """TFLOP/s of matrix products by precision: `fp32`, `tf32`, `bf16` (and `fp16` where they differ)."""
+
+
+CUDA = (
+    Peak("H200", r"H200", 141, 4.8, {"fp32": 67, "tf32": 494, "bf16": 989}),
+    Peak("H100 PCIe", r"H100.*PCIe", 80, 2.0, {"fp32": 51, "tf32": 378, "bf16": 756}),
+    Peak("H100", r"H100", 80, 3.35, {"fp32": 67, "tf32": 494, "bf16": 989}),
+    Peak("A100 40GB", r"A100.*40", 40, 1.555, {"fp32": 19.5, "tf32": 156, "bf16": 312}),
+    Peak("A100", r"A100", 80, 2.039, {"fp32": 19.5, "tf32": 156, "bf16": 312}),
+    Peak("L40S", r"L40S", 48, 0.864, {"fp32": 91.6, "tf32": 183, "bf16": 362}),
+    Peak("L4", r"\bL4\b", 24, 0.3, {"fp32": 30.3, "tf32": 60, "bf16": 121}),
+    Peak("A10", r"\bA10G?\b", 24, 0.6, {"fp32": 31.2, "tf32": 62.5, "bf16": 125}),
+    Peak("V100", r"V100", 32, 0.9, {"fp32": 15.7, "fp16": 125}),
+    Peak("T4", r"\bT4\b", 16, 0.32, {"fp32": 8.1, "fp16": 65}),
+    Peak("RTX 4090", r"4090", 24, 1.008, {"fp32": 82.6, "tf32": 82.6, "bf16": 165}),
+    Peak("RTX 3090", r"3090", 24, 0.936, {"fp32": 35.6, "tf32": 35.6, "bf16": 71}),
+)
+"""NVIDIA's data sheets."""
+
+TPU = (
+    Peak("v6e", r"v6e|v6 lite", 32, 1.64, {"bf16": 918}),
+    Peak("v5p", r"v5p|TPU v5$", 95, 2.765, {"bf16": 459}),
+    Peak("v5e", r"v5e|v5 lite", 16, 0.82, {"bf16": 197}),
+    Peak("v4", r"v4", 32, 1.2, {"bf16": 275}),
+    Peak("v3", r"v3", 16, 0.45, {"bf16": 61.5}),
+)
+"""Google's system architecture pages; of v3 one core, which is a device there."""
+
+PASSES = 6
+"""In fp32, a TPU takes so many passes of its bf16 units."""
+
+
+def find(name: str, table: tuple[Peak, ...]) -> Peak | None:
+    """Return the kind of device of this name, or None where the table has none."""
+    return next((peak for peak in table if re.search(peak.pattern, name, re.IGNORECASE)), None)
+
+
+def known(table: tuple[Peak, ...]) -> str:
+    """Return the names that the table knows, for a message."""
+    return ", ".join(peak.name for peak in table)

@@ -1,0 +1,57 @@
+"""What the runtimes say to `sentbed plan`; see `sentbed.protocols.planning`."""
+
+from __future__ import annotations
+
+import os
+
+from sentbed import RuntimeUnavailableError
+from sentbed.protocols import Device, Loss, Pooler, Sketch
+
+
+class Planned:
+    """A runtime that runs torch modules: poolers and losses are built of tensors without content."""
+
+    __slots__ = ()
+
+    def sketch_pooler(self, pooler: Pooler, width: int) -> Sketch:
+        """Return what a pooler behind token states of this width holds."""
+        from sentbed_hardware._torch.outline import sketch_pooler
+
+        return sketch_pooler(pooler, width)
+
+    def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
+        """Return what a loss over vectors of this width holds and computes."""
+        from sentbed_hardware._torch.outline import sketch_loss
+
+        return sketch_loss(loss, width, batch_size, columns)
+
+
+class PlannedProcessor(Planned):
+    """A runtime on the host's processor."""
+
+    __slots__ = ()
+
+    def outline(self, on: str | None = None) -> Device:
+        """Return this machine, timed; raises `RuntimeUnavailableError` for another one."""
+        if on is not None:
+            raise RuntimeUnavailableError(
+                f"the runtime `cpu` is timed where it runs, and cannot say what a `{on}` does; leave out "
+                "`--on`, or plan another runtime: `--set runtime.use=cuda`"
+            )
+        # As `Cpu.build` does, for a process that goes on to run the recipe.
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+        from sentbed_hardware._torch.outline import cpu
+
+        return cpu(self)
+
+
+class PlannedAccelerator(Planned):
+    """A runtime on devices whose makers publish what they can do."""
+
+    __slots__ = ()
+
+    def outline(self, on: str | None = None) -> Device:
+        """Return the device that is here, or the one named; raises `RuntimeUnavailableError`."""
+        from sentbed_hardware._torch.outline import accelerator
+
+        return accelerator(self, on)

@@ -1,0 +1,91 @@
+"""The runtime `tpu`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+import attrs
+from attrs.validators import deep_iterable, ge, min_len, optional
+from sentbed.protocols import Engine
+
+from sentbed_hardware.distributed import Distributed, is_member
+from sentbed_hardware.planning import PlannedAccelerator
+
+PACKAGES = ("jax", "torchax", "optax")
+INSTALL = "`pip install 'sentbed-hardware[tpu]'`"
+
+
+@attrs.frozen
+class Tpu(PlannedAccelerator):
+    """JAX and XLA on TPUs, through torchax: the same torch modules, compiled.
+
+    Every shape of a batch is compiled once, so texts are padded to few: a length of `lengths`, and a number
+    of rows that is a power of two. Vectors, losses and optimiser states are fp32 in both precisions.
+    """
+
+    name: ClassVar[str] = "tpu"
+
+    platform: Literal["tpu", "cpu"] = "tpu"
+    """`cpu` runs the same path on JAX's CPU backend, to try it out without a TPU."""
+    precision: Literal["fp32", "bf16"] = "bf16"
+    """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units."""
+    devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Devices of each machine, of which each takes its share of the rows; all of them where left out. On the
+    platform `cpu` so many virtual ones, one where left out."""
+    nodes: int = attrs.field(default=1, validator=ge(1))
+    """Machines, with one process each; the same recipe is started on each of them."""
+    rendezvous: str | None = None
+    """`HOST:PORT` of the first machine, with a port that is free there; needed where there are several."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """Over several devices: `ddp`, each has all weights; `fsdp`, weights, gradients and the optimiser's state
+    are spread over them."""
+    lengths: tuple[int, ...] = attrs.field(
+        default=(16, 32, 64, 128, 256, 512), validator=[min_len(1), deep_iterable(ge(1))]
+    )
+    """Tokens to which texts are padded, ascending; longer texts to the next power of two."""
+    token_budget: int = attrs.field(default=16384, validator=ge(1))
+    """Tokens that one device takes at a time."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what can be seen without loading."""
+        if list(self.lengths) != sorted(set(self.lengths)):
+            yield f"`lengths` are {list(self.lengths)}, expected ascending numbers; sort them"
+        yield from self.machines.check()
+        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+        if missing:
+            yield f"the runtime `tpu` needs {', '.join(f'`{name}`' for name in missing)}; run {INSTALL}"
+
+    @property
+    def machines(self) -> Distributed:
+        """The processes: one on each machine, whatever the number of its devices."""
+        return Distributed(nodes=self.nodes, rendezvous=self.rendezvous)
+
+    def launch(self, command: Sequence[str]) -> int | None:
+        """Start the process of this machine among several; see `Distributed.launch`."""
+        return self.machines.launch(command)
+
+    def serve(self) -> bool:
+        """Work for the first process, where this is another one; see `Distributed.serve`."""
+        if not is_member() or int(os.environ["RANK"]) == 0:
+            return False
+        from sentbed_hardware._torch.serving import serve
+
+        serve(self)
+        return True
+
+    def build(self) -> Engine:
+        """Claim the devices.
+
+        Raises:
+            RuntimeUnavailableError: where JAX, torchax or the devices are missing.
+        """
+        from sentbed import RuntimeUnavailableError
+
+        for problem in self.check():
+            raise RuntimeUnavailableError(problem)
+        from sentbed_hardware._jax.engine import build_engine
+
+        return build_engine(self)

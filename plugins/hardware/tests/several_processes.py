@@ -1,0 +1,295 @@
+"""What `test_distributed` runs in two processes: `several_processes.py OUT RUNTIME`.
+
+`OUT` gets what every scenario returns, of an engine of the first process alone and of the one of both;
+`RUNTIME` is the fields of `Cpu` as JSON. With the rank of a process behind it, that one fails.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from safetensors.torch import load_file
+from sentbed import RunError
+from sentbed.protocols import Head, TokenStates, Training
+from sentbed_hardware import Adafactor, AdamW, Constant, Cpu
+from sentbed_hardware._torch import mirror
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.randomness import draws
+
+from conftest import BuiltDense, Classes, Contrast, HashTokenizer, MeanPooler, Momentum, Sgd
+
+WORDS = (
+    "a house by the sea",
+    "rain",
+    "two birds sing in a tree today",
+    "they play chess",
+    "no",
+    "so it goes on",
+)
+COLUMNS = ("anchor", "positive", "negative")
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.dense = torch.nn.Linear(width, width)
+        self.norm = torch.nn.LayerNorm(width)
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return states + self.dropout(torch.tanh(self.dense(self.norm(states))))
+
+
+class Stack(torch.nn.Module):
+    """Blocks over an embedding; 7 is a width, and 61 a number of words, that two processes share unevenly."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(64, width)
+        self.layers = torch.nn.ModuleList(Block(width, dropout) for _ in range(3))
+        self.unused = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        states = self.words(input_ids)
+        for layer in self.layers:
+            states = layer(states)
+        return TokenStates(states, attention_mask)
+
+
+def assemble(
+    engine: Any, seed: int = 0, dropout: float = 0.0, pooler: Any = None, head: Head | None = None
+) -> Any:
+    torch.manual_seed(seed)
+    built = BuiltDense(7, 0.0)
+    built.module = Stack(7, dropout)
+    engine.seed(seed)
+    return engine.assemble(built, pooler or MeanPooler(), head or Head(projection=5, bias=True))
+
+
+def trainer_of(engine: Any, encoders: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any:
+    if not isinstance(encoders, dict):
+        encoders = {"encoder": encoders}
+    settings = {
+        "schedule": Constant(),
+        "total_steps": 100,
+        "max_grad_norm": 0.0,
+        "towers": dict.fromkeys(COLUMNS, next(iter(encoders))),
+        **options,
+    }
+    engine.seed(1)
+    return engine.trainer(encoders, Training(loss, optimizer or Sgd(lr=0.1), **settings))
+
+
+def batch(rows: int, shift: int = 0) -> dict[str, Any]:
+    """Rows of many lengths, no two columns alike."""
+    texts = {
+        name: [f"{WORDS[(row + place + shift) % 6]} {'so ' * (row % 4)}{row}" for row in range(rows)]
+        for place, name in enumerate(COLUMNS)
+    }
+    return {name: HashTokenizer().encode(some, 32) for name, some in texts.items()}
+
+
+def gradients(engine: Any) -> Any:
+    """Of an odd batch, of one with fewer rows than processes in most passes, and of both in small parts."""
+    found = {}
+    for rows in (7, 2, 1):
+        for micro_batch in (None, 1, 2):
+            encoder = assemble(engine)
+            trainer = trainer_of(engine, encoder, Contrast(learned=True), micro_batch=micro_batch)
+            found[f"{rows} rows, {micro_batch}"] = trainer.gradients(batch(rows))
+    pair = {"zh": assemble(engine, 0), "en": assemble(engine, 1)}
+    towers = {"anchor": "zh", "positive": "en", "negative": "zh"}
+    found["two towers"] = trainer_of(engine, pair, Contrast(), towers=towers).gradients(batch(5))
+    labelled = {**batch(5), "label": torch.tensor([0, 1, 2, 1, 0]).numpy()}
+    del labelled["negative"]
+    found["classes"] = trainer_of(engine, assemble(engine), Classes()).gradients(labelled)
+    return found
+
+
+def steps(engine: Any, out: Path) -> Any:
+    """Losses, norms and weights after steps of every kind."""
+    found = {}
+    kinds = {
+        "adamw": (Contrast(learned=True), AdamW(lr=1e-2, weight_decay=0.1), {}),
+        "adafactor": (Contrast(learned=True), Adafactor(lr=1e-2, scale_parameter=True), {"micro_batch": 2}),
+        "memory": (Contrast(memory=9), AdamW(lr=1e-2), {"max_grad_norm": 0.3}),
+        "average": (Momentum(memory=9), Adafactor(lr=1e-2, weight_decay=0.1), {"max_grad_norm": 0.3}),
+        "average in parts": (Momentum(memory=9), AdamW(lr=1e-2), {"micro_batch": 1}),
+    }
+    for name, (loss, optimizer, options) in kinds.items():
+        encoder = assemble(engine)
+        trainer = trainer_of(engine, encoder, loss, optimizer, **options)
+        taken = [attrs.asdict(trainer.step(batch(7, step))) for step in range(5)]
+        directory = out / name
+        trainer.save(directory / "state")
+        encoder.save(directory / "encoder")
+        found[name] = {
+            "steps": taken,
+            "weights": load_file(directory / "encoder" / "backbone" / "model.safetensors"),
+            "head": load_file(directory / "encoder" / "modules.safetensors"),
+            "state": load_file(directory / "state" / "state.safetensors"),
+            "vectors": encoder.encode(padded(5)),
+            "one vector": encoder.encode(padded(1)),
+            "states": together(engine, states_of, trainer),
+        }
+    return found
+
+
+def padded(rows: int) -> Any:
+    from sentbed.encode import pad
+
+    tokens = batch(rows)["anchor"]
+    return pad(tokens, torch.arange(rows).numpy(), 3)
+
+
+def together(engine: Any, operation: Any, trainer: Any) -> Any:
+    own = getattr(trainer, "own", trainer)
+    return getattr(engine, "engine", engine).processes.together(operation, own)
+
+
+def states_of(trainer: Any) -> Any:
+    """The state of the loss in every process."""
+    return trainer.engine.processes.collect(dict(trainer.state or {}))
+
+
+def draws_of(trainer: Any) -> Any:
+    return trainer.engine.processes.collect((draws(), trainer.common))
+
+
+def dropout(engine: Any) -> Any:
+    trainer = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
+    before = together(engine, draws_of, trainer)
+    losses = [trainer.gradients(batch(6))[0] for _ in range(2)]
+    again = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
+    return {
+        "before": before,
+        "after": together(engine, draws_of, again),
+        "losses": losses,
+        "again": [again.gradients(batch(6))[0] for _ in range(2)],
+    }
+
+
+def resumed(engine: Any, out: Path) -> Any:
+    """Steps after a state was saved, and the same by a trainer that has loaded it."""
+    found = {}
+    for name, optimizer in (("adamw", AdamW(lr=1e-2)), ("adafactor", Adafactor(lr=1e-2))):
+        options = {"optimizer": optimizer, "micro_batch": 2, "max_grad_norm": 0.5}
+        loss = Momentum(memory=9, learned=True)
+        trainer = trainer_of(engine, assemble(engine, dropout=0.3), loss, **options)
+        for step in range(3):
+            trainer.step(batch(7, step))
+        trainer.save(out / name)
+        there = [attrs.asdict(trainer.step(batch(7, step))) for step in range(3, 6)]
+        other = trainer_of(engine, assemble(engine, 5, dropout=0.3), loss, **options)
+        other.step(batch(7))
+        other.load(out / name)
+        found[name] = there, [attrs.asdict(other.step(batch(7, step))) for step in range(3, 6)]
+    return found
+
+
+def from_another(engine: Any, state: Path) -> Any:
+    """Steps after a state that another number of processes has saved, and what is said of that."""
+    said: list[str] = []
+    engine.say = said.append
+    trainer = trainer_of(engine, assemble(engine, 5), Contrast(memory=9), AdamW(lr=1e-2), max_grad_norm=0.3)
+    trainer.load(state)
+    return [attrs.asdict(trainer.step(batch(7, step))) for step in range(2)], said
+
+
+def refused(engine: Any) -> Any:
+    """What fails in every process alike, and that the engine goes on."""
+    encoder = assemble(engine)
+    with_nothing = Training(Contrast(), Sgd(), Constant(), 1, dict.fromkeys(COLUMNS, "encoder"))
+    own = getattr(encoder, "own", encoder)
+    for process_has in (together(engine, freeze, own),):
+        assert process_has is None
+    try:
+        engine.trainer({"encoder": encoder}, with_nothing)
+    except RunError as error:
+        return str(error), encoder.encode(padded(3))
+    return None
+
+
+def freeze(encoder: Any) -> None:
+    encoder.module.requires_grad_(False)
+
+
+def set_local(engine: Any, local: bool) -> None:
+    engine.processes.local_gradient = local
+
+
+def fail(encoder: Any, rank: int) -> list[int] | None:
+    """Fail in one process, where the other waits for it."""
+    if encoder.engine.processes.rank == rank:
+        raise ValueError("this one does not work")
+    return encoder.engine.processes.collect(rank)
+
+
+def failing(engine: Any, rank: int) -> int:
+    """Print what becomes of a call that one process fails in, and whether the first can still encode."""
+    encoder = assemble(engine)
+    expected = encoder.encode(padded(4))
+    try:
+        engine.lead.call(fail, encoder.own, rank)
+    except (RunError, ValueError) as error:
+        print(f"raised: {error}")
+    try:
+        print("then:", bool((abs(encoder.encode(padded(4)) - expected) < 1e-5).all()))
+    except RunError as error:
+        print(f"then: {error}")
+    return 0
+
+
+def scenarios(engine: Any, out: Path) -> dict[str, Any]:
+    return {
+        "facts": dict(engine.describe()),
+        "budget": engine.token_budget,
+        "gradients": gradients(engine),
+        "steps": steps(engine, out / "steps"),
+        "dropout": dropout(engine),
+        "resumed": resumed(engine, out / "resumed"),
+        "refused": refused(engine),
+        "counters": dict(engine.counters()),
+    }
+
+
+def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
+    mirror.PATIENCE = 3.0
+    runtime = Cpu(threads=1, **fields)
+    code = runtime.launch([sys.executable, __file__, *sys.argv[1:]])
+    if code is not None:
+        return code
+    try:
+        if runtime.serve():
+            return 0
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    both: Any = runtime.build()
+    if fails is not None:
+        return failing(both, int(fails))
+    alone = TorchEngine(torch.device("cpu"), torch.float32, False, {"precision": "fp32"})
+    found: dict[str, Any] = {"one": scenarios(alone, out / "one"), "two": scenarios(both, out / "two")}
+    states = {
+        "one": out / "one" / "steps" / "memory" / "state",
+        "two": out / "two" / "steps" / "memory" / "state",
+    }
+    found["from another"] = {
+        f"{there} to {here}": from_another(engine, states[there])
+        for here, engine in (("one", alone), ("two", both))
+        for there in states
+    }
+    both.engine.processes.together(set_local, both.engine, True)
+    found["local"] = gradients(both)
+    torch.save(found, out / "found.pt")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), json.loads(sys.argv[2]), *sys.argv[3:]))

@@ -1,0 +1,255 @@
+"""What of the runtime for GPUs can be seen without one; `tests/gpu` has the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed import RuntimeUnavailableError
+from sentbed.encode import encode_into
+from sentbed.protocols import BuildContext, Head, TokenBatch
+from sentbed_hardware import Cuda
+from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
+from sentbed_hardware._torch.fitting import FittingTrainer
+from sentbed_hardware._torch.scaling import ScalingTrainer
+
+GIB = 2**30
+TEXTS = (
+    "a small house by the sea",
+    "rain",
+    "two birds sing in a tree today",
+    "they play chess",
+    "no rain fell",
+)
+
+
+@pytest.fixture(autouse=True)
+def _same_products_afterwards() -> Iterator[None]:
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """Let there be GPUs of a capability; returns which one is made the current one."""
+
+    def have(major: int = 9, count: int = 1, memory: int = 80 * GIB) -> list[int]:
+        chosen: list[int] = []
+        about = SimpleNamespace(name="Colossus", major=major, minor=0, total_memory=memory)
+        monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+        monkeypatch.setattr(torch.cuda, "init", lambda: None)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: about)
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: major >= 8)
+        zeros = torch.zeros
+        monkeypatch.setattr(torch, "zeros", lambda size, device: zeros(size))
+        return chosen
+
+    return have
+
+
+def refused(runtime: Cuda) -> str:
+    with pytest.raises(RuntimeUnavailableError) as caught:
+        runtime.build()
+    return str(caught.value)
+
+
+def test_a_pytorch_without_cuda_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)
+    assert refused(Cuda()) == (
+        f"this PyTorch ({torch.__version__}) is built without CUDA; install a build for your driver as "
+        'https://pytorch.org/get-started/locally says, or take `use = "cpu"`'
+    )
+
+
+@pytest.mark.parametrize("visible", [None, "7"])
+def test_a_machine_without_a_gpu_is_refused_with_what_to_do(
+    visible: str | None, gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("No CUDA GPUs are available")
+
+    gpu(count=0)
+    monkeypatch.setattr(torch.cuda, "init", fails)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    limited = "" if visible is None else " (`CUDA_VISIBLE_DEVICES` is '7')"
+    assert refused(Cuda()) == (
+        f"no GPU can be used{limited}: No CUDA GPUs are available; see whether `nvidia-smi` lists one, with "
+        'a driver that is new enough for this PyTorch, or take `use = "cpu"`'
+    )
+
+
+def test_bf16_on_a_gpu_without_it_is_refused_with_what_to_do(gpu: Any) -> None:
+    gpu(major=7)
+    assert refused(Cuda(precision="bf16")) == (
+        "this GPU (Colossus, compute capability 7.0) has no bf16 instructions, which came with 8.0; use "
+        '`precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
+    )
+
+
+def test_a_process_that_has_no_gpu_of_its_own_is_refused_with_what_to_do(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu(count=2)
+    torchrun = {"RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2", "MASTER_ADDR": "node", "MASTER_PORT": "1"}
+    for name, value in torchrun.items():
+        monkeypatch.setenv(name, value)
+    assert refused(Cuda()) == (
+        "process 2 of this machine (counted from 0) has no GPU of its own, there are 2; set `devices = 2`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "major", "dtype"),
+    [
+        ("fp32", 9, torch.float32),
+        ("bf16", 8, torch.bfloat16),
+        ("fp16", 7, torch.float16),
+        ("auto", 9, torch.bfloat16),
+        ("auto", 7, torch.float32),
+    ],
+)
+def test_the_precision_is_the_one_asked_for_and_auto_is_bf16_where_it_is(
+    precision: Any, major: int, dtype: torch.dtype, gpu: Any
+) -> None:
+    chosen = gpu(major)
+    engine = Cuda(precision=precision).build()
+    assert (engine.dtype, engine.device, chosen) == (dtype, torch.device("cuda", 0), [0])
+    names = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+    assert engine.describe()["precision"] == names[dtype]
+
+
+def test_fp32_without_tf32_is_the_default(gpu: Any) -> None:
+    gpu()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    assert dict(Cuda().build().describe()) == {
+        "runtime": "cuda",
+        "device": "Colossus",
+        "precision": "fp32",
+        "capability": "9.0",
+        "memory_gib": 80.0,
+        "tf32": False,
+        "cuda": torch.version.cuda,
+        "deterministic": False,
+    }
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+
+
+def test_tf32_is_set_so_that_every_part_of_torch_can_ask_for_it(gpu: Any) -> None:
+    gpu()
+    assert Cuda(tf32=True).build().describe()["tf32"] is True
+    assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+    # The compiler and the fingerprint of an encoder ask in the older words.
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_determinism_is_set_as_asked(deterministic: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu()
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    engine = Cuda(deterministic=deterministic).build()
+    assert torch.are_deterministic_algorithms_enabled() == deterministic
+    assert engine.describe()["deterministic"] == deterministic
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if deterministic else None)
+
+
+# --- how much at a time -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("width", "number", "memory", "tokens"),
+    [
+        (768, 2, 40, 32768),  # BERT-base; the field's documentation names it
+        (384, 2, 80, 65536),  # MiniLM
+        (1024, 2, 80, 32768),  # T5-11B
+        (8192, 2, 80, 4096),  # LLaMA-65B
+        (768, 4, 16, 8192),  # a small card in fp32
+        (8, 4, 80, 131072),
+    ],
+)
+def test_the_budget_follows_width_and_memory(width: int, number: int, memory: int, tokens: int) -> None:
+    assert budget(width, number, memory * GIB) == tokens
+
+
+def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
+    toys: Any, gpu: Any, assemble: Callable[..., Any]
+) -> None:
+    gpu(memory=GIB)
+    found, given = (CudaEngine(torch.device("cpu"), torch.float32, False, {}, n) for n in (None, 777))
+    budgets = []
+    for width in (8, 512, 8):
+        backbone = toys.backbone(width=width).build(BuildContext(tuple))
+        for engine in (found, given):
+            engine.assemble(backbone, toys.mean(), Head())
+        budgets.append((found.token_budget, given.token_budget))
+    assert budgets == [(65536, 777), (4096, 777), (4096, 777)]
+
+
+# --- encoding ahead of the host -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encoder(assemble: Callable[..., Any]) -> Any:
+    """An encoder of the engine for a GPU, on the host."""
+    return assemble(on=CudaEngine(torch.device("cpu"), torch.float32, False, {}, 4096))
+
+
+def test_batches_are_taken_ahead_and_vectors_come_in_order(toys: Any, encoder: Any) -> None:
+    taken: list[int] = []
+
+    def batches() -> Iterator[TokenBatch]:
+        for number, text in enumerate(TEXTS):
+            taken.append(number)
+            yield toys.batch(text)
+
+    expected = [encoder.encode(toys.batch(text)) for text in TEXTS]
+    before = []
+    for found, vector in zip(encoder.encode_batches(batches()), expected, strict=True):
+        before.append(len(taken))
+        assert found.dtype == np.float32
+        assert np.array_equal(found, vector)
+    assert before == [min(len(TEXTS), number + 1 + AHEAD) for number in range(len(TEXTS))]
+
+
+def test_texts_are_encoded_as_on_a_processor(
+    toys: Any, encoder: Any, assemble: Callable[..., Any], room_for: Callable[[int], list[int]]
+) -> None:
+    tokenizer, plain = encoder.backbone.tokenizer, assemble()
+    expected, found = (np.full((len(TEXTS), encoder.width), np.nan, np.float32) for _ in range(2))
+    encode_into(expected, TEXTS, tokenizer, plain, 32, 4096)
+    # The batches that are planned do not fit; the engine halves them.
+    tried = room_for(8)
+    said: list[str] = []
+    encoder.engine.say = said.append
+    encode_into(found, TEXTS, tokenizer, encoder, 32, 4096)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert max(tried) > 8
+    assert said
+
+
+# --- training -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [(torch.float32, FittingTrainer), (torch.bfloat16, FittingTrainer), (torch.float16, ScalingTrainer)],
+)
+def test_fp16_is_trained_with_a_scale(
+    toys: Any, dtype: torch.dtype, kind: type, assemble: Callable[..., Any]
+) -> None:
+    engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
+    assert type(toys.train(assemble(on=engine), toys.loss(), toys.sgd())) is kind
+
+
+def test_several_machines_need_a_place_to_meet() -> None:
+    assert list(Cuda(devices=8).check()) == []
+    assert [problem.split(",")[0] for problem in Cuda(nodes=2).check()] == ["`nodes` is 2"]

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sentbed_hardware
+import torch
+from sentbed import RunError
+from sentbed.doctor import AREAS
+from sentbed.looking import Trial
+from sentbed.protocols import Finding
+from sentbed_hardware import doctor, doctor_devices, doctor_jax
+
+FLAGS = {"avx2": "avx2", "avx512_f": "avx512f", "avx512_bf16": "avx512_bf16", "amx_bf16": "amx_bf16"}
+"""Instruction sets in torch's words, and in Linux's."""
+
+
+def by_name(findings: Any) -> dict[str, Finding]:
+    return {finding.what: finding for finding in findings}
+
+
+def fake_torch(**cuda: Any) -> SimpleNamespace:
+    """A torch that is built for CUDA 12.8."""
+    return SimpleNamespace(
+        __version__="2.13.0", version=SimpleNamespace(cuda="12.8", hip=None), cuda=SimpleNamespace(**cuda)
+    )
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """Give this machine an NVIDIA driver of a version, or none."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return lambda found: monkeypatch.setattr(doctor_devices, "_driver", lambda: found)
+
+
+# --- the hook ----------------------------------------------------------------------------------------------
+
+
+def test_the_hook_returns_findings_every_time_that_it_is_called(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor, "jax", lambda: iter([Finding("runtimes", "tpu", "no")]))
+    for _ in range(2):
+        found = sentbed_hardware.findings()
+        assert {finding.area for finding in found} <= set(AREAS)
+        names = {(finding.area, finding.what) for finding in found}
+        assert {("runtimes", name) for name in ("cpu", "cuda", "tpu")} <= names
+        assert {("devices", "cpu"), ("precisions", "cpu bf16"), ("processes", "gloo")} <= names
+    assert found[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
+
+
+def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", None)
+        (found,) = doctor.torch_and_devices()
+    assert (found.area, found.what, found.status) == ("runtimes", "cpu", "no")
+    assert found.detail.startswith(f"torch {version('torch')} cannot be imported: ")
+    assert found.remedy == "`pip install --force-reinstall torch`"
+
+
+# --- processors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="reads /proc/cpuinfo")
+def test_the_processor_has_the_instructions_that_linux_lists():
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    flags = next((line.split(":")[1].split() for line in lines if line.startswith("flags")), [])
+    if not flags:
+        pytest.skip("this processor lists no x86 flags")
+    found = by_name(doctor_devices.processor(torch.cpu.get_capabilities()))
+    name, _, sets = found["cpu"].detail.rpartition(": ")
+    assert f"model name\t: {name}" in lines
+    for ours, theirs in FLAGS.items():
+        assert (ours in sets.split(", ")) == (theirs in flags), ours
+    bf16 = [name for name in ("amx_bf16", "avx512_bf16") if name in flags]
+    assert (found["cpu bf16"].status == "yes") == bool(bf16)
+    assert found["cpu fp32"].status == "yes"
+
+
+def test_bf16_without_its_instructions_is_limited():
+    found = by_name(doctor_devices.processor({"avx2": True, "avx512_bf16": False}))
+    assert found["cpu bf16"].status == "limited"
+    assert "emulated, without amx_bf16 and avx512_bf16" in found["cpu bf16"].detail
+    found = by_name(doctor_devices.processor({"avx512_bf16": True}))
+    assert found["cpu bf16"] == Finding("precisions", "cpu bf16", "yes", "avx512_bf16")
+
+
+def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(monkeypatch: pytest.MonkeyPatch):
+    assert list(doctor_devices.attention(torch, "cpu", torch.float32)) == [
+        Finding("attention", "cpu flash", "yes", "in float32")
+    ]
+    monkeypatch.setattr(doctor_devices, "KERNELS", {"flash": "CUDNN_ATTENTION"})
+    (refused,) = doctor_devices.attention(torch, "cpu", torch.float32)
+    assert refused.status == "no"
+    assert "scaled_dot_product_attention" in refused.detail
+    monkeypatch.setattr(doctor_devices, "KERNELS", {"flash": "NOT_IN_THIS_TORCH"})
+    (unknown,) = doctor_devices.attention(torch, "cpu", torch.float32)
+    assert unknown.status == "no"
+
+
+def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: Any) -> None:
+        warnings.warn("Flash attention only supports sm80 (Triggered internally at x.cpp:3)", stacklevel=1)
+        raise RuntimeError("No available kernel. Aborting execution.")
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", refuse)
+    (found,) = doctor_devices.attention(torch, "cpu", torch.float32)
+    assert (found.status, found.detail) == ("no", "Flash attention only supports sm80")
+
+
+# --- GPUs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is built for CUDA")
+@pytest.mark.parametrize(
+    ("found", "where"), [("570.1", "NVIDIA driver 570.1"), (None, "no NVIDIA driver found")]
+)
+def test_a_torch_without_cuda_says_so_and_names_the_build_to_install(
+    driver: Callable[[str | None], None], found: str | None, where: str
+):
+    driver(found)
+    (cuda,) = doctor_devices.cuda(torch)
+    assert (cuda.area, cuda.what, cuda.status) == ("runtimes", "cuda", "no")
+    assert cuda.detail == f"torch {torch.__version__} is built for processors only; {where}"
+    assert (
+        "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu" in cuda.remedy
+    )
+
+
+def test_a_driver_that_is_too_old_is_to_be_updated(driver: Callable[[str | None], None]):
+    def too_old() -> bool:
+        warnings.warn(
+            "CUDA initialization: The NVIDIA driver on your system is too old (11040).", stacklevel=1
+        )
+        return False
+
+    driver("470.82")
+    (found,) = doctor_devices.cuda(fake_torch(is_available=too_old))
+    assert found.status == "no"
+    assert found.detail == (
+        "torch is built for CUDA 12.8; NVIDIA driver 470.82; "
+        "CUDA initialization: The NVIDIA driver on your system is too old (11040)."
+    )
+    assert found.remedy.startswith("update the NVIDIA driver, or")
+
+
+@pytest.mark.parametrize(
+    ("found", "visible", "detail", "remedy"),
+    [
+        (None, None, "no NVIDIA driver found; no device", "install the NVIDIA driver"),
+        ("570.1", "", "NVIDIA driver 570.1; CUDA_VISIBLE_DEVICES=", "`unset CUDA_VISIBLE_DEVICES`"),
+        ("570.1", None, "NVIDIA driver 570.1; no device", ""),
+    ],
+)
+def test_a_torch_with_cuda_and_no_device_says_what_is_missing(
+    driver: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
+    found: str | None,
+    visible: str | None,
+    detail: str,
+    remedy: str,
+):
+    driver(found)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (cuda,) = doctor_devices.cuda(fake_torch(is_available=lambda: False))
+    assert cuda.detail == f"torch is built for CUDA 12.8; {detail}"
+    assert cuda.remedy.startswith(remedy)
+    assert bool(cuda.remedy) == bool(remedy)
+
+
+CARDS = [("Old", 7, 5, 16), ("New", 9, 0, 80), ("New", 9, 0, 80)]
+
+
+@pytest.fixture
+def three_cards(monkeypatch: pytest.MonkeyPatch, driver: Callable[[str | None], None]) -> SimpleNamespace:
+    """A torch with one old card and two new ones; their attention kernels are recorded."""
+
+    def properties(index: int) -> SimpleNamespace:
+        name, major, minor, memory = CARDS[index]
+        return SimpleNamespace(name=name, major=major, minor=minor, total_memory=memory * 2**30)
+
+    driver("570.1")
+    made = fake_torch(
+        is_available=lambda: True,
+        device_count=lambda: len(CARDS),
+        get_device_properties=properties,
+        get_device_capability=lambda index: CARDS[index][1:3],
+    )
+    made.bfloat16, made.float16 = torch.bfloat16, torch.float16
+    monkeypatch.setattr(
+        doctor_devices,
+        "attention",
+        lambda _, device, dtype: [Finding("attention", device, "yes", str(dtype))],
+    )
+    return made
+
+
+def test_every_gpu_is_named_and_each_kind_has_its_precisions(three_cards: SimpleNamespace):
+    found = by_name(doctor_devices.cuda(three_cards))
+    assert found["cuda"] == Finding("runtimes", "cuda", "yes", "3 devices, CUDA 12.8, NVIDIA driver 570.1")
+    assert found["cuda:0 bf16"].status == found["cuda:0 tf32"].status == "limited"
+    assert found["cuda:0 bf16"].detail == "compute capability 7.5, tensor cores compute it from 8.0 on"
+    assert [found[f"cuda:1 {name}"].status for name in ("bf16", "fp16", "tf32")] == ["yes"] * 3
+    assert found["cuda:0 fp16"].status == "yes"
+    assert not any(name.startswith("cuda:2 ") for name in found)
+
+
+def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards: SimpleNamespace):
+    found = [finding for finding in doctor_devices.cuda(three_cards) if finding.area == "attention"]
+    assert [(finding.what, finding.detail) for finding in found] == [
+        ("cuda:0", "torch.float16"),
+        ("cuda:1", "torch.bfloat16"),
+    ]
+
+
+def test_the_devices_of_a_machine_are_listed_with_their_memory(three_cards: SimpleNamespace):
+    found = [finding for finding in doctor_devices.cuda(three_cards) if finding.area == "devices"]
+    assert [finding.what for finding in found] == ["cuda:0", "cuda:1", "cuda:2"]
+    assert found[0].detail == "Old, 16.0 GiB, compute capability 7.5"
+
+
+def test_a_gpu_that_fails_hides_no_other_finding(three_cards: SimpleNamespace):
+    def taken(index: int) -> Any:
+        raise RuntimeError("CUDA error: all devices are busy or unavailable\nCompile with ...")
+
+    three_cards.cuda.get_device_properties = taken
+    runtime, failed = doctor_devices.cuda(three_cards)
+    assert (runtime.what, runtime.status) == ("cuda", "yes")
+    assert (failed.area, failed.status) == ("devices", "no")
+    assert failed.detail == "CUDA error: all devices are busy or unavailable"
+
+
+def test_a_torch_for_amd_has_no_tf32_and_no_compute_capability(three_cards: SimpleNamespace):
+    three_cards.version = SimpleNamespace(cuda=None, hip="6.4")
+    found = by_name(doctor_devices.cuda(three_cards))
+    assert found["cuda"].detail.startswith("3 devices, ROCm 6.4")
+    assert found["cuda:1 bf16"].detail == "as ROCm 6.4 has it"
+    assert "cuda:1 tf32" not in found
+
+
+# --- compiling ---------------------------------------------------------------------------------------------
+
+
+def program(directory: Path, name: str, output: str) -> Path:
+    path = directory / name
+    path.write_text(f"#!/bin/sh\necho '{output}'\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only directory in which programs and headers are looked for."""
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    return tmp_path
+
+
+def test_a_compiler_and_the_headers_of_python_make_a_trial(tools: Path):
+    program(tools, "clang++", "made-up clang 3")
+    (tools / "Python.h").touch()
+    found = by_name(doctor.compiling(torch))
+    assert found["C++ compiler"] == Finding("compile", "C++ compiler", "yes", "made-up clang 3")
+    assert found["Python.h"].status == "yes"
+    assert isinstance(found["torch.compile"], Trial)
+
+
+def test_without_a_compiler_there_is_nothing_to_try(tools: Path, monkeypatch: pytest.MonkeyPatch):
+    found = by_name(doctor.compiling(torch))
+    assert [found[name].status for name in ("C++ compiler", "Python.h", "torch.compile")] == ["no"] * 3
+    assert "apt install g++" in found["C++ compiler"].remedy
+    assert "-dev`" in found["Python.h"].remedy
+    assert not isinstance(found["torch.compile"], Trial)
+    program(tools, "g++", "found")
+    monkeypatch.setenv("CXX", "icpx")
+    assert by_name(doctor.compiling(torch))["C++ compiler"].detail == "CXX=icpx is not there or does not run"
+
+
+def test_the_compiler_is_the_one_that_this_machine_has():
+    compiler = os.environ.get("CXX") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("this machine has no g++")
+    found = by_name(doctor.compiling(torch))["C++ compiler"]
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    assert found.detail == said.splitlines()[0]
+
+
+def test_what_was_compiled_is_compared_with_what_was_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    found = doctor.compile_one()
+    assert found["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setattr(torch, "compile", lambda function: lambda values: function(values) + 1)
+    with pytest.raises(RunError, match="the compiled function returned"):
+        doctor.compile_one()
+
+
+def test_the_trial_compiles_without_what_was_compiled_before(monkeypatch: pytest.MonkeyPatch):
+    def elsewhere(function: Any, _: float, **variables: str) -> Mapping[str, Any]:
+        assert function is doctor.compile_one
+        directory = Path(variables["TORCHINDUCTOR_CACHE_DIR"])
+        assert list(directory.iterdir()) == []
+        return {"device": "cpu", "seconds": 12.3}
+
+    monkeypatch.setattr(doctor, "elsewhere", elsewhere)
+    assert doctor.compiled().detail == "a small function for cpu in 12 s"
+
+
+# --- processes ---------------------------------------------------------------------------------------------
+
+
+def test_backends_are_those_that_torch_was_built_with():
+    found = by_name(doctor.processes(torch))
+    assert (found["gloo"].status == "yes") == torch.distributed.is_gloo_available()
+    assert (found["nccl"].status == "yes") == torch.distributed.is_nccl_available()
+    assert found["torchrun"].status == "yes"
+
+
+def test_a_torch_without_processes_says_so():
+    built = SimpleNamespace(__version__="2.13.0", distributed=SimpleNamespace(is_available=lambda: False))
+    (found,) = doctor.processes(built)
+    assert (found.what, found.status) == ("torch.distributed", "no")
+
+
+# --- JAX ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let packages have versions, and JAX find so many chips or fail."""
+
+    def put(chips: int | Exception | None, **versions: str) -> None:
+        def answer(*_: Any, **variables: str) -> int | None:
+            assert variables["JAX_PLATFORMS"] == "cpu"
+            if isinstance(chips, Exception):
+                raise chips
+            return chips
+
+        monkeypatch.setattr("sentbed.looking.version_of", versions.get)
+        monkeypatch.setattr(doctor_jax, "version_of", versions.get)
+        monkeypatch.setattr(doctor_jax, "elsewhere", answer)
+
+    return put
+
+
+ALL = dict.fromkeys(doctor_jax.PACKAGES, "1.0")
+
+
+def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
+    pytest.importorskip("torchax", reason="needs the extra `tpu`")
+    found = list(doctor_jax.jax())
+    assert (found[0].area, found[0].what) == ("runtimes", "tpu")
+    assert found[0].status in ("yes", "limited")
+    for name in doctor_jax.PACKAGES:
+        assert f"{name} {version(name)}" in found[0].detail
+    if not list(Path("/dev").glob("accel*")):
+        assert 'platform = "cpu"' in found[0].detail
+
+
+def test_without_jax_the_extra_is_named(installed: Callable[..., None]):
+    installed(0, jax="0.10.2")
+    (found,) = doctor_jax.jax()
+    assert (found.what, found.status) == ("tpu", "no")
+    assert found.detail == "jax 0.10.2; jaxlib, torchax, optax not installed"
+    assert found.remedy == "`pip install 'sentbed-hardware[tpu]'`"
+
+
+def test_a_jax_that_does_not_start_says_why(installed: Callable[..., None]):
+    installed(RunError("ImportError: torchax wants another torch"), **ALL)
+    (found,) = doctor_jax.jax()
+    assert found.status == "no"
+    assert found.detail.endswith("; cannot start: ImportError: torchax wants another torch")
+    assert found.remedy
+
+
+def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(installed: Callable[..., None]):
+    installed(4, **ALL, libtpu="0.0.30")
+    runtime, library, devices = doctor_jax.jax()
+    assert (runtime.status, library.detail) == ("yes", "0.0.30")
+    assert isinstance(devices, Trial)
+    assert (devices.status, devices.detail) == ("yes", "4 chips on the PCI bus")
+
+
+def test_chips_without_libtpu_are_limited(installed: Callable[..., None]):
+    installed(4, **ALL)
+    runtime, library, devices = doctor_jax.jax()
+    assert runtime.status == "limited"
+    assert (library.status, library.remedy) == ("no", "`pip install libtpu`, on a machine with a TPU")
+    assert not isinstance(devices, Trial)
+    installed(None, **ALL)
+    assert list(doctor_jax.jax())[-1].detail == "JAX cannot count them"
+
+
+@pytest.mark.parametrize(("platform", "status"), [("tpu", "yes"), ("cpu", "no")])
+def test_what_jax_gets_by_itself_is_listed(monkeypatch: pytest.MonkeyPatch, platform: str, status: str):
+    found = {"platform": platform, "devices": ["made-up v9", "made-up v9"]}
+    monkeypatch.setattr(doctor_jax, "elsewhere", lambda *_, **__: found)
+    claimed = doctor_jax.claimed()
+    assert (claimed.status, claimed.detail) == (status, f"JAX gets 2 of {platform}: made-up v9, made-up v9")

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed import RunError
+from sentbed.protocols import Head, TokenIds
+from sentbed_hardware import AdamW
+from sentbed_hardware._torch.cuda import CudaEngine
+from sentbed_hardware._torch.fitting import FittingTrainer
+from sentbed_hardware._torch.trainer import TorchTrainer
+
+HOST = torch.device("cpu")
+
+
+@pytest.fixture
+def engine() -> CudaEngine:
+    """The engine for a GPU, without one."""
+    return CudaEngine(HOST, torch.float32, False, {}, 4096)
+
+
+@pytest.fixture
+def train(toys: Any, engine: CudaEngine, assemble: Callable[..., Any]) -> Callable[..., FittingTrainer]:
+    """A trainer of weights from one seed, with dropout."""
+
+    def make(pooler: Any = None, loss: Any = None, **options: Any) -> FittingTrainer:
+        encoder = assemble(Head(projection=6), pooler, dropout=0.3, on=engine)
+        return toys.train(encoder, loss or toys.loss(), toys.recorder(), **options)
+
+    return make
+
+
+def gradients(trainer: TorchTrainer) -> list[dict[str, torch.Tensor]]:
+    return trainer.optimizer.gradients
+
+
+def tokens_of(columns: dict[str, TokenIds]) -> int:
+    return sum(int(tokens.lengths.sum()) for tokens in columns.values())
+
+
+def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
+    toys: Any,
+    engine: CudaEngine,
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    room_for: Callable[[int], list[int]],
+) -> None:
+    torch.manual_seed(5)
+    expected = train(micro_batch=1)
+    first = [expected.step(columns) for _ in range(2)]
+    said: list[str] = []
+    engine.say = said.append
+    # One row of three columns has a quarter of the tokens, on average.
+    tried = room_for(tokens_of(columns) // 4 + 2)
+    torch.manual_seed(5)
+    trainer = train()
+    for step, result in enumerate(first):
+        found = trainer.step(columns)
+        assert (found.loss, found.grad_norm) == (result.loss, result.grad_norm)
+        for name, value in gradients(expected)[step].items():
+            assert torch.equal(gradients(trainer)[step][name], value), name
+        if step == 0:
+            assert trainer.training.micro_batch == 1
+            tried.clear()
+    # The second step begins with what the first has found.
+    assert max(tried) <= tokens_of(columns) // 4 + 2
+    assert said == [
+        f"a step of {rows} rows at a time did not fit into the memory; going on with "
+        f"`micro_batch = {rows // 2}`, which gives the gradient of the whole batch"
+        for rows in (4, 2)
+    ]
+
+
+def test_a_step_that_fits_is_that_of_the_plain_trainer(
+    toys: Any, engine: CudaEngine, columns: dict[str, TokenIds], train: Callable[..., FittingTrainer]
+) -> None:
+    torch.manual_seed(5)
+    fitting = train()
+    found = fitting.step(columns)
+    torch.manual_seed(5)
+    plain = TorchTrainer(engine, {"encoder": train().towers["encoder"].encoder}, fitting.training)
+    expected = plain.step(columns)
+    assert (found.loss, found.grad_norm) == (expected.loss, expected.grad_norm)
+    assert type(fitting) is FittingTrainer
+
+
+def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statistics_behind(
+    toys: Any,
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(5)
+    expected = train(toys.norm(), micro_batch=2)
+    expected.step(columns)
+    torch.manual_seed(5)
+    trainer = train(toys.norm())
+    whole, calls = TorchTrainer._backward, []
+
+    def fails_once(self: TorchTrainer, given: Any) -> Any:
+        output = whole(self, given)
+        calls.append(self.training.micro_batch)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return output
+
+    monkeypatch.setattr(TorchTrainer, "_backward", fails_once)
+    trainer.step(columns)
+    assert calls == [None, 2]
+    for name, value in gradients(expected)[0].items():
+        assert torch.equal(gradients(trainer)[0][name], value), name
+    there, here = expected.towers["encoder"].buffers, trainer.towers["encoder"].buffers
+    assert any("running_mean" in name for name in here)
+    assert all(torch.equal(here[name], value) for name, value in there.items())
+
+
+def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
+    columns: dict[str, TokenIds], train: Callable[..., FittingTrainer], room_for: Callable[[int], list[int]]
+) -> None:
+    room_for(1)
+    with pytest.raises(RunError) as caught:
+        train().step(columns)
+    assert str(caught.value) == (
+        "the activations of a single row do not fit into the memory beside weights and gradients; set a "
+        "smaller `max_length`, or train fewer weights (`lora` or `freeze` of the backbone), take "
+        '`precision = "bf16"` or an optimiser that holds less (`adafactor`)'
+    )
+
+
+def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
+    columns: dict[str, TokenIds], train: Callable[..., FittingTrainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    trainer = train()
+    monkeypatch.setattr(trainer.optimizer, "step", full)
+    with pytest.raises(RunError, match=r"^the optimiser's state does not fit .*`adafactor`"):
+        trainer.step(columns)
+    assert trainer.training.micro_batch is None
+
+
+def test_one_of_several_processes_does_not_take_a_step_again(
+    engine: CudaEngine,
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    room_for: Callable[[int], list[int]],
+) -> None:
+    trainer = train()
+    tried = room_for(1)
+    engine.processes.world = 2
+    with pytest.raises(RunError, match=r"one of the processes; set `micro_batch = 1` in the stage$"):
+        trainer.step(columns)
+    assert len(tried) == 1
+
+
+def test_a_state_knows_what_has_fitted(
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    room_for: Callable[[int], list[int]],
+    tmp_path: Path,
+) -> None:
+    trainer = train()
+    tried = room_for(tokens_of(columns) // 4 + 2)
+    trainer.step(columns)
+    trainer.save(tmp_path / "state")
+    restored = train()
+    restored.load(tmp_path / "state")
+    tried.clear()
+    found, expected = restored.step(columns), None
+    assert max(tried) <= tokens_of(columns) // 4 + 2
+    trainer.load(tmp_path / "state")
+    expected = trainer.step(columns)
+    assert (found.loss, found.grad_norm) == (expected.loss, expected.grad_norm)
+
+
+@pytest.mark.parametrize(("asked", "found"), [(None, 2), (3, 2), (1, 1)])
+def test_a_recipe_that_asks_for_less_than_the_state_gets_it(
+    asked: int | None, found: int, train: Callable[..., FittingTrainer], tmp_path: Path
+) -> None:
+    train(micro_batch=2).save(tmp_path / "state")
+    trainer = train(micro_batch=asked)
+    trainer.load(tmp_path / "state")
+    assert trainer.training.micro_batch == found
+
+
+def test_the_state_of_another_runtime_says_nothing_of_memory(
+    train: Callable[..., FittingTrainer], tmp_path: Path
+) -> None:
+    trainer = train(micro_batch=3)
+    TorchTrainer.save(trainer, tmp_path / "state")
+    trainer.load(tmp_path / "state")
+    assert trainer.training.micro_batch == 3
+
+
+def test_what_has_fitted_is_plain_json(train: Callable[..., FittingTrainer], tmp_path: Path) -> None:
+    train(micro_batch=2).save(tmp_path / "state")
+    assert json.loads((tmp_path / "state" / "fitting.json").read_text()) == {"micro_batch": 2}
+
+
+def test_gradients_for_a_test_fit_as_well(
+    columns: dict[str, TokenIds], train: Callable[..., FittingTrainer], room_for: Callable[[int], list[int]]
+) -> None:
+    torch.manual_seed(5)
+    loss, expected = train(micro_batch=1).gradients(columns)
+    room_for(tokens_of(columns) // 4 + 2)
+    torch.manual_seed(5)
+    found, here = train().gradients(columns)
+    assert found == loss
+    assert all(np.array_equal(here[name], value) for name, value in expected.items())
+
+
+def test_training_goes_on_with_an_optimiser_of_moments(
+    toys: Any,
+    engine: CudaEngine,
+    assemble: Callable[..., Any],
+    columns: dict[str, TokenIds],
+    room_for: Callable[[int], list[int]],
+) -> None:
+    room_for(tokens_of(columns) // 4 + 2)
+    trainer = toys.train(assemble(on=engine), toys.loss(), AdamW(lr=1e-2))
+    losses = [trainer.step(columns).loss for _ in range(8)]
+    assert losses[-1] < losses[0]

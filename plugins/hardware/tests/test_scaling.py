@@ -1,0 +1,189 @@
+"""The trainer for fp16, on an engine that computes in fp32: its gradients can be compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sentbed import RunError
+from sentbed.protocols import Columns, LossOutput, TokenIds
+from sentbed_hardware._torch.cuda import CudaEngine
+from sentbed_hardware._torch.scaling import FIRST, STEPS_TO_DOUBLE, ScalingTrainer
+from sentbed_hardware._torch.trainer import TorchTrainer
+
+
+@pytest.fixture
+def engine() -> CudaEngine:
+    return CudaEngine(torch.device("cpu"), torch.float32, False, {}, 4096)
+
+
+@pytest.fixture
+def train(toys: Any, engine: CudaEngine, assemble: Callable[..., Any]) -> Callable[..., TorchTrainer]:
+    def make(kind: type[TorchTrainer] = ScalingTrainer, **options: Any) -> TorchTrainer:
+        encoder = assemble(dropout=0.3, on=engine)
+        training = toys.train(encoder, toys.loss(learned=True), toys.recorder(), **options).training
+        return kind(engine, {"encoder": encoder}, training)
+
+    return make
+
+
+@pytest.fixture
+def overflowing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], list[float]]:
+    """Let gradients overflow above a scale; returns the scales at which they were computed."""
+
+    def above(limit: float) -> list[float]:
+        scales: list[float] = []
+        whole = TorchTrainer._backward
+
+        def backward(self: ScalingTrainer, columns: Columns) -> LossOutput:
+            output = whole(self, columns)
+            scales.append(self.scale)
+            if self.scale > limit:
+                next(iter(self.parameters.values())).grad.view(-1)[0] = math.inf
+            return output
+
+        monkeypatch.setattr(TorchTrainer, "_backward", backward)
+        return scales
+
+    return above
+
+
+def gradients(trainer: TorchTrainer) -> Mapping[str, torch.Tensor]:
+    return trainer.optimizer.gradients[-1]
+
+
+@pytest.mark.parametrize("micro_batch", [None, 2])
+def test_what_passes_the_encoder_is_scaled_and_the_gradient_is_not(
+    columns: dict[str, TokenIds],
+    train: Callable[..., TorchTrainer],
+    micro_batch: int | None,
+) -> None:
+    torch.manual_seed(5)
+    plain = train(TorchTrainer, micro_batch=micro_batch)
+    expected = plain.step(columns)
+    torch.manual_seed(5)
+    trainer = train(micro_batch=micro_batch)
+    seen: list[float] = []
+    dense = trainer.towers["encoder"].module.backbone.dense
+    dense.register_full_backward_hook(lambda _, __, out: seen.append(float(out[0].abs().max())))
+    found = trainer.step(columns)
+    assert found.loss == expected.loss
+    assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-6)
+    # A power of two changes no bit.
+    assert all(torch.equal(gradients(trainer)[name], value) for name, value in gradients(plain).items())
+    assert "loss.log_temperature" in gradients(trainer)
+    assert max(seen) > 100
+
+
+def test_a_gradient_that_overflows_is_computed_again_at_half_the_scale(
+    columns: dict[str, TokenIds],
+    train: Callable[..., TorchTrainer],
+    overflowing: Callable[[float], list[float]],
+) -> None:
+    torch.manual_seed(5)
+    plain = train(TorchTrainer)
+    expected = plain.step(columns)
+    scales = overflowing(FIRST / 8)
+    torch.manual_seed(5)
+    trainer = train()
+    found = trainer.step(columns)
+    assert scales == [FIRST, FIRST / 2, FIRST / 4, FIRST / 8]
+    # Same dropout, nothing left behind: the step is the plain one, and it is taken.
+    assert found.loss == expected.loss
+    assert all(torch.equal(gradients(trainer)[name], value) for name, value in gradients(plain).items())
+    assert trainer.steps == 1
+    trainer.step(columns)
+    assert scales[4:] == [FIRST / 8]
+
+
+def test_a_gradient_that_is_never_finite_has_diverged(
+    columns: dict[str, TokenIds],
+    train: Callable[..., TorchTrainer],
+    overflowing: Callable[[float], list[float]],
+) -> None:
+    scales = overflowing(0)
+    trainer = train()
+    result = trainer.step(columns)
+    assert (scales[0], scales[-1], len(scales)) == (FIRST, 1, 17)
+    assert not math.isfinite(result.grad_norm)
+    assert trainer.optimizer.gradients == []
+
+
+def test_a_loss_that_is_not_finite_has_diverged_at_once(
+    columns: dict[str, TokenIds],
+    train: Callable[..., TorchTrainer],
+    overflowing: Callable[[float], list[float]],
+) -> None:
+    scales = overflowing(math.inf)
+    trainer = train()
+    with torch.no_grad():
+        trainer.towers["encoder"].module.backbone.words.weight.fill_(math.nan)
+    result = trainer.step(columns)
+    assert not math.isfinite(result.loss)
+    assert scales == [FIRST]
+    assert trainer.scale == FIRST
+
+
+def test_the_scale_grows_again_after_many_steps_without_an_overflow(
+    columns: dict[str, TokenIds],
+    train: Callable[..., TorchTrainer],
+    overflowing: Callable[[float], list[float]],
+) -> None:
+    overflowing(FIRST)
+    trainer = train()
+    trainer.good_steps = STEPS_TO_DOUBLE - 2
+    trainer.step(columns)
+    assert (trainer.scale, trainer.good_steps) == (FIRST, STEPS_TO_DOUBLE - 1)
+    trainer.step(columns)
+    assert (trainer.scale, trainer.good_steps) == (2 * FIRST, 0)
+    trainer.good_steps = 7
+    trainer.step(columns)
+    assert (trainer.scale, trainer.good_steps) == (FIRST, 0)
+
+
+def test_a_state_knows_the_scale(
+    columns: dict[str, TokenIds],
+    train: Callable[..., TorchTrainer],
+    overflowing: Callable[[float], list[float]],
+    tmp_path: Path,
+) -> None:
+    overflowing(FIRST / 4)
+    trainer = train()
+    for _ in range(2):
+        trainer.step(columns)
+    trainer.save(tmp_path / "state")
+    restored = train()
+    restored.load(tmp_path / "state")
+    assert (restored.scale, restored.good_steps) == (FIRST / 4, 1)
+
+
+def test_several_processes_do_not_train_in_fp16(engine: CudaEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # They are told before they say anything to each other.
+    monkeypatch.setattr(TorchTrainer, "__init__", lambda self, engine, *_: setattr(self, "engine", engine))
+    engine.processes.world = 2
+    with pytest.raises(RunError, match=r'set `precision = "bf16"` or "fp32"$'):
+        ScalingTrainer(engine, {}, None)
+
+
+def test_gradients_too_small_for_fp16_arrive(
+    toys: Any, columns: dict[str, TokenIds], assemble: Callable[..., Any]
+) -> None:
+    found = {}
+    for dtype, kind in (
+        (torch.float32, TorchTrainer),
+        (torch.float16, TorchTrainer),
+        (torch.float16, ScalingTrainer),
+    ):
+        engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
+        encoder = assemble(on=engine)
+        training = toys.train(encoder, toys.loss(temperature=1e6), toys.sgd()).training
+        _, named = kind(engine, {"encoder": encoder}, training).gradients(columns)
+        found[dtype, kind] = torch.from_numpy(named["encoder.backbone.dense.weight"])
+    exact, lost, kept = found.values()
+    assert 0 < exact.abs().max() < 1e-5
+    assert (lost - exact).norm() > 0.1 * exact.norm()
+    assert (kept - exact).norm() < 0.01 * exact.norm()

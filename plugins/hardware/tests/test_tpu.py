@@ -1,0 +1,298 @@
+"""The runtime `tpu` on JAX's CPU backend, held against PyTorch; eight virtual devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from sentbed import ModelError, RunError, RuntimeUnavailableError
+from sentbed.protocols import BuildContext, Head, TokenIds, Training
+from sentbed_hardware import Adafactor, AdamW, Constant, Linear, Tpu
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("torchax")
+
+from sentbed_hardware._jax.ahead import ahead, lower_step  # noqa: E402 - needs JAX
+from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine  # noqa: E402
+from sentbed_hardware._jax.trainer import JaxTrainer  # noqa: E402
+
+SMALL = {"platform": "cpu", "precision": "fp32", "lengths": (4, 8, 16), "token_budget": 64}
+LAYOUTS = [(1, "ddp"), (8, "ddp"), (8, "fsdp")]
+Make = Callable[..., JaxEncoder]
+
+
+def engine_of(devices: int = 1, parallel: Any = "ddp", **fields: Any) -> JaxEngine:
+    built: Any = Tpu(**{**SMALL, "devices": devices, "parallel": parallel, **fields}).build()
+    return built
+
+
+@pytest.fixture
+def place(toys: Any, engine: Any) -> Make:
+    """The encoder that `assemble` makes, on a JAX engine; `of` is the torch one that it equals."""
+
+    def make(on: JaxEngine, dropout: float = 0.0, pooler: Any = None) -> JaxEncoder:
+        torch.manual_seed(0)
+        backbone = toys.backbone(width=16, dropout=dropout).build(BuildContext(tuple))
+        return on.assemble(backbone, pooler or toys.mean(), Head(projection=8, bias=True))
+
+    return make
+
+
+@pytest.fixture
+def reference(toys: Any, engine: Any) -> Any:
+    torch.manual_seed(0)
+    backbone = toys.backbone(width=16).build(BuildContext(tuple))
+    return engine.assemble(backbone, toys.mean(), Head(projection=8, bias=True))
+
+
+def train(encoder: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any:
+    engine = encoder.engine
+    engine.seed(5)
+    towers = dict.fromkeys(("anchor", "positive", "negative"), "encoder")
+    settings = {"schedule": Constant(), "total_steps": 10, "towers": towers, **options}
+    return engine.trainer(
+        {"encoder": encoder}, Training(loss, optimizer or AdamW(lr=0.01, eps=1e-4), **settings)
+    )
+
+
+def closeness(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+    """The largest difference, relative to the largest value of all."""
+    assert set(found) == set(expected)
+    largest = max(np.abs(value).max() for value in expected.values())
+    return max(float(np.abs(found[name] - expected[name]).max()) for name in expected) / float(largest)
+
+
+def weights_of(encoder: Any) -> dict[str, Any]:
+    if isinstance(encoder, JaxEncoder):
+        encoder.to_host()
+    return {name: value.detach().numpy().copy() for name, value in encoder.module.named_parameters()}
+
+
+@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+def test_vectors_are_those_of_torch(toys: Any, place: Make, reference: Any, devices: int, parallel: str):
+    encoder = place(engine_of(devices, parallel))
+    texts = [" ".join("abcdefghijk"[: 1 + n % 11]) for n in range(37)]
+    batch = toys.batch(*texts)
+    np.testing.assert_allclose(encoder.encode(batch), reference.encode(batch), atol=1e-6)
+
+
+@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+@pytest.mark.parametrize(("fields", "micro_batch"), [({"memory": 6}, None), ({"learned": True}, 1)])
+def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
+    toys: Any,
+    place: Make,
+    reference: Any,
+    columns: dict[str, TokenIds],
+    devices: int,
+    parallel: str,
+    micro_batch: int | None,
+    fields: dict[str, Any],
+):
+    loss = toys.loss(**fields)
+    expected, slopes = train(reference, loss).gradients(columns)
+    trainer = train(place(engine_of(devices, parallel)), loss, micro_batch=micro_batch)
+    found, gradients = trainer.gradients(columns)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert closeness(gradients, slopes) < 1e-5
+
+
+@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+@pytest.mark.parametrize(
+    "optimizer", [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1)]
+)
+def test_ten_steps_are_those_of_torch(
+    toys: Any,
+    place: Make,
+    reference: Any,
+    columns: dict[str, TokenIds],
+    optimizer: Any,
+    devices: int,
+    parallel: str,
+):
+    options = {"schedule": Linear(warmup=0.3), "max_grad_norm": 0.05}
+    ours = place(engine_of(devices, parallel))
+    trainers = [train(encoder, toys.loss(memory=6), optimizer, **options) for encoder in (reference, ours)]
+    uneven = {name: TokenIds.join([toys.tokens("one more", "and more")]) for name in columns}
+    for step in range(10):
+        batch = uneven if step % 3 == 2 else columns
+        expected, found = (trainer.step(batch) for trainer in trainers)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-4)
+        assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-3)
+        assert found.learning_rate == expected.learning_rate
+    assert closeness(weights_of(ours), weights_of(reference)) < 1e-4
+
+
+def test_keys_come_from_a_moving_average(
+    toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
+):
+    del columns["negative"]
+    trainers = [train(encoder, toys.momentum(memory=6)) for encoder in (reference, place(engine_of()))]
+    for _ in range(5):
+        expected, found = (trainer.step(columns) for trainer in trainers)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-4)
+
+
+def test_the_second_step_draws_other_dropout_than_the_first(
+    toys: Any, place: Make, columns: dict[str, TokenIds]
+):
+    trainer = train(place(engine_of(), dropout=0.3), toys.loss())
+    first, second = (trainer.gradients(columns)[0] for _ in range(2))
+    again = train(place(engine_of(), dropout=0.3), toys.loss()).gradients(columns)[0]
+    assert first != second
+    assert first == again
+
+
+def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_devices(
+    toys: Any, place: Make, columns: dict[str, TokenIds]
+):
+    encoders = [place(engine_of(devices), dropout=0.3) for devices in (1, 8)]
+    whole, cached, spread = (
+        train(encoder, toys.loss(), micro_batch=micro).gradients(columns)
+        for encoder, micro in ((encoders[0], None), (encoders[0], 2), (encoders[1], None))
+    )
+    # Four rows of three columns in micro-batches of two are one batch of eight rows and one of four, where
+    # eight rows are the smallest shape: other batches draw other dropout, the gradient fits it all the same.
+    assert spread[0] == pytest.approx(whole[0], rel=1e-5)
+    assert closeness(spread[1], whole[1]) < 1e-5
+    assert np.isfinite(cached[0])
+
+
+@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+def test_a_trainer_goes_on_from_its_state_to_the_bit(
+    toys: Any, place: Make, columns: dict[str, TokenIds], tmp_path: Path, devices: int, parallel: str
+):
+    def start() -> tuple[JaxEncoder, JaxTrainer]:
+        encoder = place(engine_of(devices, parallel), dropout=0.2)
+        return encoder, train(encoder, toys.momentum(memory=6, learned=True))
+
+    del columns["negative"]
+    encoder, trainer = start()
+    for step in range(6):
+        if step == 3:
+            trainer.save(tmp_path / "state")
+        trainer.step(columns)
+    other, resumed = start()
+    resumed.load(tmp_path / "state")
+    losses = [resumed.step(columns).loss for _ in range(3)]
+    assert resumed.steps == 6
+    assert all(np.isfinite(losses))
+    for name, value in weights_of(encoder).items():
+        np.testing.assert_array_equal(weights_of(other)[name], value)
+
+
+def test_a_state_of_another_recipe_is_refused(
+    toys: Any, place: Make, columns: dict[str, TokenIds], tmp_path: Path
+):
+    encoder = place(engine_of())
+    train(encoder, toys.loss()).save(tmp_path / "state")
+    with pytest.raises(
+        ModelError, match="holds the state of the optimizer `adamw`, the recipe has `adafactor`"
+    ):
+        train(encoder, toys.loss(), Adafactor()).load(tmp_path / "state")
+    with pytest.raises(ModelError, match=r"`state/memory` is missing there and \(6, 8\) float32"):
+        train(encoder, toys.loss(memory=6)).load(tmp_path / "state")
+    (tmp_path / "state" / "state.json").write_text("{")
+    with pytest.raises(ModelError, match="cannot be read"):
+        train(encoder, toys.loss()).load(tmp_path / "state")
+
+
+def test_a_step_that_is_not_finite_changes_nothing(toys: Any, place: Make, columns: dict[str, TokenIds]):
+    encoder = place(engine_of())
+    trainer = train(encoder, toys.loss(memory=6))
+    trainer.step(columns)
+    before, memory = weights_of(encoder), np.asarray(trainer.state["memory"])
+    bad = columns | {"negative": np.full((4, 8), np.inf, np.float32)}
+    result = trainer.step(bad)
+    assert not np.isfinite(result.loss)
+    assert closeness(weights_of(encoder), before) == 0
+    np.testing.assert_array_equal(np.asarray(trainer.state["memory"]), memory)
+
+
+def test_a_saved_encoder_is_one_that_torch_reads(
+    toys: Any, place: Make, engine: Any, columns: dict[str, TokenIds], tmp_path: Path
+):
+    encoder = place(engine_of(8, "fsdp"))
+    train(encoder, toys.loss()).step(columns)
+    encoder.save(tmp_path)
+    backbone = toys.backbone(width=16).build(BuildContext(tuple, tmp_path / "backbone"))
+    read = engine.assemble(backbone, toys.mean(), Head(projection=8, bias=True), tmp_path)
+    batch = toys.batch("a small house", "rain")
+    np.testing.assert_allclose(read.encode(batch), encoder.encode(batch), atol=1e-6)
+
+
+def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys: Any, place: Make):
+    engine = engine_of()
+    trainer = train(place(engine), toys.loss(), AdamW(lr=1e-3), total_steps=50)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        rows = int(rng.integers(2, 12))
+        texts = [" ".join(rng.choice(list("abcdef"), int(rng.integers(1, 15)))) for _ in range(3 * rows)]
+        parts = (toys.tokens(*texts[start::3]) for start in range(3))
+        result = trainer.step(dict(zip(("anchor", "positive", "negative"), parts, strict=True)))
+    shapes = engine.counters()["compiled_shapes"]
+    assert result.metrics["compiled_shapes"] == shapes
+    assert 3 <= shapes <= engine.buckets.shapes(16) == 4
+
+
+def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(
+    toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
+):
+    encoder = place(engine_of(precision="bf16"))
+    batch = toys.batch("a small house by the sea", "rain")
+    found, exact = encoder.encode(batch), reference.encode(batch)
+    assert found.dtype == np.float32
+    assert 1e-5 < np.abs(found - exact).max() < 0.03
+    train(encoder, toys.loss()).step(columns)
+    assert {str(value.dtype) for value in encoder.weights.values()} == {"float32"}
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_training_step_lowers_to_tpu(toys: Any, place: Make, columns: dict[str, TokenIds], parallel: str):
+    engine = engine_of(8, parallel)
+    devices = list(engine.layout.mesh.devices.flat)
+    encoder = place(ahead(engine, devices, parallel == "fsdp", compiles=False), dropout=0.1)
+    lowered = lower_step(train(encoder, toys.momentum(memory=6)), columns)
+    names = {found["function"].split(".")[-1] for found in lowered}
+    assert {"forward_and_back", "keys", "backward", "_loss_and_slopes", "_updated"} <= names
+    assert all(found["bytes"] > 0 for found in lowered)
+
+
+def test_an_optimizer_without_a_twin_is_named(toys: Any, place: Make):
+    with pytest.raises(RunError, match="`toy-sgd` has no twin for JAX"):
+        train(place(engine_of()), toys.loss(), toys.sgd())
+
+
+def test_more_devices_than_there_are_is_an_error_that_says_how_many():
+    with pytest.raises(RuntimeUnavailableError, match="`devices` is 9, and JAX has 8 here"):
+        engine_of(9)
+
+
+def test_a_tpu_that_is_not_there_is_an_error_that_says_what_to_do():
+    with pytest.raises(RuntimeUnavailableError, match=r'finds no TPU: .*use `platform = "cpu"`'):
+        Tpu().build()
+
+
+def test_lengths_ascend():
+    assert list(Tpu(lengths=(8, 4)).check()) == [
+        "`lengths` are [8, 4], expected ascending numbers; sort them"
+    ]
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (problem,) = Tpu().check()
+    assert problem == (
+        "the runtime `tpu` needs `jax`, `torchax`, `optax`; run `pip install 'sentbed-hardware[tpu]'`"
+    )
+
+
+def test_the_engine_says_what_it_is():
+    facts = engine_of(8, "fsdp").describe()
+    assert attrs.asdict(Tpu())["precision"] == "bf16"
+    assert (facts["platform"], facts["devices"], facts["parallel"]) == ("cpu", 8, "fsdp")
+    assert facts["precision"] == "fp32"

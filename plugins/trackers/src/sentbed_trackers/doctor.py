@@ -1,0 +1,17 @@
+"""Where a run can be sent to, for `sentbed doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sentbed.looking import packages
+from sentbed.protocols import Finding
+
+PACKAGES = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy")}
+"""Tracker, which is also the extra of this distribution -> the packages that it needs."""
+
+
+def findings() -> Iterator[Finding]:
+    """Yield which trackers have their library."""
+    for tracker, names in PACKAGES.items():
+        yield packages("trackers", tracker, "sentbed-trackers", names, tracker)

@@ -1,0 +1,303 @@
+"""The runtime `cuda` against `cpu`, and what only a GPU can show."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+import torch
+from numpy.typing import NDArray
+from sentbed import Encoder
+from sentbed.encode import pad
+from sentbed.protocols import Engine, Head, Training
+from sentbed.recipe import EncoderRecipe
+from sentbed.testing import SENTENCES, parametrize_engine
+from sentbed_backbones import T5, Bert, Causal, Opt
+from sentbed_hardware import AdamW, Constant, Cpu, Cuda
+from sentbed_losses import InfoNCE
+from sentbed_poolers import Last, Mean
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parent.parent.parent
+BACKBONES: Mapping[str, tuple[Any, Any]] = {
+    "bert": (Bert, Mean()),
+    "t5": (T5, Mean()),
+    "opt": (Opt, Last()),
+    "llama": (Causal, Last()),
+}
+EACH = pytest.mark.parametrize("name", BACKBONES)
+COLUMNS = ("anchor", "positive")
+TEXTS = [" ".join(SENTENCES[(7 * i + j) % len(SENTENCES)] for j in range(1 + i % 4)) for i in range(512)]
+
+# Products on a GPU add up in another order, over the same 24 bits.
+TOLERANCES: Mapping[str, Mapping[str, float]] = {
+    "encode": {"tolerance": 1e-4},
+    **{
+        rule: {"loss": 1e-4, "gradient": 1e-3}
+        for rule in ("gradients", "grad-cache", "uneven-batch", "frozen-columns", "towers")
+    },
+    "steps": {"tolerance": 1e-3, "movement": 1e-2},
+    "momentum-and-queue": {"tolerance": 1e-3},
+}
+
+
+def encoder_on(runtime: Any, name: str, dropout: float = 0.0, **fields: Any) -> Encoder:
+    """An encoder with random weights, the same for every runtime."""
+    backbone, pooler = BACKBONES[name]
+    recipe = EncoderRecipe(
+        backbone(init="random", vocab_size=600, dropout=dropout, **fields), pooler, Head(normalize=True), 64
+    )
+    engine = runtime if hasattr(runtime, "assemble") else runtime.build()
+    engine.seed(3)
+    return Encoder.build(recipe, engine, lambda: SENTENCES)
+
+
+def trainer_of(encoder: Encoder, micro_batch: int | None = None, lr: float = 1e-3) -> Any:
+    training = Training(
+        InfoNCE(temperature=0.05), AdamW(lr=lr), Constant(), 100, dict.fromkeys(COLUMNS, "encoder"),
+        micro_batch=micro_batch,
+    )  # fmt: skip
+    encoder.engine.seed(4)
+    return encoder.engine.trainer({"encoder": encoder.placed}, training)
+
+
+def batch_of(encoder: Encoder, start: int = 0, rows: int = 32) -> dict[str, Any]:
+    tokenizer = encoder.tokenizer()
+    sides = (TEXTS[start : start + rows], TEXTS[start + 100 : start + 100 + rows])
+    return {name: tokenizer.encode(texts, 64) for name, texts in zip(COLUMNS, sides, strict=True)}
+
+
+def cosines(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
+    return (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+
+
+@parametrize_engine(Cuda(deterministic=True), tolerances=TOLERANCES)
+def test_the_engine_keeps_its_contract_in_fp32(check: Callable[[], None]) -> None:
+    torch.use_deterministic_algorithms(True)
+    check()
+
+
+@EACH
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+def test_vectors_are_those_of_the_processor(name: str, dtype: Any) -> None:
+    if dtype == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        pytest.skip("this GPU has no bf16")
+    expected = encoder_on(Cpu(), name).encode(TEXTS)
+    found = encoder_on(Cuda(precision=dtype), name).encode(TEXTS)
+    if dtype == "fp32":
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    assert cosines(found, expected).min() >= (0.999999 if dtype == "fp32" else 0.999)
+
+
+def test_tf32_is_off_unless_it_is_asked_for() -> None:
+    if torch.cuda.get_device_capability()[0] < 8:
+        pytest.skip("this GPU has no TF32")
+    left, right = (torch.randn(512, 512, dtype=torch.float64) for _ in range(2))
+    errors = {}
+    for tf32 in (False, True):
+        Cuda(tf32=tf32).build()
+        product = left.float().cuda() @ right.float().cuda()
+        errors[tf32] = float((product.double().cpu() - left @ right).abs().max())
+    assert errors[False] < 1e-3 < errors[True]
+
+
+@EACH
+def test_batches_under_way_at_once_do_not_get_into_each_others_way(name: str) -> None:
+    encoder = encoder_on(Cuda(token_budget=64), name)
+    placed: Any = encoder.placed
+    tokens = encoder.tokenizer().encode(TEXTS, 64)
+    batches = [
+        pad(tokens, np.arange(row, row + 4), encoder.backbone.tokenizer.pad_id) for row in range(0, 512, 4)
+    ]
+    expected = [placed.encode(batch) for batch in batches]
+    found = list(placed.encode_batches(iter(batches)))
+    assert len(found) == len(batches)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@EACH
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_training_learns_and_goes_on_from_a_state_to_the_bit(
+    name: str, precision: Any, tmp_path: Path
+) -> None:
+    if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        pytest.skip("this GPU has no bf16")
+    if precision == "fp16" and name == "t5":
+        pytest.skip("states of a T5 may exceed what fp16 holds")
+    runtime = Cuda(precision=precision, deterministic=True)
+    encoder = encoder_on(runtime, name, dropout=0.1)
+    trainer = trainer_of(encoder)
+    first = [trainer.step(batch_of(encoder, 32 * step)).loss for step in range(4)]
+    trainer.save(tmp_path / "state")
+    later = [trainer.step(batch_of(encoder, 32 * step)).loss for step in range(4)]
+    again = encoder_on(runtime, name, dropout=0.1)
+    resumed = trainer_of(again)
+    resumed.load(tmp_path / "state")
+    assert [resumed.step(batch_of(again, 32 * step)).loss for step in range(4)] == later
+    assert sum(later) < sum(first)
+    np.testing.assert_array_equal(again.encode(TEXTS[:8]), encoder.encode(TEXTS[:8]))
+
+
+# --- memory ------------------------------------------------------------------------------------------------
+
+
+def leave(gib: float) -> None:
+    """Let this process have no more than so much beside what it holds."""
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    held = torch.cuda.memory_reserved()
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (held + gib * 2**30) / total))
+
+
+def most(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return how many GiB a call needs beside what is held, and what it returns."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_reserved()
+    result = call()
+    return (torch.cuda.max_memory_reserved() - before) / 2**30, result
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay() -> None:
+    encoder = encoder_on(Cuda(), "bert", size="base")
+    placed: Any = encoder.placed
+    tokens = encoder.tokenizer().encode(TEXTS, 64)
+    batch = pad(tokens, np.arange(512), encoder.backbone.tokenizer.pad_id)
+    placed.encode(pad(tokens, np.arange(4), encoder.backbone.tokenizer.pad_id))
+    needed, expected = most(lambda: placed.encode(batch))
+    said: list[str] = []
+    engine: Any = encoder.engine
+    engine.say = said.append
+    budget = engine.token_budget
+    leave(0.6 * needed)
+    found = placed.encode(batch)
+    assert said
+    assert "did not fit into" in said[0]
+    assert "GiB" in said[0]
+    assert engine.token_budget < min(budget, batch.input_ids.size)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    count = len(said)
+    np.testing.assert_array_equal(placed.encode(batch), found)
+    assert len(said) == count
+
+
+def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
+    encoder = encoder_on(Cuda(), "bert", size="base")
+    trainer = trainer_of(encoder)
+    columns = batch_of(encoder, rows=256)
+    trainer.gradients(batch_of(encoder, rows=2))
+    said: list[str] = []
+    engine: Any = encoder.engine
+    engine.say = said.append
+    needed, (loss, expected) = most(lambda: trainer.gradients(columns))
+    assert not said
+    leave(0.5 * needed)
+    other, found = trainer.gradients(columns)
+    assert said
+    assert trainer.training.micro_batch < 256
+    assert other == pytest.approx(loss, rel=1e-4)
+    whole = np.sqrt(sum(float((value**2).sum()) for value in expected.values()))
+    apart = np.sqrt(sum(float(((found[name] - value) ** 2).sum()) for name, value in expected.items()))
+    assert apart < 1e-3 * whole
+
+
+# --- the compiler ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("default")  # the compiler's own
+@EACH
+def test_compiled_encoding_and_training_are_those_without(name: str) -> None:
+    torch._dynamo.reset()
+    plain, compiled = (encoder_on(Cuda(compile=compile), name) for compile in (False, True))
+    np.testing.assert_allclose(compiled.encode(TEXTS[:64]), plain.encode(TEXTS[:64]), rtol=0, atol=1e-4)
+    losses = [
+        [trainer.step(batch_of(encoder, 32 * step)).loss for step in range(2)]
+        for encoder, trainer in ((encoder, trainer_of(encoder)) for encoder in (plain, compiled))
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    engine: Engine = compiled.engine
+    assert engine.counters()["compiled_shapes"] > 0
+
+
+# --- many GPUs ---------------------------------------------------------------------------------------------
+
+RECIPE = """
+schema = 1
+[run]
+name = "many"
+cache = false
+[runtime]
+use = "cuda"
+deterministic = true
+[encoder]
+max_length = 32
+backbone = { use = "bert", init = "random", vocab_size = 600, dropout = 0.0 }
+pooler = { use = "mean" }
+[[stage]]
+name = "train"
+data = { use = "pairs", path = "pairs.csv" }
+loss = { use = "info-nce", temperature = 0.05 }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 30
+steps = 6
+"""
+
+
+def losses_of(directory: Path, *settings: str) -> Sequence[float]:
+    run = directory / "-".join(["run", *(s.rpartition("=")[2] for s in settings)])
+    options = [option for setting in settings for option in ("--set", f"runtime.{setting}")]
+    command = [sys.executable, "-m", "sentbed", "run", str(directory / "recipe.toml"), "--output", str(run)]
+    ended = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=540, env={**os.environ}
+    )
+    assert ended.returncode == 0, ended.stderr
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+    return [event["loss"] for event in events if event["event"] == "step_finished"]
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_all_gpus_together_are_one(parallel: str, tmp_path: Path) -> None:
+    count = torch.cuda.device_count()
+    if count < 2:
+        pytest.skip(f"needs several GPUs, there is {count}")
+    rows = [f'"{TEXTS[i]}","{TEXTS[i + 200]}"' for i in range(180)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["anchor,positive", *rows]) + "\n", "utf-8")
+    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
+    expected = losses_of(tmp_path, "devices=1")
+    found = losses_of(tmp_path, f"devices={count}", f"parallel={parallel}")
+    assert len(expected) == 6
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
+# --- speed -------------------------------------------------------------------------------------------------
+
+
+def test_throughput(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table of small models; `make gpu-bench` has the large ones."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    gpu = importlib.import_module("gpu")
+    precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    file = tmp_path / "figures.json"
+    arguments = ["--models", "bert:mini,bert:base,t5:base", "--seconds", "1", "--precision", precision]
+    with capsys.disabled():
+        print()
+        gpu.main([*arguments, "--json", str(file)])
+    cases = json.loads(file.read_text())["cases"]
+    assert len(cases) == 6
+    assert all(case["texts_per_s"] > 0 for case in cases)
+    assert all(0 < case["share_of_peak"] < 1 for case in cases)
+    assert sentbed.__version__

@@ -1,0 +1,70 @@
+"""Texts of one length attend without a mask, in encoding and training: a GPU then takes flash attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed import Encoder
+from sentbed.encode import pad
+from sentbed.protocols import TokenIds, Training
+from sentbed.recipe import EncoderRecipe
+from sentbed_backbones import T5, Bert, Causal, Opt
+from sentbed_hardware import AdamW, Constant, Cpu
+from sentbed_losses import InfoNCE
+from sentbed_poolers import Last, Mean
+
+TEXTS = ["a cat sleeps near the house", "two birds sing in a tree", "rain falls on the river today"]
+BACKBONES = {"bert": (Bert, Mean()), "t5": (T5, Mean()), "opt": (Opt, Last()), "llama": (Causal, Last())}
+
+
+@pytest.fixture
+def attended(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool]]:
+    """Mask and causality of every attention."""
+    calls: list[tuple[Any, bool]] = []
+    whole = torch.nn.functional.scaled_dot_product_attention
+
+    def attend(*arguments: Any, attn_mask: Any = None, is_causal: bool = False, **more: Any) -> torch.Tensor:
+        calls.append((None if attn_mask is None else tuple(attn_mask.shape), is_causal))
+        return whole(*arguments, attn_mask=attn_mask, is_causal=is_causal, **more)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend)
+    return calls
+
+
+def encoder_of(name: str) -> Encoder:
+    backbone, pooler = BACKBONES[name]
+    engine = Cpu(threads=1).build()
+    engine.seed(0)
+    recipe = EncoderRecipe(backbone(init="random", vocab_size=400), pooler, max_length=32)
+    return Encoder.build(recipe, engine, lambda: TEXTS)
+
+
+def of_length(length: int) -> TokenIds:
+    ids = np.random.default_rng(length).integers(5, 20, 3 * length, dtype=np.int32)
+    return TokenIds(ids, np.arange(4, dtype=np.int64) * length)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("trains", [False, True])
+def test_texts_of_one_length_attend_without_a_mask(
+    name: str, trains: bool, attended: list[tuple[Any, bool]]
+) -> None:
+    encoder = encoder_of(name)
+    if trains:
+        towers = {"anchor": "encoder", "positive": "encoder"}
+        training = Training(InfoNCE(temperature=0.05), AdamW(lr=1e-3), Constant(), 10, towers)
+        trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
+        trainer.step({"anchor": of_length(7), "positive": of_length(7)})
+    else:
+        encoder.placed.encode(pad(of_length(7), np.arange(3), encoder.backbone.tokenizer.pad_id))
+    # Two layers; a T5 adds what it has learned of distances.
+    expected = {
+        "bert": (None, False),
+        "t5": ((1, 2, 7, 7), False),
+        "opt": (None, True),
+        "llama": (None, True),
+    }
+    assert attended == [expected[name]] * 2

@@ -1,0 +1,102 @@
+"""A large corpus, encoded by two workers of which one is killed."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from sentbed import Encoder
+from sentbed.corpus import open_vectors
+from sentbed.recipe import EncoderRecipe
+from sentbed_backbones import Bert
+from sentbed_hardware import Cpu
+from sentbed_poolers import Mean
+
+ROWS, FIRST, SHARD = 100_000, 70_001, 4_000
+WORDS = [first + second for first in "bdfgklmnprst" for second in ("a", "ero", "im", "ont", "us")]
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    """Sentences of 3 to 7 words, no two of them the same."""
+    chance = random.Random(5)
+    return [f"{' '.join(chance.choices(WORDS, k=chance.randint(2, 6)))} {i}" for i in range(ROWS)]
+
+
+@pytest.fixture(scope="module")
+def directory(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with `encoder`, two layers 128 wide, and `corpus`, two text files."""
+    directory = tmp_path_factory.mktemp("corpus")
+    recipe = EncoderRecipe(Bert(init="random", vocab_size=4000), Mean(), max_length=16)
+    engine = Cpu(threads=1).build()
+    engine.seed(3)
+    Encoder.build(recipe, engine, lambda: sentences[:20_000]).save(directory / "encoder")
+    (directory / "corpus").mkdir()
+    (directory / "corpus" / "a.txt").write_text("\n".join(sentences[:FIRST]))
+    (directory / "corpus" / "b.txt").write_text("\n".join(sentences[FIRST:]) + "\n")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def expected(directory: Path, sentences: list[str]) -> list[np.ndarray]:
+    """The vectors of each shard from one process."""
+    encoder = Encoder.load(directory / "encoder", {"use": "cpu", "threads": 1})
+    files = (sentences[:FIRST], sentences[FIRST:])
+    return [encoder.encode(file[i : i + SHARD]) for file in files for i in range(0, len(file), SHARD)]
+
+
+def local_workers(process: psutil.Process) -> list[psutil.Process]:
+    return [child for child in process.children() if "spawn_main" in " ".join(child.cmdline())]
+
+
+def actors(process: psutil.Process) -> list[psutil.Process]:
+    return [child for child in process.children(recursive=True) if "ray::_Actor" in " ".join(child.cmdline())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("executor", "workers_of"), [("local", local_workers), ("ray", actors)])
+def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
+    executor: str,
+    workers_of: Callable[[psutil.Process], list[psutil.Process]],
+    directory: Path,
+    expected: list[np.ndarray],
+    tmp_path: Path,
+):
+    if executor == "ray":
+        pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
+    command = ["encode", "encoder", "--input", "corpus", "--output", str(tmp_path / "out")]
+    command += ["--shard-rows", str(SHARD), "--executor", executor, "--workers", "2"]
+    command += ["--cpus-per-worker", "1"]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sentbed", *command], cwd=directory, stderr=subprocess.PIPE, text=True
+    )
+    while len(list((tmp_path / "out").glob("vectors/part-*"))) < len(expected) // 2:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    workers = workers_of(psutil.Process(process.pid))
+    assert len(workers) == 2
+    workers[0].send_signal(signal.SIGKILL)
+    _, said = process.communicate(timeout=300)
+    print(f"{executor}: {time.perf_counter() - started:.1f} s in all, {said}")
+    assert process.returncode == 0, said
+    death, last = said.splitlines()
+    assert re.match(r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death)
+    assert re.search(rf": {ROWS} x 128 in {len(expected)} shards, \d+ rows/s$", last)
+    vectors = open_vectors(tmp_path / "out")
+    assert len(vectors) == ROWS
+    start = 0
+    for shard in expected:
+        np.testing.assert_array_equal(vectors.rows(start, start + len(shard)), shard)
+        start += len(shard)
+    assert start == ROWS
+    assert [path.name for path in (tmp_path / "out" / "vectors").iterdir() if path.name.startswith(".")] == []

@@ -1,0 +1,55 @@
+"""Our engines keep the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sentbed import testing
+from sentbed.registry import load_plugins
+from sentbed.testing import cases, engine_suite
+
+CPU = {"use": "cpu", "threads": 1}
+TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32"}
+PLUGINS = load_plugins()
+
+# Beside itself, an engine is exact.
+EXACT = {
+    "gradients": {"loss": 0.0, "gradient": 0.0},
+    "steps": {"tolerance": 0.0, "movement": 0.0},
+    "momentum-and-queue": {"tolerance": 0.0},
+}
+EACH = [("backbone", "loss"), ("pooler",)]
+NAMED = {name for name, _ in engine_suite(TPU, reference=CPU, plugins=PLUGINS)}
+
+
+@testing.parametrize_engine(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT)
+def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
+    check()
+
+
+@pytest.mark.slow
+@testing.parametrize_engine(TPU, reference=CPU, plugins=PLUGINS)
+def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
+    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    if "tpu" not in PLUGINS.names("runtime"):
+        pytest.skip("no runtime `tpu` is installed")
+    check()
+
+
+def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
+    every = cases(PLUGINS)
+    assert {case.backbone_name for case in every} == {"bert", "t5", "t5-decoder", "opt", "llama"}
+    assert {case.pooler.name for case in every} == set(PLUGINS.names("pooler"))
+    assert {case.loss.name for case in every} == set(PLUGINS.names("loss"))
+    rules = {name.partition("/")[0] for name in NAMED}
+    assert rules == {
+        *("describe", "encode", "gradients", "grad-cache", "dropout", "derivative", "uneven-batch"),
+        *("frozen-columns", "towers", "clipping", "not-finite", "steps", "momentum-and-queue", "state"),
+    }
+    encoders = {case.id.rpartition("/")[0] for case in every}
+    assert encoders == {
+        name.partition("/")[2].rpartition("/")[0]
+        for name in NAMED
+        if name.startswith("encode/") and "+head" not in name
+    }

@@ -1,0 +1,104 @@
+"""The benchmark for GPUs runs from its options to its figures, at a tiny size and on the host."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from sentbed import RuntimeUnavailableError
+from sentbed_backbones import T5
+from sentbed_hardware import Cuda
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+TINY = ["--device", "cpu", "--precision", "fp32", "--seconds", "0.01", "--pairs", "4", "--length", "16"]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("gpu")
+
+
+def test_every_case_is_measured_and_written(
+    gpu: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu.main([*TINY, "--models", "bert:tiny,t5:tiny", "--json", str(tmp_path / "new" / "figures.json")])
+    figures = json.loads((tmp_path / "new" / "figures.json").read_text())
+    cases = figures["cases"]
+    assert [(case["model"], case["what"]) for case in cases] == [
+        ("bert:tiny", "encode"),
+        ("bert:tiny", "train"),
+        ("t5:tiny", "encode"),
+        ("t5:tiny", "train"),
+    ]
+    for case in cases:
+        assert case["share_of_peak"] == case["tflops"] / figures["matmul_tflops"]
+        passes = 3 if case["what"] == "train" else 1
+        # Two layers of products of 128 x 128, 4 to attend and 8 in the inner layer; scores of 16 tokens.
+        flop = 2 * 2 * (4 + 8) * 128**2 * 16 + 4 * 2 * 128 * 16**2
+        assert case["tflops"] == pytest.approx(case["texts_per_s"] * flop * passes / 1e12)
+    shown = capsys.readouterr().out
+    assert shown.count("bert:tiny") == shown.count("t5:tiny") == 2
+    # The peak of a device is no state of the process.
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(gpu: ModuleType) -> None:
+    options = gpu.argparse.Namespace(length=128)
+    bench = gpu.Bench(gpu.load_plugins(), "t5:11b", options)
+    config = bench.config
+    found = (
+        config.num_layers,
+        config.d_model,
+        config.d_ff,
+        config.num_heads,
+        config.d_kv,
+        config.is_gated_act,
+    )
+    assert found == (24, 1024, 65536, 128, 128, False)
+    assert isinstance(bench.family.parameters, T5)
+    # 24 layers, each with four products of 1,024 x 16,384 and two of 1,024 x 65,536; 32,128 words.
+    assert bench.weights == 24 * (4 * 1024 * 16384 + 2 * 1024 * 65536) + 32128 * 1024
+    assert gpu.PAPER["t5:11b"][0] == 274
+
+
+def test_what_does_not_fit_is_left_out_with_its_size(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "SPARE", float("inf"))
+    monkeypatch.setattr(gpu.math, "inf", 16.0)
+    gpu.main([*TINY, "--models", "bert:tiny", "--what", "encode"])
+    assert "bert:tiny encode: left out, needs about inf GiB, the device has 16" in capsys.readouterr().out
+
+
+def test_without_a_gpu_it_says_why_and_writes_nothing(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(self: Cuda) -> None:
+        raise RuntimeUnavailableError("no GPU can be used")
+
+    monkeypatch.setattr(Cuda, "build", build)
+    gpu.main(["--json", str(tmp_path / "figures.json")])
+    assert capsys.readouterr().out == "skipped: no GPU can be used\n"
+    assert not (tmp_path / "figures.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--models", "gpt:base"], "found `gpt:base`; give FAMILY:SIZE of bert, t5"),
+        (["--models", "bert"], "found `bert`; give FAMILY:SIZE"),
+        (["--what", "encode,sleep"], "found `sleep`; choose among encode, train"),
+        (["--device", "cpu", "--budget", "8"], "`--budget` is for a GPU; leave it out"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    arguments: list[str], message: str, gpu: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        gpu.main(arguments)
+    assert message in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""Runs in two processes: their result is that of one, and none hangs where one ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+import sentbed
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
+]
+
+SENTBED = Path(sys.executable).with_name("sentbed")
+SOON = 60
+"""Seconds within which everything has ended."""
+
+RECIPE = """\
+schema = 1
+[run]
+name = "shared"
+cache = false
+[runtime]
+use = "cpu"
+threads = 1
+[checkpoint]
+every = 2
+[encoder]
+max_length = 16
+backbone = { use = "bert", init = "random", vocab_size = 512, dropout = 0.0 }
+pooler = { use = "mean" }
+
+[[stage]]
+name = "triplets"
+data = { use = "sample" }
+loss = { use = "momentum", size = 40, momentum = 0.9, temperature = { initial = 0.1 } }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "linear" }
+batch_size = 31
+micro_batch = 9
+steps = 10
+validate = { every = 5, with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" } }
+
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+
+Start: TypeAlias = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Start `sentbed run` with these arguments in a process of its own."""
+    (tmp_path / "shared.toml").write_text(RECIPE)
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        command = [str(SENTBED), "run", *map(str, arguments)]
+        return subprocess.Popen(
+            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    return run
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 0, printed
+    return printed
+
+
+def steps_of(run: Path) -> list[dict[str, Any]]:
+    log = run / "log.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    events = [json.loads(line) for line in lines if line.endswith("}")]
+    return [event for event in events if event["event"] == "step_finished"]
+
+
+def member(launcher: subprocess.Popen[str], rank: int) -> int:
+    """The process of that rank among those which a launcher has started."""
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
+            variables = (directory / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if parent == launcher.pid and f"RANK={rank}".encode() in variables:
+            return int(directory.name)
+    raise AssertionError(f"no process {rank}")
+
+
+def in_training(process: subprocess.Popen[str], run: Path) -> None:
+    """Wait until a run has taken some steps."""
+    deadline = time.monotonic() + 200
+    while len(steps_of(run)) < 4:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what was printed; all processes have closed their output by then."""
+    _, printed = process.communicate(timeout=SOON)
+    assert "Traceback" not in printed
+    return process.returncode, printed
+
+
+def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None:
+    names = {"one": (), "ddp": ("--devices", 2), "fsdp": ("--devices", 2, "--set", "runtime.parallel=fsdp")}
+    texts = ["a small house by the sea", "rain", "two birds sing in a tree today"]
+    found = {}
+    for name, arguments in names.items():
+        assert "Warning" not in finish(start("shared.toml", "--out", name, *arguments))
+        report = json.loads((tmp_path / name / "report.json").read_text())
+        found[name] = (
+            [step["loss"] for step in steps_of(tmp_path / name)],
+            [score["value"] for score in report["scores"]],
+            sentbed.Encoder.load(tmp_path / name / "encoder").encode(texts),
+        )
+    losses, scores, vectors = found["one"]
+    assert len(set(losses)) == 10
+    assert scores
+    for name in ("ddp", "fsdp"):
+        np.testing.assert_allclose(found[name][0], losses, rtol=1e-4)
+        np.testing.assert_allclose(found[name][1], scores, rtol=1e-4)
+        np.testing.assert_allclose(found[name][2], vectors, atol=1e-4)
+    # Only one process of each run has written.
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ddp", "fsdp", "one", "shared.toml"]
+    files = [
+        sorted(path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*")) for name in names
+    ]
+    assert files[0] == files[1] == files[2]
+
+
+@pytest.mark.parametrize("asked", ["the second process", "the launcher"])
+def test_a_signal_ends_the_run_with_its_state(start: Start, tmp_path: Path, asked: str) -> None:
+    run = tmp_path / "run"
+    process = start("shared.toml", "--out", run, "--devices", 2, "--set", "stage.0.steps=2000")
+    in_training(process, run)
+    target = process.pid if asked == "the launcher" else member(process, 1)
+    subprocess.run(["kill", "-TERM", str(target)], check=True)
+    code, printed = ended(process)
+    assert code == 130
+    assert f"to go on: sentbed run --resume {run}" in printed
+    assert list((run / "states").iterdir())
+    assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
+    if asked == "the launcher":
+        # The first process heard of it in a step, or in between, where it ends at once.
+        return
+    done = steps_of(run)[-1]["step"]
+    assert f"SIGTERM to process 1: the state after step {done} is saved" in printed
+    assert (run / "states" / f"00-{done:08d}").is_dir()
+    more = ("--allow-changes", "--devices", 2, "--set", f"stage.0.steps={done + 3}")
+    finish(start("shared.toml", "--resume", run, *more))
+    assert [step["step"] for step in steps_of(run)] == list(range(1, done + 4))
+
+
+@pytest.mark.parametrize(("rank", "parallel"), [(0, "ddp"), (1, "ddp"), (1, "fsdp")])
+def test_a_process_that_is_killed_leaves_none_hanging(
+    start: Start, tmp_path: Path, rank: int, parallel: str
+) -> None:
+    run = tmp_path / "run"
+    kind = ("--devices", 2, "--set", f"runtime.parallel={parallel}")
+    process = start("shared.toml", "--out", run, *kind, "--set", "stage.0.steps=2000")
+    in_training(process, run)
+    subprocess.run(["kill", "-KILL", str(member(process, rank))], check=True)
+    code, printed = ended(process)
+    assert code == (128 + signal.SIGKILL if rank == 0 else 1)
+    assert f"process {rank} was ended by SIGKILL" in printed
+    if rank == 1:
+        assert "process 1 has ended" in printed
+        assert "go on with `sentbed run --resume DIRECTORY`" in printed
+        assert (run / "report.html").is_file()
+        # With whole copies, the weights that were reached are saved.
+        assert (run / "encoder").is_dir() == (parallel == "ddp")
+    last = max(int(state.name.partition("-")[2]) for state in (run / "states").glob("00-*"))
+    assert last >= 2
+    if rank == 0:
+        return
+    # With fewer processes, too.
+    kind = kind if parallel == "fsdp" else ("--devices", 1)
+    more = ("--allow-changes", *kind, "--set", f"stage.0.steps={last + 3}")
+    finish(start("shared.toml", "--resume", run, *more))
+    assert json.loads((run / "manifest.json").read_text())["status"] == "finished"
+
+
+def test_what_is_wrong_is_said_once(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("no score here\n")
+    process = start("shared.toml", "--out", "run", "--devices", 2, "--set", "evaluate.0.path=pairs.tsv")
+    code, printed = ended(process)
+    assert code == 1
+    assert printed.count("error:") == 1
+    assert "pairs.tsv" in printed

@@ -1,0 +1,57 @@
+"""The runtime `tpu` from recipe to report, on JAX's CPU backend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sentbed
+from sentbed_hardware._jax.buckets import Buckets
+
+ROOT = Path(__file__).parent.parent
+TPU = "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], token_budget = 1024 }"
+
+
+def run(out: Path, *overrides: str) -> sentbed.RunResult:
+    recipe = ROOT / "recipes" / "scratch.toml"
+    return sentbed.run(sentbed.load_recipe(recipe, ["encoder.backbone.dropout=0", *overrides]), out)
+
+
+def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -> None:
+    short = ("stage.triplets.epochs=", "stage.triplets.steps=12", "stage.triplets.validate.every=6")
+    ours = run(tmp_path / "cpu", *short)
+    theirs = run(tmp_path / "tpu", TPU, *short)
+    assert len(ours.scores) == len(theirs.scores) > 4
+    for expected, found in zip(ours.scores, theirs.scores, strict=True):
+        assert (found.encoder, found.task, found.metric) == (expected.encoder, expected.task, expected.metric)
+        assert found.value == pytest.approx(expected.value, abs=0.05), found.task
+    manifest = json.loads((tmp_path / "tpu" / "manifest.json").read_text())
+    assert manifest["engine"]["runtime"] == "tpu"
+    assert manifest["counters"]["compile_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buckets(
+    tmp_path: Path, data_directory: Path
+) -> None:
+    file = data_directory / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-train.csv"
+    rows = [line.split("\t")[5:7] for line in file.read_text("utf-8").splitlines()]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("anchor\tpositive\n" + "".join("\t".join(pair[:2]) + "\n" for pair in rows), "utf-8")
+    run(
+        tmp_path / "run",
+        TPU,
+        f"stage.triplets.data={{ use = 'pairs', path = '{pairs}' }}",
+        "stage.triplets.epochs=1",
+        "stage.triplets.validate=",
+        "evaluate.0.at=['end']",
+        "evaluate.1.at=['end']",
+    )
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    steps = [line["metrics"]["compiled_shapes"] for line in lines if line["event"] == "step_finished"]
+    assert len(steps) == -(-len(rows) // 64) == 90
+    buckets = Buckets((8, 16, 32), 1024)
+    assert 3 <= steps[-1] <= buckets.shapes(32)
+    # Few steps after the first have met a new one.
+    assert steps[20] >= steps[-1] - 2
