@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,11 @@ import sentbed
 from sentbed_hardware._jax.buckets import Buckets
 
 ROOT = Path(__file__).parent.parent
-TPU = "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], token_budget = 1024 }"
+TPU = (
+    "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], token_budget = 1024, "
+    "parallel = 'fsdp' }"
+)
+SHORT = ("stage.triplets.epochs=", "stage.triplets.steps=12", "stage.triplets.validate.every=6")
 
 
 def run(out: Path, *overrides: str) -> sentbed.RunResult:
@@ -19,9 +26,8 @@ def run(out: Path, *overrides: str) -> sentbed.RunResult:
 
 
 def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -> None:
-    short = ("stage.triplets.epochs=", "stage.triplets.steps=12", "stage.triplets.validate.every=6")
-    ours = run(tmp_path / "cpu", *short)
-    theirs = run(tmp_path / "tpu", TPU, *short)
+    ours = run(tmp_path / "cpu", *SHORT)
+    theirs = run(tmp_path / "tpu", TPU, *SHORT)
     assert len(ours.scores) == len(theirs.scores) > 4
     for expected, found in zip(ours.scores, theirs.scores, strict=True):
         assert (found.encoder, found.task, found.metric) == (expected.encoder, expected.task, expected.metric)
@@ -29,6 +35,27 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -
     manifest = json.loads((tmp_path / "tpu" / "manifest.json").read_text())
     assert manifest["engine"]["runtime"] == "tpu"
     assert manifest["counters"]["compile_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(tmp_path: Path) -> None:
+    ours = run(tmp_path / "cpu", *SHORT)
+    sets = [part for text in ("encoder.backbone.dropout=0", TPU, *SHORT) for part in ("--set", text)]
+    recipe = ROOT / "recipes" / "scratch.toml"
+    run_it = ["-m", "sentbed", "run", str(recipe), "--out", str(tmp_path / "two"), *sets]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    # One device in each process, whatever the tests have in this one.
+    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, *torchrun, *run_it], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "two" / "report.json").read_text())
+    assert [score["task"] for score in report["scores"]] == [score.task for score in ours.scores]
+    for expected, found in zip(ours.scores, report["scores"], strict=True):
+        assert found["value"] == pytest.approx(expected.value, abs=0.05), expected.task
+    manifest = json.loads((tmp_path / "two" / "manifest.json").read_text())
+    assert (manifest["engine"]["processes"], manifest["engine"]["devices"]) == (2, 2)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import toy_work
-from sentbed import DataError, RunError, RuntimeUnavailableError
+from sentbed import DataError, RecipeError, RunError, RuntimeUnavailableError
 from sentbed.executors import LocalExecutor, executor
 from sentbed.executors.local import cores
 from toy_work import AwkwardError, Doubling
@@ -110,7 +110,7 @@ def test_what_the_function_raises_is_raised_here_and_not_tried_again(workers: in
 
 @pytest.mark.parametrize(
     ("task", "error", "message"),
-    [(-4, RunError, "wrong @ runtime.use"), (-5, RuntimeError, "AwkwardError: hard to carry")],
+    [(-4, RecipeError, "wrong @ runtime.use"), (-5, RuntimeError, "AwkwardError: hard to carry")],
 )
 def test_an_exception_that_cannot_be_carried_keeps_its_message(
     task: int, error: type[Exception], message: str, work: Doubling

@@ -49,6 +49,9 @@ class RecipeError(SentbedError):
         lines = "\n".join(f"  {problem}" for problem in self.problems)
         super().__init__(f"{count} problem{'s' if count != 1 else ''} in the recipe:\n{lines}")
 
+    def __reduce__(self) -> tuple[type[RecipeError], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
 
 @attrs.frozen
 class Problem:

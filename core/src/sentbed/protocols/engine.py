@@ -41,8 +41,8 @@ class PlacedEncoder(Protocol):
       computes while the host goes on: what `encode` returns for each batch, in their order. It may take
       further batches before it yields the vectors of one. Where an encoder has it, texts are tokenised in a
       thread, ahead of it;
-    - `plan(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]`, for a device that compiles each shape:
-      which texts, of so many tokens, share a batch; `encode.plan_batches` decides where it has none;
+    - `plan(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]`, for a device that compiles each
+      shape: which texts, of so many tokens, share a batch; `encode.plan_batches` decides where it has none;
     - `fingerprint() -> str | None`, a hash of all weights and of the code between tokens and vector: where
       two agree, so do their vectors. Without it, or where it is None, none is taken from the store.
     """

@@ -66,7 +66,8 @@ def check_state(
 def check_dropout_advances(bench: Bench, case: Case, seeds: bool = True) -> None:
     """Dropout is another with every batch and every step, the same from the same seed, and none in `encode`.
 
-    `case` has dropout, and a loss without memory. Without `seeds` only steps are tried, which is one compilation instead of four.
+    `case` has dropout, and a loss without memory. Without `seeds` only steps are tried: one compilation, not
+    four.
     """
     rule = "dropout"
     encoder = bench.fresh(case, bench.engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
@@ -73,7 +74,13 @@ class Tpu(PlannedAccelerator):
             return False
         from sentbed_hardware._torch.serving import serve
 
-        serve(self)
+        try:
+            serve(self)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the process ends here
+            # JAX would wait at the end for processes that wait for this one.
+            if not isinstance(error, SystemExit):
+                print(f"error: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
         return True
 
     def build(self) -> Engine:

@@ -88,8 +88,11 @@ class CausalStates(torch.nn.Module):
         shared: int = 0,
     ) -> TokenStates:
         """Return the rows' states; `past` is a cache of the `shared` tokens that stand before every row."""
-        places, seen = None, attention_mask
-        if attention_mask is not None:
+        seen = attention_mask
+        if attention_mask is None:
+            # OPT would count them with a sum that is not deterministic on a GPU.
+            places = torch.arange(shared, shared + input_ids.shape[1], device=input_ids.device)[None]
+        else:
             places = positions(attention_mask) + shared
             seen = torch.cat([attention_mask.new_ones(len(attention_mask), shared), attention_mask], 1)
         output = self.model(

@@ -111,7 +111,7 @@ class JaxEngine:
     def counters(self) -> Mapping[str, float]:
         """Return what was compiled, and the most memory that one device held."""
         found = dict(self.compiled.counters())
-        statistics = self.layout.mesh.devices.flat[0].memory_stats() or {}
+        statistics = self.layout.mesh.local_devices[0].memory_stats() or {}
         if "peak_bytes_in_use" in statistics:
             found["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
         return found

@@ -110,6 +110,9 @@ class TorchTrainer:
             for name, value in self.parameters.items()
         }
         gradients.forget(self)
+        for tower in self.towers.values():
+            # The copy that encodes shares pooler and head, which are in training mode now.
+            tower.encoder.weights_changed()
         return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
 
     def _forget_gradients(self) -> None:
