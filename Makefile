@@ -10,8 +10,9 @@ PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
 
+# As many processes as cores, each with one thread.
 test: $(VENV)/.dev
-	$(BIN)/pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadgroup
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -20,6 +20,13 @@ EXACT = {
     "momentum-and-queue": {"tolerance": 0.0},
 }
 EACH = [("backbone", "loss"), ("pooler",)]
+EIGHT = [
+    pytest.param(check, id=name)
+    for name, check in engine_suite(
+        TPU | {"devices": 8, "parallel": "fsdp"}, reference=CPU, plugins=PLUGINS, groups=[("backbone",)]
+    )
+    if name.startswith("gradients/")
+]
 NAMED = {name for name, _ in engine_suite(TPU, reference=CPU, plugins=PLUGINS)}
 
 
@@ -28,12 +35,22 @@ def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
     check()
 
 
+# Every combination: groups=[("backbone", "pooler", "loss")].
 @pytest.mark.slow
-@testing.parametrize_engine(TPU, reference=CPU, plugins=PLUGINS)
+@testing.parametrize_engine(
+    TPU, reference=CPU, plugins=PLUGINS, groups=[("backbone", "pooler"), ("backbone", "loss")]
+)
 def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
     pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
     if "tpu" not in PLUGINS.names("runtime"):
         pytest.skip("no runtime `tpu` is installed")
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", EIGHT)
+def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(check: Callable[[], None]) -> None:
+    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
     check()
 
 

@@ -14,8 +14,8 @@ from sentbed_hardware._jax.buckets import Buckets
 
 ROOT = Path(__file__).parent.parent
 TPU = (
-    "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], token_budget = 1024, "
-    "parallel = 'fsdp' }"
+    "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], "
+    "token_budget = 1024, parallel = 'fsdp' }"
 )
 SHORT = ("stage.triplets.epochs=", "stage.triplets.steps=12", "stage.triplets.validate.every=6")
 
