@@ -10,9 +10,11 @@ a chip.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from typing import Any
 
+from sentbed import RuntimeUnavailableError
 from sentbed.encoder import Encoder
 from sentbed.protocols import Head, Training
 from sentbed.recipe import EncoderRecipe
@@ -42,10 +44,14 @@ def main() -> None:
     def part(kind: str, name: str, **fields: Any) -> Any:
         return plugins.find(kind, name).cls(**fields)
 
-    base: Any = part("runtime", "tpu", platform="cpu", precision="bf16", lengths=(16,)).build()
-    from sentbed_hardware._jax.ahead import ahead, described, lower_step
+    runtime = part("runtime", "tpu", platform="cpu", precision="bf16", lengths=(16,), devices=8)
+    try:
+        base: Any = runtime.build()
+        from sentbed_hardware._jax.ahead import ahead, described, lower_step
 
-    devices = described(options.topology)
+        devices = list(base.layout.mesh.devices.flat) if options.lower else described(options.topology)
+    except RuntimeUnavailableError as error:
+        sys.exit(f"error: {error}")
     print(f"{len(devices)} x {devices[0].device_kind}, {options.size}, bf16, batches of 16 tokens")
     for title, backbone, pooler in BACKBONES:
         for parallel in ("ddp", "fsdp"):

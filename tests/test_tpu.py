@@ -44,8 +44,8 @@ def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(tmp_path: 
     recipe = ROOT / "recipes" / "scratch.toml"
     run_it = ["-m", "sentbed", "run", str(recipe), "--out", str(tmp_path / "two"), *sets]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    # One device in each process, whatever the tests have in this one.
-    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    # Each process takes one of its two devices.
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(
         [sys.executable, *torchrun, *run_it], capture_output=True, text=True, env=environment
     )

@@ -534,7 +534,7 @@ def test_a_fault_in_parquet_is_an_error_with_its_row(
     ("name", "content", "message"),
     [
         ("in.parquet", b"no parquet at all", "the file cannot be read as Parquet: .*; write it again"),
-        ("in.txt.gz", gzip.compress(b"a\n" * 999, mtime=0)[:-9], "the file is damaged or cut short .*; get it again"),
+        ("in.txt.gz", gzip.compress(b"a\n" * 999, mtime=0)[:-9], "the file is damaged .*; get it again"),
         ("in.txt.gz", b"no gzip", "the file is damaged or cut short .*; get it again"),
     ],
 )  # fmt: skip

@@ -172,6 +172,27 @@ def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
         assert outcome(out) == whole, f"stopped at step {step}"
 
 
+class AskAtStep(StopAtStep):
+    """A signal that comes during the `at`-th step."""
+
+    @hookimpl(tryfirst=True)
+    def step_finished(self, run: Any) -> None:
+        self.steps += 1
+        if self.at == self.steps:
+            run.stop.asked = "SIGTERM"
+
+
+def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
+    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    recipe = recipe_of(RUN, "checkpoint.every=")
+    for step in range(1, 11):
+        out = tmp_path / str(step)
+        assert stopping(plugins, AskAtStep(step), lambda: run(recipe, out, plugins))  # noqa: B023
+        resume(out, plugins=plugins)
+        assert outcome(out) == whole, f"asked to end at step {step}"
+
+
 @pytest.mark.parametrize(("kind", "each"), [(Stop, 1), (LateStop, 3)])
 def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
     kind: type[Stop], each: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path

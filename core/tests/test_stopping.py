@@ -27,7 +27,18 @@ def test_a_signal_ends_at_once_where_there_is_no_patience(name: str, default_han
     assert stop.asked is None
 
 
-def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(default_handlers: None):
+def test_a_signal_that_comes_twice_at_once_is_one(default_handlers: None):
+    stop = Stop(lambda _: None)
+    with stop.listening(), stop.patient():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.asked == "SIGTERM"
+
+
+def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
+    default_handlers: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sentbed.stopping.SAME", 0.0)
     said: list[str] = []
     stop = Stop(said.append)
     with stop.listening():

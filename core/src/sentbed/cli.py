@@ -131,11 +131,15 @@ def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     import signal
     from functools import partial
 
+    from sentbed.processes import done_elsewhere
     from sentbed.recipe import load_recipe
     from sentbed.search import search as search_recipe
 
     signal.signal(signal.SIGTERM, _interrupt)
-    result = search_recipe(load_recipe(recipe, overrides), out, say=partial(click.echo, err=True))
+    loaded = load_recipe(recipe, overrides)
+    if (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
+        sys.exit(code)
+    result = search_recipe(loaded, out, say=partial(click.echo, err=True))
     click.echo(result.report)
 
 

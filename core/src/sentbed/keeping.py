@@ -159,9 +159,13 @@ class Saver:
         if due or time.monotonic() - self.saved >= rule.minutes * 60:
             self.save(step)
 
-    def save(self, step: int) -> None:
-        """Write a state after step `step`."""
-        own = {"sampler": self.sampler.state(), "keeper": self.keeper.kept.table(self.run.directory)}
+    def save(self, step: int, looked: bool = True) -> None:
+        """Write a state after step `step`; `looked`: its validation, where it has one, is done."""
+        own = {
+            "sampler": self.sampler.state(),
+            "keeper": self.keeper.kept.table(self.run.directory),
+            "looked": looked,
+        }
         write_state(self.run, self.index, step, self.hooks, own, self.trainer)
         prune(self.run, self.run.recipe.stage[self.index].name, self.keeper.kept)
         self.saved = time.monotonic()

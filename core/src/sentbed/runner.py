@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
@@ -197,7 +197,9 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     try:
         _work(info, hooks, resumed, engine, store)
     finally:
-        info.facts["counters"] = dict(engine.counters())
+        # An engine that is broken has none, and the error that broke it is on its way.
+        with suppress(SentbedError):
+            info.facts["counters"] = dict(engine.counters())
 
 
 def _work(

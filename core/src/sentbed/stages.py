@@ -10,7 +10,7 @@ import pluggy
 
 from sentbed import states
 from sentbed.encoder import Encoder, evaluate, pair_name
-from sentbed.errors import RunError
+from sentbed.errors import RunError, SentbedError
 from sentbed.feeding import Feed, length_of
 from sentbed.keeping import Keeper, Kept, Saver
 from sentbed.protocols import Dataset, StepResult, Training
@@ -82,31 +82,46 @@ def train_stage(
     hooks.stage_started(run=run, stage=stage.name, total_steps=total_steps)
     saver = Saver(run, index, trainer, sampler, keeper, hooks)
     watch = _Watch(run, stage, encoders, hooks)
-    step = first - 1
+
+    def look(step: int) -> bool:
+        """Validate and watch where it is time to; return whether the stage is to end."""
+        last = keeper.look(step, last=step == total_steps) or step == total_steps
+        watch.look(step, last)
+        return last
+
+    step, ended = first - 1, False
     try:
         if resumed is None:
             watch.look(0, last=False)
         else:
             # Last, since building anything may have drawn from the generators.
             trainer.load(resumed.trainer)
-        for step in range(first, total_steps + 1):
+            keeper.at = step
+            # A run that was asked to end has saved its state before anything looked at the step.
+            ended = not resumed.content.get("looked", True) and look(step)
+        for step in () if ended else range(first, total_steps + 1):
             batch = sampler.next()
             keeper.at = step
-            columns = feed(batch)
             with run.stop.patient():
-                result = trainer.step(columns)
-            run.stepped = True
-            _require_finite(result, stage.name, step, total_steps, batch)
-            hooks.step_finished(run=run, stage=stage.name, step=step, total_steps=total_steps, result=result)
-            if (asked := run.stop.asked or result.interrupted) is not None:
-                _end(asked, run, saver, step)
-            last = keeper.look(step, last=step == total_steps) or step == total_steps
-            watch.look(step, last)
-            if last:
+                result = trainer.step(feed(batch))
+                run.stepped = True
+                _require_finite(result, stage.name, step, total_steps, batch)
+                hooks.step_finished(
+                    run=run, stage=stage.name, step=step, total_steps=total_steps, result=result
+                )
+                if (asked := run.stop.asked or result.interrupted) is not None:
+                    _end(asked, run, saver, step)
+            if look(step):
                 break
-            saver.look(step)
-    except BaseException:
-        keeper.restore()
+            with run.stop.patient():
+                saver.look(step)
+            if run.stop.asked is not None:
+                _end(run.stop.asked, run, saver, step, looked=True)
+    except BaseException as error:
+        try:
+            keeper.restore()
+        except SentbedError as second:
+            error.add_note(f"nor could the best weights be restored: {second}")
         raise
     keeper.restore()
     if step < total_steps:
@@ -120,9 +135,9 @@ def train_stage(
     hooks.stage_finished(run=run, stage=stage.name, steps=step, best_score=kept.score, best_step=kept.step)
 
 
-def _end(asked: str, run: RunInfo, saver: Saver, step: int) -> NoReturn:
+def _end(asked: str, run: RunInfo, saver: Saver, step: int, looked: bool = False) -> NoReturn:
     """Save the state after step `step`, and end the run."""
-    saver.save(step)
+    saver.save(step, looked)
     error = KeyboardInterrupt(f"ended by {asked}")
     error.add_note(
         f"{asked}: the state after step {step} is saved; go on with `sentbed run --resume {run.directory}`"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """What batch systems send, and Ctrl-C."""
+
+
+SAME = 1.0
+"""Seconds within which a signal is the same one: a batch system tells every process, and a launcher passes it
+on."""
 
 
 class Stop:
@@ -21,6 +28,7 @@ class Stop:
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.asked: str | None = None
+        self._heard = -math.inf
         self._say = say or partial(print, file=sys.stderr)
         self._patient = False
 
@@ -49,6 +57,10 @@ class Stop:
             self._patient = False
 
     def _handle(self, number: int, _: object) -> None:
+        now, before = time.monotonic(), self._heard
+        if now - before < SAME:
+            return
+        self._heard = now
         name = signal.Signals(number).name
         if not self._patient or self.asked is not None:
             raise KeyboardInterrupt(f"ended by {name}")

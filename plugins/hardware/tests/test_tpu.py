@@ -18,6 +18,7 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("torchax")
 
 from sentbed_hardware._jax.ahead import ahead, lower_step  # noqa: E402 - needs JAX
+from sentbed_hardware._jax.compiling import fitting  # noqa: E402
 from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine  # noqa: E402
 from sentbed_hardware._jax.trainer import JaxTrainer  # noqa: E402
 
@@ -103,7 +104,8 @@ def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 @pytest.mark.parametrize(
-    "optimizer", [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1)]
+    "optimizer",
+    [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1, scale_parameter=True)],
 )
 def test_ten_steps_are_those_of_torch(
     toys: Any,
@@ -260,6 +262,35 @@ def test_a_training_step_lowers_to_tpu(toys: Any, place: Make, columns: dict[str
     names = {found["function"].split(".")[-1] for found in lowered}
     assert {"forward_and_back", "keys", "backward", "_loss_and_slopes", "_updated"} <= names
     assert all(found["bytes"] > 0 for found in lowered)
+
+
+def test_a_module_that_changes_in_a_forward_pass_is_refused(
+    toys: Any, place: Make, columns: dict[str, TokenIds]
+):
+    trainer = train(place(engine_of(), pooler=toys.norm()), toys.loss())
+    with pytest.raises(RunError, match=r"`pooler.norm.num_batches_tracked` changes in a forward pass"):
+        trainer.step(columns)
+
+
+def test_three_devices_take_equally_many_rows(
+    toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
+):
+    expected, slopes = train(reference, toys.loss()).gradients(columns)
+    found, gradients = train(place(engine_of(3)), toys.loss()).gradients(columns)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert closeness(gradients, slopes) < 1e-5
+
+
+def test_what_does_not_fit_is_said_in_words():
+    with pytest.raises(RunError, match="set a smaller `micro_batch`"), fitting():
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), fitting():
+        raise jax.errors.JaxRuntimeError("INTERNAL: a fault")
+
+
+def test_adafactor_refuses_a_weight_with_three_axes():
+    with pytest.raises(RunError, match="`kernel` has 3 axes"):
+        Adafactor().build_optax({"kernel": (2, 3, 4)})
 
 
 def test_an_optimizer_without_a_twin_is_named(toys: Any, place: Make):

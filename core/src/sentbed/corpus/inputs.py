@@ -37,8 +37,7 @@ class Source:
     modified: int
     """Nanoseconds since the epoch."""
     digest: str
-    """BLAKE2b of the uncompressed text; of a Parquet file's size and footer, which says where all its data
-    lie."""
+    """BLAKE2b of the uncompressed text; of a Parquet file's bytes."""
     rows: int
 
     def is_unchanged(self) -> bool:

@@ -34,6 +34,7 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
         )
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     # Each has a level of its own, and what they would tell is told below.
@@ -63,10 +64,11 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
             return INTERRUPTED
         except ChildFailedError as error:
             return _code_of(error.failures)
-        except (RuntimeError, OSError, ValueError) as error:
+        except (RendezvousError, RuntimeError, OSError, ValueError) as error:
+            why = str(error.__cause__ or error).splitlines()[0]
             where = "" if alone else f" at `{parameters.rendezvous}`"
             raise RuntimeUnavailableError(
-                f"the processes could not meet{where}: {error}; "
+                f"the processes could not meet{where}: {why}; "
                 "look whether the address and port are right and open, and all machines were started"
             ) from error
     return 0

@@ -24,6 +24,11 @@ class Buckets:
     devices: int = 1
     """Each takes equally many rows."""
 
+    @property
+    def smallest(self) -> int:
+        """Rows of the smallest batch: as many on each device."""
+        return self.devices * -(-SMALLEST // self.devices)
+
     def length(self, tokens: int, longest: int) -> int:
         """Return the length to which a text of so many tokens is padded; never beyond `longest`."""
         fitting = (length for length in self.lengths if length >= tokens)
@@ -31,13 +36,11 @@ class Buckets:
 
     def most(self, length: int) -> int:
         """Return the rows of the largest batch of this length."""
-        smallest = max(SMALLEST, self.devices)
-        return smallest << int(math.log2(max(1, self.token_budget / (length * smallest))))
+        return self.smallest << int(math.log2(max(1, self.token_budget / (length * self.smallest))))
 
     def rows(self, texts: int, length: int) -> int:
         """Return the rows of the batch that takes so many texts, or the largest one."""
-        smallest = max(SMALLEST, self.devices)
-        return min(smallest << math.ceil(math.log2(max(1, texts / smallest))), self.most(length))
+        return min(self.smallest << math.ceil(math.log2(max(1, texts / self.smallest))), self.most(length))
 
     def plan(
         self, lengths: NDArray[np.int64], longest: int, texts: int | None = None
@@ -48,10 +51,13 @@ class Buckets:
         in a batch, for the memory of training.
         """
         order = np.argsort(-lengths, kind="stable")
+        values, place = np.unique(lengths[order], return_inverse=True)
+        padded = np.array([self.length(int(value), longest) for value in values], np.int64)[place]
         done = 0
         while done < len(order):
-            length = self.length(int(lengths[order[done]]), longest)
-            as_long = sum(1 for row in order[done:] if self.length(int(lengths[row]), longest) == length)
+            length = int(padded[done])
+            # They descend: those of this length end where shorter ones begin.
+            as_long = int(np.searchsorted(-padded, -length, side="right")) - done
             rows = self.rows(as_long, length)
             if texts is not None:
                 rows = min(rows, self.rows(texts, length))
@@ -61,8 +67,7 @@ class Buckets:
     def shapes(self, longest: int) -> int:
         """Return how many shapes there are for texts of up to `longest` tokens."""
         found = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
-        smallest = max(SMALLEST, self.devices)
-        return sum(1 + int(math.log2(self.most(length) // smallest)) for length in found)
+        return sum(1 + int(math.log2(self.most(length) // self.smallest)) for length in found)
 
 
 def fill(tokens: TokenIds, chosen: NDArray[np.int64], rows: int, length: int, pad_id: int) -> TokenBatch:

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import jax
+from sentbed import RunError
+
+
+@contextmanager
+def fitting() -> Iterator[None]:
+    """Say in words what does not fit into the devices' memory; raises `RunError`."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise RunError(
+            "this does not fit into the memory of the devices; set a smaller `micro_batch` in the stage, a "
+            'smaller `token_budget` in the runtime, or `parallel = "fsdp"` over several of them'
+        ) from error
 
 
 class Compiled:
@@ -25,7 +41,8 @@ class Compiled:
 
         def call(*arguments: Any) -> Any:
             before, start = jitted._cache_size(), time.monotonic()
-            result = jitted(*arguments)
+            with fitting():
+                result = jitted(*arguments)
             if jitted._cache_size() > before:
                 self.seconds += time.monotonic() - start
                 self.shapes += counted

@@ -81,13 +81,14 @@ def _devices(parameters: Tpu, processes: int) -> list[Any]:
             f'JAX finds no {parameters.platform.upper()}: {error}; use `platform = "cpu"` to try this '
             "runtime without one, or the runtime `cpu` or `cuda`"
         ) from error
-    wanted = wanted * processes if wanted else len(found)
-    if wanted > len(found):
-        message = f"`devices` is {wanted}, and JAX has {len(found)} here; set `devices = {len(found)}`"
+    of = [[device for device in found if device.process_index == rank] for rank in range(processes)]
+    fewest = min(map(len, of))
+    if wanted is not None and wanted > fewest:
+        message = f"`devices` is {wanted}, and JAX has {fewest} here; set `devices = {fewest}`"
         if parameters.platform == "cpu":
             message += f", or XLA_FLAGS=--xla_force_host_platform_device_count={wanted} in the environment"
         raise RuntimeUnavailableError(message)
-    return list(found[:wanted])
+    return [device for own in of for device in own[:wanted]]
 
 
 class JaxEngine:
@@ -174,13 +175,13 @@ class JaxEncoder:
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; the next one is on its way before they are waited for."""
-        before: list[tuple[jax.Array, int]] = []
+        before: list[tuple[jax.Array, int]] | None = None
         for batch in batches:
             now = list(self._started(batch))
-            if before:
+            if before is not None:
                 yield self._vectors(before)
             before = now
-        if before:
+        if before is not None:
             yield self._vectors(before)
 
     def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
@@ -198,7 +199,8 @@ class JaxEncoder:
             yield self._encode(self.weights, self.place(piece)), len(ids)
 
     def _vectors(self, started: Iterable[tuple[jax.Array, int]]) -> NDArray[np.float32]:
-        return np.concatenate([self.engine.layout.fetch(found)[:rows] for found, rows in started])
+        parts = [self.engine.layout.fetch(found)[:rows] for found, rows in started]
+        return np.concatenate([np.empty((0, self.width), np.float32), *parts])
 
     def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
         """Put a batch on the devices, each its share of the rows."""

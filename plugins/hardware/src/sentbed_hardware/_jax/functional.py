@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import torch
 import torchax
-from sentbed import ModelError
+from sentbed import ModelError, RunError
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 from torchax import amp
@@ -83,11 +83,9 @@ class FunctionalEncoder:
         env = self.env
         with traced(env, key):
             states = self._states(weights, batch)
-            vectors = torch.func.functional_call(
-                _Finish(self.module),
-                {f"module.{name}": value for name, value in env.j2t_iso(weights).items()},
-                (states,),
-            )
+            held = env.j2t_iso({f"module.{name}": value for name, value in weights.items()})
+            vectors = torch.func.functional_call(_Finish(self.module), held, (states,))
+            _require_unchanged(held, [*weights.values()])
             result: jax.Array = env.t2j_iso(vectors)
         return result
 
@@ -96,9 +94,9 @@ class FunctionalEncoder:
         prefix, env = "backbone.", self.env
         own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
         with env.override_property(autocast_dtype=self.autocast):
-            states: TokenStates = torch.func.functional_call(
-                self.module.backbone, env.j2t_iso(own), env.j2t_iso(batch)
-            )
+            held = env.j2t_iso(own)
+            states: TokenStates = torch.func.functional_call(self.module.backbone, held, env.j2t_iso(batch))
+        _require_unchanged(held, [*own.values()])
         return states
 
 
@@ -128,9 +126,9 @@ class FunctionalLoss:
         env = self.env
         with traced(env, key):
             arguments = (inputs,) if state is None else (inputs, state)
-            output = torch.func.functional_call(
-                self.module, env.j2t_iso(weights | fixed), tuple(env.j2t_iso(arguments))
-            )
+            held = env.j2t_iso(weights | fixed)
+            output = torch.func.functional_call(self.module, held, tuple(env.j2t_iso(arguments)))
+            _require_unchanged(held, [*(weights | fixed).values()])
             require_output(output, self.name, state is not None, recorded=False)
             metrics = {name: env.t2j_iso(value) for name, value in output.metrics.items()}
             after = None if state is None else dict(env.t2j_iso(dict(output.state)))
@@ -166,6 +164,16 @@ def _mend_autocast() -> None:
         del policy[operation]
     policy |= dict.fromkeys(PRODUCTS, amp.CastPolicy.LOWER_PRECISION_FP)
     policy |= dict.fromkeys(SUMS, amp.CastPolicy.FP32)
+
+
+def _require_unchanged(held: Mapping[str, Any], given: Sequence[jax.Array]) -> None:
+    """Raise `RunError` where a forward pass has written to what it was given: it would be lost."""
+    for (name, value), before in zip(held.items(), given, strict=True):
+        if value.jax() is not before:
+            raise RunError(
+                f"`{name.removeprefix('module.')}` changes in a forward pass, which JAX cannot keep; make it "
+                "the state of a loss, or use the runtime `cpu` or `cuda`"
+            )
 
 
 def _require_arrays(module: EncoderModule) -> None:

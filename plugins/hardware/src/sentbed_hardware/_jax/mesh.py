@@ -10,6 +10,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from sentbed_hardware._jax.compiling import fitting
+
 AXIS = "data"
 
 
@@ -57,7 +59,8 @@ class Layout:
     def place(self, value: Any, sharding: Any) -> jax.Array:
         """Put one array, which every process holds whole, on the devices."""
         host = np.asarray(value)
-        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+        with fitting():
+            return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
     def key(self, key: jax.Array) -> jax.Array:
         """Put a random key, as numbers, on every device."""
@@ -67,4 +70,6 @@ class Layout:
         """Return the whole of an array on the host, in every process."""
         if not array.is_fully_addressable:
             array = jax.jit(lambda value: value, out_shardings=self.whole)(array)
-        return np.asarray(array)
+        # What a device could not hold shows here first: it computes while the host goes on.
+        with fitting():
+            return np.asarray(array)

@@ -6,7 +6,8 @@ vectors, a batch backward, the update. So a shape is compiled once whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
 
 
-KEYS = 1 << 20
-"""Added to the number of a batch of keys: its dropout is its own."""
+OF_THE_LOSS = 1 << 20
+"""The number of the loss's random key; batches of texts are counted from 0."""
 
 Cut: TypeAlias = tuple[str, str, int]
 """Where a column's vectors lie: the name of the vectors, the column, its rows."""
@@ -208,6 +209,7 @@ class JaxTrainer:
         vectors: Arrays = {}
         cuts: tuple[Cut, ...] = ()
         passes: list[_Pass] = []
+        numbers = itertools.count()
         for tower in self.towers.values():
             for is_key in (False, True):
                 some = {
@@ -221,7 +223,7 @@ class JaxTrainer:
                     place = f"{tower.name} {'keys' if is_key else 'texts'}"
                     cuts += tuple((place, name, len(tokens)) for name, tokens in some.items())
                     vectors[place], made = self._encode(
-                        tower, place, TokenIds.join(some.values()), len(some), is_key, key, len(passes)
+                        tower, place, TokenIds.join(some.values()), len(some), is_key, key, numbers
                     )
                     passes += made
         given = {
@@ -235,12 +237,14 @@ class JaxTrainer:
             self.loss_fixed,
             given,
             self.state,
-            layout.key(key),
+            layout.key(jax.random.fold_in(key, OF_THE_LOSS)),
             cuts,
             tuple(columns),
         )
         gradients = {name: tower.zeros(tower.trained) for name, tower in self.towers.items()}
-        for one in passes:
+        while passes:
+            # Its activations go with it.
+            one = passes.pop()
             tower = one.tower
             gradient, slope = gradients[tower.name], self._gather(slopes[one.vectors], one.places)
             if one.back is not None:
@@ -248,6 +252,7 @@ class JaxTrainer:
             else:
                 again = tower.trained, tower.fixed, one.batch, one.key
                 gradients[tower.name] = tower.forward_again(gradient, slope, *again)
+            del one
         found = {f"{name}.{key}": g for name, of in gradients.items() for key, g in of.items()}
         return loss, metrics, after, found | {f"loss.{name}": g for name, g in own.items()}
 
@@ -259,22 +264,22 @@ class JaxTrainer:
         columns: int,
         is_key: bool,
         key: jax.Array,
-        made: int,
+        numbers: Iterator[int],
     ) -> tuple[jax.Array, list[_Pass]]:
         """Return the vectors of all texts, `(texts, width)`, and the way back of each batch of them."""
         engine, encoder = self.engine, tower.encoder
         micro_batch = self.training.micro_batch
+        if micro_batch is not None:
+            micro_batch *= engine.layout.mesh.size
         if micro_batch is not None and micro_batch * columns >= len(tokens):
             micro_batch = None
         most = None if micro_batch is None else micro_batch * columns
         vectors = engine.layout.place(np.zeros((len(tokens), encoder.width), np.float32), engine.layout.whole)
         passes = []
         trained = self.averages[tower.name] if is_key else tower.trained
-        for number, (chosen, rows, length) in enumerate(
-            engine.buckets.plan(tokens.lengths, encoder.longest, most)
-        ):
+        for chosen, rows, length in engine.buckets.plan(tokens.lengths, encoder.longest, most):
             batch = encoder.place(fill(tokens, chosen, rows, length, encoder.backbone.tokenizer.pad_id))
-            own = jax.random.fold_in(key, made + number + KEYS * is_key)
+            own = jax.random.fold_in(key, next(numbers))
             arguments = trained, tower.fixed, batch, engine.layout.key(own)
             back = None
             if is_key:

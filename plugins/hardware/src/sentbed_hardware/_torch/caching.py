@@ -80,7 +80,7 @@ class BatchVectors:
             else:
                 # Its activations go with it.
                 vectors = self.kept.pop(0)
-            part = gradient[torch.from_numpy(rows).to(gradient.device)]
+            part = gradient[self.tower.engine.put(rows)]
             torch.autograd.backward(vectors, part if used else torch.zeros_like(part))
             del vectors
         if self.recompute:

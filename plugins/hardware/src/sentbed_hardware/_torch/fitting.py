@@ -29,6 +29,9 @@ class FittingTrainer(TorchTrainer):
     once is kept, for the rest of the stage and in its state.
     """
 
+    fits: int | None = None
+    """The `micro_batch` that was found to fit; None where nothing had to be halved."""
+
     def step(self, columns: Columns) -> StepResult:
         """Forward, loss, gradient, update."""
         try:
@@ -83,7 +86,8 @@ class FittingTrainer(TorchTrainer):
                 f"gradients; set a smaller `max_length`, or {LESS}"
             )
         torch.cuda.empty_cache()
-        self.training = attrs.evolve(self.training, micro_batch=held // 2)
+        self.fits = held // 2
+        self.training = attrs.evolve(self.training, micro_batch=self.fits)
         self.engine.say(
             f"a step of {held} rows at a time did not fit into {self.engine.memory}; going on with "
             f"`micro_batch = {held // 2}`, which gives the gradient of the whole batch"
@@ -102,9 +106,10 @@ class FittingTrainer(TorchTrainer):
 
     def _found(self) -> dict[str, float | None]:
         """Return what the steps until now have found out."""
-        return {"micro_batch": self.training.micro_batch}
+        return {"micro_batch": self.fits}
 
     def _take(self, found: dict[str, float | None]) -> None:
         there, here = found["micro_batch"], self.training.micro_batch
         if there is not None:
-            self.training = attrs.evolve(self.training, micro_batch=int(min(there, here or there)))
+            self.fits = int(there)
+            self.training = attrs.evolve(self.training, micro_batch=min(self.fits, here or self.fits))

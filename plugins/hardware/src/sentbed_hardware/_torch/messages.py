@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -60,11 +60,10 @@ def is_kept(result: object) -> bool:
     return hasattr(result, "encode") or hasattr(result, "step")
 
 
-def send(message: Any, numbers: Mapping[int, int]) -> None:
-    """Send a message from the first process to all others.
+def packed(message: Any, numbers: Mapping[int, int]) -> tuple[bytes, list[torch.Tensor]]:
+    """Return a message in the form in which `send` takes it.
 
-    `numbers` are those of the objects that every process has, by identity. What cannot be pickled raises
-    before anything is sent.
+    `numbers` are those of the objects that every process has, by identity.
     """
     body = io.BytesIO()
     pickler = _Pickler(body, numbers)
@@ -73,10 +72,14 @@ def send(message: Any, numbers: Mapping[int, int]) -> None:
         (isinstance(t, torch.nn.Parameter), tuple(t.shape), t.dtype, t.requires_grad, t.is_meta)
         for t in pickler.tensors
     ]
-    content = pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL), pickler.tensors
+
+
+def send(content: bytes, tensors: Sequence[torch.Tensor]) -> None:
+    """Send what `packed` has returned from the first process to all others."""
     dist.broadcast(torch.tensor([len(content)]), 0)
     dist.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
-    for tensor in pickler.tensors:
+    for tensor in tensors:
         if tensor.numel() and not tensor.is_meta:
             dist.broadcast(_bytes_of(tensor.detach().cpu().contiguous()), 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 from numpy.typing import NDArray
-from sentbed import RunError
+from sentbed import RunError, stopping
 from sentbed.protocols import (
     BuiltBackbone,
     Columns,
@@ -29,7 +30,7 @@ from sentbed.stopping import SIGNALS
 
 from sentbed_hardware._torch import operations
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.messages import is_kept, send
+from sentbed_hardware._torch.messages import is_kept, packed, send
 from sentbed_hardware._torch.processes import Processes, facts, here, join, lost
 from sentbed_hardware._torch.sharding import in_place
 from sentbed_hardware._torch.trainer import TorchTrainer
@@ -76,16 +77,15 @@ class Lead:
         gone, self._gone = self._gone, []
         with _undivided():
             try:
-                send((operation, arguments, self._calls, gone), self._numbers)
+                message = packed((operation, arguments, self._calls, gone), self._numbers)
             except Exception as error:
-                if lost(error):
-                    raise self._fail() from error
                 self._gone += gone
                 raise RunError(
                     f"what other processes are to be given cannot be sent to them: {error}; "
                     "set `devices` and `nodes` to 1"
                 ) from error
             try:
+                send(*message)
                 result = here(operation, *arguments)
             except Exception as error:
                 if lost(error):
@@ -116,7 +116,7 @@ class Lead:
         """Let the others end; called when this process ends."""
         if self.broken is None:
             with suppress(RuntimeError):
-                send(None, {})
+                send(*packed(None, {}))
                 dist.destroy_process_group()
 
     def _forget(self, identity: int, number: int) -> None:
@@ -170,7 +170,14 @@ def _undivided() -> Iterator[None]:
             if signal.getsignal(number) is note:
                 signal.signal(number, handler)
 
+    heard = -math.inf
+
     def note(number: int, _: object) -> None:
+        nonlocal heard
+        now, earlier = time.monotonic(), heard
+        if now - earlier < stopping.SAME:
+            return
+        heard = now
         asked.append(number)
         if len(asked) > 1:
             put_back()

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sentbed import RunError
 from sentbed.protocols import TokenBatch, Training
 
 from sentbed_hardware._torch.sharding import gather_weights
@@ -70,8 +71,14 @@ def _sharded(encoder: TorchEncoder, batch: TokenBatch) -> Any:
     """Encode with the weights that are trained: there is no room for a copy."""
     engine, module = encoder.engine, encoder.module.eval()
     low = engine.dtype != torch.float32
-    # Under inference mode the gathered weights could not be used in training again.
-    with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
-        states = module.backbone(*engine.tensors(batch))
-    with torch.no_grad():
-        return module.finish(states).cpu().numpy()
+    try:
+        # Under inference mode the gathered weights could not be used in training again.
+        with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
+            states = module.backbone(*engine.tensors(batch))
+        with torch.no_grad():
+            return module.finish(states).cpu().numpy()
+    except torch.OutOfMemoryError as error:
+        raise RunError(
+            f"a batch of {batch.input_ids.size:,} tokens does not fit into {engine.memory} of a process; "
+            f"set `token_budget = {max(1, engine.token_budget // 2)}` in the runtime"
+        ) from error

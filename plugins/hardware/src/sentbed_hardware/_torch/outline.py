@@ -81,17 +81,20 @@ def accelerator(parameters: Any, on: str | None) -> Device:
             f"no peaks are known of a `{on}` for the runtime `{kind}`; it knows {known(table)}"
         )
     flops = None if peak is None else _peak(peak, kind, precision, getattr(parameters, "tf32", False))
+    source = "unknown for this device" if flops is None else "its maker's data sheet"
+    if parameters.devices is None:
+        source += "; for one device: set `devices` to plan for more"
     return Device(
         kind=kind,
         name=name,
         precision=precision,
-        count=(getattr(parameters, "devices", None) or 1) * getattr(parameters, "nodes", 1),
+        count=(parameters.devices or 1) * parameters.nodes,
         parallel=getattr(parameters, "parallel", "ddp"),
         memory=memory or (None if peak is None else int(peak.memory * 1e9)),
         libraries=CONTEXT,
         flops=None if flops is None else flops * 1e12,
         bandwidth=None if peak is None else peak.bandwidth * 1e12,
-        source="unknown for this device" if flops is None else "its maker's data sheet",
+        source=source,
         share=GPU_SHARE,
         share_source="assumed",
         step_seconds=GPU_STEP,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ WITHIN_A_CALL = timedelta(minutes=30)
 """How long they wait for each other once they are in a call."""
 BUCKET = 2**23
 """Elements that are summed in one message."""
+IN_FLIGHT = 2
+"""Messages that are on their way while the next one is made."""
 
 
 def here(operation: Callable[..., Any], *arguments: Any) -> Any:
@@ -76,15 +79,23 @@ class Processes:
         """Add up each tensor over the processes, in place."""
         if self.world == 1:
             return
-        waiting = []
-        for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            waiting.append((bucket, flat, dist.all_reduce(flat, group=self.data, async_op=True)))
-        for bucket, flat, work in waiting:
+        under_way: deque[tuple[list[torch.Tensor], torch.Tensor, Any]] = deque()
+
+        def take() -> None:
+            bucket, flat, work = under_way.popleft()
             work.wait()
             pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
             for tensor, piece in zip(bucket, pieces, strict=True):
                 tensor.copy_(piece.view_as(tensor))
+
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            under_way.append((bucket, flat, dist.all_reduce(flat, group=self.data, async_op=True)))
+            # A copy of all gradients would double their memory.
+            if len(under_way) > IN_FLIGHT:
+                take()
+        while under_way:
+            take()
 
     def same(self, tensors: Sequence[torch.Tensor]) -> None:
         """Give every process the tensors of the first, in place."""

@@ -34,10 +34,13 @@ def serve(parameters: Any) -> None:
     while True:
         try:
             message = receive(objects)
-        except RuntimeError as error:
+        except Exception as error:
             if lost(error):
                 sys.exit(FAILED)
-            raise
+            raise RunError(
+                f"process {processes.rank} cannot read what the first one has sent "
+                f"({type(error).__name__}: {error}); install the same versions on all machines"
+            ) from error
         if message is None:
             break
         operation, arguments, number, gone = message
