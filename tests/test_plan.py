@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 import sentbed
 import torch
+from click.testing import CliRunner
 from sentbed import build_encoder, locate
+from sentbed.cli import main
 from sentbed.plan import Plan, plan
 from sentbed.protocols import LABEL, TokenIds, Training
 from sentbed_hardware._torch import outline
@@ -169,3 +171,25 @@ def test_the_command_line_answers() -> None:
     found = json.loads(done.stdout)
     assert found["encoders"][0]["layers"] == 2
     assert found["stages"][0]["fits"] is True
+
+
+def test_what_is_missing_here_is_said_and_the_rest_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SENTBED_DATA", raising=False)
+    recipe = ROOT / "recipes" / "scratch.toml"
+    done = CliRunner().invoke(main, ["plan", str(recipe), "--set", "evaluate.0={ use = 'senteval-sts' }"])
+    assert done.exit_code == 0
+    assert done.stderr.count("not here: no data directory is known") == 1
+    assert "parameters" in done.stdout
+
+
+def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data() -> None:
+    recipe = str(ROOT / "recipes" / "scratch.toml")
+    memory = []
+    for size in (600, 200_000):
+        done = CliRunner().invoke(
+            main, ["plan", recipe, "--json", "--set", f"stage.triplets.batch_size={size}"]
+        )
+        (stage,) = json.loads(done.stdout)["stages"]
+        memory.append(stage["memory"])
+    assert memory[0] == memory[1]
+    assert "a batch of 200,000 is more than the data has: 600 rows" in stage["problems"]

@@ -135,6 +135,8 @@ def _encode_corpus(
         raise click.UsageError("`--ray-address` is for `--executor ray`")
     if local and options["gpus_per_worker"] and options["workers"] == 1:
         raise click.UsageError("`--gpus-per-worker` is for several workers: a single one has all GPUs")
+    if options["gpus_per_worker"] and options["runtime"] == "cpu":
+        raise click.UsageError("`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`")
     say = partial(click.echo, err=True)
     request = Request(
         encoder,

@@ -26,10 +26,18 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
 
     What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda --on A100`.
     """
+    from sentbed.errors import RecipeError
     from sentbed.plan import plan as plan_recipe
     from sentbed.recipe import load_recipe
 
-    found = plan_recipe(load_recipe(recipe, overrides), on)
+    try:
+        loaded = load_recipe(recipe, overrides)
+    except RecipeError as error:
+        # What is missing on this machine may be there where the recipe is to run.
+        loaded = load_recipe(recipe, overrides, look=False)
+        for message in dict.fromkeys(problem.message for problem in error.problems):
+            click.echo(f"not here: {message}", err=True)
+    found = plan_recipe(loaded, on)
     click.echo(_as_json(found) if as_json else "\n".join(_lines(found)))
 
 
@@ -130,7 +138,11 @@ def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
         share = " to ".join(f"{part:.0%}" for part in device.share)
         fast, slow = _duration(low), _duration(high)
         time = f"about {fast}" if fast == slow else f"{fast} to {slow}"
-        also = f", and {stage.validations:,} validations" if stage.validations else ""
+        also = (
+            f", and {stage.validations:,} validation{'s' * (stage.validations != 1)}"
+            if stage.validations
+            else ""
+        )
         yield _row("time", f"{time}, at {share} of the peak ({device.share_source}){also}")
 
 

@@ -192,7 +192,7 @@ def _stage_plan(recipe: Recipe, index: int, encoders: Mapping[str, Parts], devic
         "rows": texts.rows,
         "steps": steps,
         "validations": None if steps is None or not stage.validate else -(-steps // stage.validate.every),
-        "negatives": stage.loss.negatives(stage.batch_size, columns)
+        "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns)
         if hasattr(stage.loss, "negatives")
         else None,
         "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),

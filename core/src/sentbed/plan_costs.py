@@ -70,14 +70,18 @@ class Costs:
         self.towers = recipe.towers(stage)
         self.trained = recipe.trained(stage)
         self.keys = frozenset() if self._momentum is None else frozenset(getattr(stage.loss, "keys", ()))
-        rows = stage.batch_size if texts.rows is None else min(stage.batch_size, texts.rows)
-        self.batches = draw(texts, max(1, math.ceil(rows / device.count)))
+        self.rows = stage.batch_size if texts.rows is None else min(stage.batch_size, texts.rows)
+        self.batches = draw(texts, max(1, math.ceil(self.rows / device.count)))
         self.problems: list[str] = []
+        if self.rows < stage.batch_size:
+            self.problems.append(
+                f"a batch of {stage.batch_size:,} is more than the data has: {self.rows:,} rows"
+            )
         self.sketch = Sketch()
         width = encoders[self.trained[0]].width
         try:
             self.sketch = method(recipe.runtime, "sketch_loss")(
-                stage.loss, width, stage.batch_size, frozenset(stage.columns_used)
+                stage.loss, width, self.rows, frozenset(stage.columns_used)
             )
         except SentbedError as error:
             self.problems.append(f"the loss `{stage.loss.name}`: {error}")
@@ -142,7 +146,7 @@ class Costs:
     def _memory(self, activations: int) -> dict[str, int]:
         """Return the bytes of one device by part, while training."""
         trained, sketch = numbers(self.shapes), self.sketch
-        vectors = 2 * 4 * self.stage.batch_size * self.width * len(self.towers)
+        vectors = 2 * 4 * self.rows * self.width * len(self.towers)
         held = {name: encoder.held for name, encoder in self.encoders.items()}
         weights = sum(size // (self.shard if name in self.trained else 1) for name, size in held.items())
         parts = {

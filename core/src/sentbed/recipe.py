@@ -284,11 +284,14 @@ class Recipe:
         return {c: stage.columns.get(c, trained[0]) for c in stage.columns_used if c != LABEL}
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None) -> Recipe:
+def load_recipe(
+    path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None, look: bool = True
+) -> Recipe:
     """Read, structure and check a recipe.
 
     `overrides` are `PATH=VALUE` as on the command line: `stage.nli.loss.temperature=0.01`; a value is TOML,
-    or a string where it is not; `PATH=` takes a key out.
+    or a string where it is not; `PATH=` takes a key out. Without `look`, components do not look for files and
+    packages that they need.
 
     Raises:
         RecipeError: with every problem of the file.
@@ -303,12 +306,12 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), plugins: Plugin
 
     plugins = plugins or load_plugins()
     document = apply_overrides(parse(content, str(path)), overrides)
-    recipe = structure_recipe(document, plugins, file.resolve().parent)
+    recipe = structure_recipe(document, plugins, file.resolve().parent, look)
     check(recipe, plugins)
     return recipe
 
 
-def structure_recipe(document: Document, plugins: Plugins, base: Path) -> Recipe:
+def structure_recipe(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Recipe:
     """Turn a document into a `Recipe`; paths in it are relative to `base`. Raises `RecipeError`."""
     problems: list[Problem] = []
     found = document.data.get("schema")
@@ -329,7 +332,9 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path) -> Recipe
     if not data.get("encoders"):
         problems.append(document.problem("the recipe has no encoder; add a table `[encoder]`", ()))
         data["encoders"] = {}
-    recipe, more = structure(data, Recipe, document, plugins, base, rename=_single_encoder_path(main))
+    recipe, more = structure(
+        data, Recipe, document, plugins, base, rename=_single_encoder_path(main), check=look
+    )
     problems += more
     if problems:
         raise RecipeError(problems)

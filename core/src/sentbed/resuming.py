@@ -52,10 +52,12 @@ def resume(
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
     after = tomli.loads(resolved_toml(recipe))
-    # Neither decides a score.
+    # None of them decides a score, but for the dropout that several processes draw.
     for table in (before, after):
         table.get("run", {}).pop("cache", None)
         table.pop("bootstrap", None)
+        for key in ("devices", "nodes", "rendezvous"):
+            table.get("runtime", {}).pop(key, None)
     if changes := list(differences(before, after)):
         listed = "\n".join(f"  {change}" for change in changes)
         if not allow_changes:

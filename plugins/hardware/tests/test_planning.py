@@ -124,6 +124,9 @@ def test_every_name_of_a_table_finds_itself(table: Any) -> None:
     for peak in table:
         assert find(peak.name, table) is peak
     assert find("GeForce 256", table) is None
+    # Names that begin with another's.
+    assert find("A1000", table) is None
+    assert find("H1000", table) is None
 
 
 @attrs.frozen

@@ -30,7 +30,7 @@ def jax() -> Iterator[Finding]:
     usable = bool(chips and libtpu) and found.status == "yes"
     detail = found.detail if usable else f'{found.detail}; `platform = "cpu"` starts'
     yield Finding("runtimes", "tpu", "yes" if usable else "limited", detail, found.remedy)
-    install = "`pip install libtpu`, on a machine with a TPU"
+    install = "`pip install 'jax[tpu]==0.10.2'`, on a machine with a TPU"
     yield present("runtimes", "libtpu", libtpu is not None, libtpu or "not installed", install)
     count = "JAX cannot count them" if chips is None else f"{chips} chips on the PCI bus"
     if libtpu is None:

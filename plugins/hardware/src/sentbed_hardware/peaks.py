@@ -54,7 +54,8 @@ PASSES = 6
 
 def find(name: str, table: tuple[Peak, ...]) -> Peak | None:
     """Return the kind of device of this name, or None where the table has none."""
-    return next((peak for peak in table if re.search(peak.pattern, name, re.IGNORECASE)), None)
+    whole = r"(?<![a-z0-9])(?:{})(?![0-9])"
+    return next((peak for peak in table if re.search(whole.format(peak.pattern), name, re.IGNORECASE)), None)
 
 
 def known(table: tuple[Peak, ...]) -> str:
