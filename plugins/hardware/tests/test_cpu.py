@@ -67,7 +67,8 @@ def test_the_number_of_threads_is_set(threads: int) -> None:
 @pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity"), reason="this system does not bind processes to cores"
 )
-def test_left_out_threads_are_the_cores_that_this_process_may_use() -> None:
+def test_left_out_threads_are_the_cores_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -75,6 +76,12 @@ def test_left_out_threads_are_the_cores_that_this_process_may_use() -> None:
     finally:
         os.sched_setaffinity(0, allowed)
     assert torch.get_num_threads() == engine.describe()["threads"] == 1
+
+
+def test_left_out_threads_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert Cpu().build().describe()["threads"] == 3
+    assert Cpu(threads=2).build().describe()["threads"] == 2
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

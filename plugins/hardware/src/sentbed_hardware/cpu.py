@@ -26,7 +26,8 @@ class Cpu(PlannedProcessor, Distributed):
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where they are present, else fp32."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads of one operation; all cores where left out, or this process's share of them."""
+    """Threads of one operation; where left out, what `OMP_NUM_THREADS` says, or all cores, or this process's
+    share of them."""
     compile: bool = False
     """Compile training and encoding with `torch.compile` (needs a C++ compiler): minutes at the start, faster
     steps. Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`,

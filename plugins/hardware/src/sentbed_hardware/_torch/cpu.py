@@ -42,7 +42,10 @@ def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
             'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
         )
     bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
-    threads = parameters.threads or max(1, _cores() // neighbours())
+    # What the user's environment says of threads holds for torch, too, where the recipe says nothing.
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    wanted = int(given) if given.isdecimal() and int(given) > 0 else max(1, _cores() // neighbours())
+    threads = parameters.threads or wanted
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(parameters.deterministic)
     engine = TorchEngine(
