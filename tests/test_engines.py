@@ -37,9 +37,7 @@ def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
 
 # Every combination: groups=[("backbone", "pooler", "loss")].
 @pytest.mark.slow
-@testing.parametrize_engine(
-    TPU, reference=CPU, plugins=PLUGINS, groups=[("backbone", "pooler"), ("backbone", "loss")]
-)
+@testing.parametrize_engine(TPU, reference=CPU, plugins=PLUGINS, groups=EACH)
 def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
     pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
     if "tpu" not in PLUGINS.names("runtime"):

@@ -14,10 +14,13 @@ import torchax
 from sentbed import ModelError, RunError
 from sentbed.protocols import TokenStates
 from torch.nn import functional
-from torchax import amp
+from torchax import amp, device_module
 
 from sentbed_hardware._torch.encoder import EncoderModule
 from sentbed_hardware._torch.requirements import require_output
+
+# It says that its device is an accelerator with streams; `torch.compile` would look for one, and fail.
+device_module.is_available = lambda: False
 
 Arrays: TypeAlias = dict[str, jax.Array]
 """Arrays by the names that torch gives them."""
