@@ -7,9 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentbed
+from sentbed.encoder import Encoder
+from sentbed.protocols import Head, Training
+from sentbed.recipe import EncoderRecipe
+from sentbed.registry import load_plugins
+from sentbed_hardware._jax.ahead import ahead, lower_step
 from sentbed_hardware._jax.buckets import Buckets
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +41,31 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -
     manifest = json.loads((tmp_path / "tpu" / "manifest.json").read_text())
     assert manifest["engine"]["runtime"] == "tpu"
     assert manifest["counters"]["compile_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooler"),
+    [("t5", "mean"), ("t5", "decoder"), ("bert", "first"), ("opt", "last"), ("causal", "last")],
+)
+def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
+    plugins = load_plugins()
+
+    def part(kind: str, name: str, **fields: Any) -> Any:
+        return plugins.find(kind, name).cls(**fields)
+
+    base = part("runtime", "tpu", platform="cpu", devices=8, parallel="fsdp").build()
+    engine = ahead(base, list(base.layout.mesh.devices.flat), sharded=True, compiles=False)
+    parts = part("backbone", backbone, init="random", size="tiny"), part("pooler", pooler)
+    texts = ("the river is high after the rain", "two children count the boats", "nobody is at home")
+    encoder = Encoder.build(EncoderRecipe(*parts, Head(64)), engine, lambda: texts)
+    towers = dict.fromkeys(("anchor", "positive"), "encoder")
+    loss, optimizer = part("loss", "momentum", size=64, temperature=0.05), part("optimizer", "adamw", lr=1e-4)
+    training = Training(loss, optimizer, part("schedule", "constant"), total_steps=1, towers=towers)
+    trainer: Any = engine.trainer({"encoder": encoder.placed}, training)
+    tokens = encoder.tokenizer().encode(texts, 16)
+    lowered = lower_step(trainer, dict.fromkeys(towers, tokens))
+    names = {found["function"].rpartition(".")[2] for found in lowered}
+    assert {"forward_and_back", "keys", "backward", "_loss_and_slopes", "_updated"} <= names
 
 
 @pytest.mark.slow
