@@ -164,3 +164,11 @@ def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
     assert all(np.load(file).shape == (1, 4) for file in files)
     assert encode(*arguments[1:]).exit_code == 0
     assert len(open_vectors("out")) == 200
+
+
+def test_gpus_for_workers_on_the_processor_are_refused(encode: Encode, put: Put):
+    put("a.txt", "a\n")
+    gpus = ("--workers", "2", "--gpus-per-worker", "1")
+    result = encode("--input", "a.txt", "--output", "out", *gpus, runtime="cpu")
+    assert result.exit_code == 2
+    assert "is for a runtime with GPUs: add `--runtime cuda`" in result.stderr
