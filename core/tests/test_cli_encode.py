@@ -103,21 +103,6 @@ def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode: En
         (("--input", "-", "--output", "out"), "standard input can be encoded into a `.npy` file only"),
         (("--input", "a.txt", "--output", "out", "--ray-address", "auto"), "`--ray-address` is for"),
         (("--input", "a.txt", "--output", "out", "--gpus-per-worker", "1"), "is for several workers"),
-        (
-            (
-                "--input",
-                "a.txt",
-                "--output",
-                "out",
-                "--gpus-per-worker",
-                "1",
-                "--workers",
-                "2",
-                "--runtime",
-                "cpu",
-            ),
-            "is for a runtime with GPUs: add `--runtime cuda`",
-        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
