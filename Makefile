@@ -10,9 +10,10 @@ PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
 
-# As many processes as cores, each with one thread.
+# JAX has a process of its own: its threads do not go with the forks of other tests.
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadgroup
+	$(BIN)/pytest -q
+	$(BIN)/pytest -q -m jax
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

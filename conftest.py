@@ -39,14 +39,7 @@ def _own_cache(_no_cache_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SENTBED_CACHE", str(_no_cache_of_the_user / str(next(_numbers))))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let files with long tests begin, and each test on real data run where there is room.
-
-    The tests of any other file share a process, and what that has set up for them.
-    """
-    long = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in long)
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            alone = item.path.name == "test_real_data.py"
-            item.add_marker(pytest.mark.xdist_group(item.nodeid if alone else str(item.path)))
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that load JAX when they are read, unless its tests are asked for (`-m jax`)."""
+    loads = collection_path.name == "test_tpu.py"
+    return True if loads and config.option.markexpr != "jax" else None

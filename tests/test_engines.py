@@ -37,6 +37,7 @@ def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
 
 # Every combination: groups=[("backbone", "pooler", "loss")].
 @pytest.mark.slow
+@pytest.mark.jax
 @testing.parametrize_engine(TPU, reference=CPU, plugins=PLUGINS, groups=EACH)
 def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
     pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
@@ -46,6 +47,7 @@ def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.jax
 @pytest.mark.parametrize("check", EIGHT)
 def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(check: Callable[[], None]) -> None:
     pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")

@@ -18,6 +18,8 @@ from sentbed.registry import load_plugins
 from sentbed_hardware._jax.ahead import ahead, lower_step
 from sentbed_hardware._jax.buckets import Buckets
 
+pytestmark = pytest.mark.jax
+
 ROOT = Path(__file__).parent.parent
 TPU = (
     "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], "

@@ -14,6 +14,8 @@ from sentbed import ModelError, RunError, RuntimeUnavailableError
 from sentbed.protocols import BuildContext, Head, TokenIds, Training
 from sentbed_hardware import Adafactor, AdamW, Constant, Linear, Tpu
 
+pytestmark = pytest.mark.jax
+
 jax = pytest.importorskip("jax")
 pytest.importorskip("torchax")
 
