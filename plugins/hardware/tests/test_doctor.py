@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import stat
@@ -357,7 +358,9 @@ ALL = dict.fromkeys(doctor_jax.PACKAGES, "1.0")
 
 
 def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
-    pytest.importorskip("torchax", reason="needs the extra `tpu`")
+    # Not imported here: it changes what PyTorch takes for an accelerator, for all tests to come.
+    if importlib.util.find_spec("torchax") is None:
+        pytest.skip("needs the extra `tpu`")
     found = list(doctor_jax.jax())
     assert (found[0].area, found[0].what) == ("runtimes", "tpu")
     assert found[0].status in ("yes", "limited")
@@ -395,7 +398,10 @@ def test_chips_without_libtpu_are_limited(installed: Callable[..., None]):
     installed(4, **ALL)
     runtime, library, devices = doctor_jax.jax()
     assert runtime.status == "limited"
-    assert (library.status, library.remedy) == ("no", "`pip install libtpu`, on a machine with a TPU")
+    assert (library.status, library.remedy) == (
+        "no",
+        "`pip install 'jax[tpu]==0.10.2'`, on a machine with a TPU",
+    )
     assert not isinstance(devices, Trial)
     installed(None, **ALL)
     assert list(doctor_jax.jax())[-1].detail == "JAX cannot count them"
