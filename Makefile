@@ -10,10 +10,13 @@ PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
 
-# JAX has a process of its own: its threads do not go with the forks of other tests.
+# A worker a core, each with one thread; the tests of a file share what they set up. JAX has processes of its own:
+# its threads do not go with the forks of other tests.
+WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.dev
-	$(BIN)/pytest -q
-	$(BIN)/pytest -q -m jax
+	$(WORKERS)
+	$(WORKERS) -m jax
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

