@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import tomllib
@@ -10,10 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import sentbed
+from paper_runs import RUNS, SAMPLE, STEPS, local, small
+from sentbed.checks import check
+from sentbed.overrides import apply_overrides
+from sentbed.recipe import Recipe, read_document, structure_recipe
+from sentbed.registry import load_plugins
+from sentbed.search import search
 from sentbed.structure import unstructure
+from sentbed.study.cells import load_study
 
 pytestmark = pytest.mark.slow
 
@@ -23,12 +30,8 @@ RECIPES = {
     for path in sorted(PAPERS.glob("*.toml"))
     if "stage" in tomllib.loads(path.read_text("utf-8"))
 }
-SAMPLE = "pkg:sentbed_data/sample"
-DEV = f'{{ use = "sts", path = "{SAMPLE}/sts-dev.tsv", split = "dev" }}'
-STEPS = 2
-
+WRITTEN = {name: tomllib.loads(path.read_text("utf-8")) for name, path in RECIPES.items()}
 STS = ["STSB-dev"]
-LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
 
 def below(prefix: str, *groups: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -186,74 +189,6 @@ def test_every_recipe_that_trains_has_its_hyperparameters_here() -> None:
     assert list(RECIPES) == list(HYPERPARAMETERS)
 
 
-def local(name: str, directory: Path) -> list[str]:
-    """Settings that give a recipe data of this machine, for training and for every evaluation."""
-    text = directory / "sentences.txt"
-    other = directory / "translations.txt"
-    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(encoding="utf-8", newline="") as file:
-        sentences = [row["sent0"] for row in csv.DictReader(file)]
-    text.write_text("\n".join(sentences), "utf-8")
-    # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
-    other.write_text("\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8")
-    triplets = {"path": f"{SAMPLE}/triplets.csv", "config": ""}
-    data = {
-        "triplets": {**triplets, "anchor": "sent0", "positive": "sent1", "negative": "hard_neg"},
-        "pairs": {**triplets, "anchor": "sent0", "positive": "sent1"},
-        "dropout": {"path": f"{SAMPLE}/triplets.csv", "column": "sent0"},
-        "nsp": {"path": str(text)},
-        "parallel": {"anchor": str(text), "positive": str(other)},
-    }
-    settings = []
-    table = tomllib.loads(RECIPES[name].read_text("utf-8"))
-    for i, stage in enumerate(table["stage"]):
-        settings += [f"stage.{i}.data.{key}={value}" for key, value in data[stage["data"]["use"]].items()]
-        if "validate" in stage:
-            settings.append(f"stage.{i}.validate.with={DEV}")
-        for j, watch in enumerate(stage.get("watch", ())):
-            at = f"stage.{i}.watch.{j}.with"
-            if "parallel" in watch["with"]:
-                settings.append(f"{at}.parallel={json.dumps([str(text), str(other)])}")
-            else:
-                settings.append(f"{at}.path={SAMPLE}/sts-dev.tsv")
-    for i, evaluate in enumerate(table["evaluate"]):
-        settings.append(f"evaluate.{i}.path={SAMPLE}/sts-test.tsv")
-        if evaluate["use"] != "geometry":
-            settings += [f"evaluate.{i}.use=sts", f"evaluate.{i}.tasks=", f"evaluate.{i}.task=t{i}"]
-    return settings
-
-
-def small(name: str, directory: Path) -> list[str]:
-    """Settings that make models, batches and stages small, and leave everything else as it is."""
-    table = tomllib.loads(RECIPES[name].read_text("utf-8"))
-    encoders = {f"encoders.{key}": value for key, value in table.get("encoders", {}).items()}
-    settings = []
-    for place, encoder in (encoders or {"encoder": table["encoder"]}).items():
-        if "quantization" in encoder["backbone"]:
-            settings.append(f"{place}.backbone.model={saved_opt(directory)}")
-        else:
-            settings += [f"{place}.backbone.model=", f"{place}.backbone.init=random"]
-    for i, stage in enumerate(table["stage"]):
-        settings += [f"stage.{i}.epochs=", f"stage.{i}.steps={STEPS}", f"stage.{i}.batch_size=8"]
-        if "micro_batch" in stage:
-            settings.append(f"stage.{i}.micro_batch=3")
-        for j, watch in enumerate(stage.get("watch", ())):
-            if "parallel" in watch["with"]:
-                settings += [f"stage.{i}.watch.{j}.with.pairs=40", f"stage.{i}.watch.{j}.with.positives=10"]
-    return settings
-
-
-def saved_opt(directory: Path) -> Path:
-    """A tiny OPT with random weights, as a pretrained model: only such a one is held in 4 bits."""
-    import torch
-    from sentbed.protocols import BuildContext
-    from sentbed_backbones import Opt
-
-    torch.manual_seed(0)
-    texts = (directory / "sentences.txt").read_text("utf-8").splitlines()
-    Opt(init="random").build(BuildContext(lambda: texts)).save(directory / "opt")
-    return directory / "opt"
-
-
 def at(table: Any, path: str) -> Any:
     """The value at a dotted path; elements of a list by number or by name."""
     for key in path.split("."):
@@ -267,8 +202,8 @@ def at(table: Any, path: str) -> Any:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_has_the_hyperparameters_of_its_paper(name: str, tmp_path: Path) -> None:
     require_packages(name)
-    written = tomllib.loads(RECIPES[name].read_text("utf-8"))
-    in_force = unstructure(sentbed.load_recipe(RECIPES[name], local(name, tmp_path)))
+    written = WRITTEN[name]
+    in_force = unstructure(sentbed.load_recipe(RECIPES[name], local(written, tmp_path)))
     in_force["encoder"] = in_force["encoders"].get("encoder")
     # What `local` has put in the place of something else is looked up in the file.
     found = {
@@ -281,15 +216,56 @@ def test_a_recipe_has_the_hyperparameters_of_its_paper(name: str, tmp_path: Path
 def test_what_the_head_of_a_recipe_offers_to_set_passes_check(
     name: str, settings: Sequence[str], tmp_path: Path
 ) -> None:
-    plain = sentbed.load_recipe(RECIPES[name], local(name, tmp_path))
-    assert sentbed.load_recipe(RECIPES[name], [*local(name, tmp_path), *settings]) != plain
+    here = local(WRITTEN[name], tmp_path)
+    assert sentbed.load_recipe(RECIPES[name], [*here, *settings]) != sentbed.load_recipe(RECIPES[name], here)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_takes_two_steps_a_stage_on_small_models(name: str, tmp_path: Path) -> None:
     require_packages(name)
-    recipe = sentbed.load_recipe(RECIPES[name], [*local(name, tmp_path), *small(name, tmp_path)])
-    run = sentbed.run(recipe, tmp_path / "run")
+    settings = [*local(WRITTEN[name], tmp_path), *small(WRITTEN[name], tmp_path)]
+    runs_small(sentbed.load_recipe(RECIPES[name], settings), tmp_path)
+
+
+def test_every_study_of_a_paper_is_run_here() -> None:
+    files = {path: tomllib.loads(path.read_text("utf-8")) for path in sorted(PAPERS.glob("*/*.toml"))}
+    studies = [
+        path for path, table in files.items() if "schema" in table and "study" in read_document(path).data
+    ]
+    assert [path.relative_to(PAPERS).as_posix() for path in studies] == sorted(RUNS)
+
+
+@pytest.mark.parametrize("path", RUNS)
+def test_a_cell_of_a_study_takes_two_steps_a_stage_on_small_models(path: str, tmp_path: Path) -> None:
+    require_packages((PAPERS / path).read_text("utf-8"))
+    plugins = load_plugins()
+    cells = load_study(PAPERS / path, plugins=plugins, look=False).cells
+    wanted = RUNS[path].cell or cells[0].name
+    document = next(cell.recipe.document for cell in cells if cell.name == wanted)
+    settings = [*local(document.data, tmp_path), *small(document.data, tmp_path), *RUNS[path].settings]
+    recipe = structure_recipe(apply_overrides(document, settings), plugins, tmp_path)
+    check(recipe, plugins)
+    if recipe.search is None:
+        runs_small(recipe, tmp_path)
+        return
+    ranking = search(recipe, tmp_path / "search", plugins).ranking
+    assert len(ranking.candidates) == 2
+    assert all(math.isfinite(found.score) for found in (ranking.baseline, *ranking.candidates))
+
+
+def test_stages_that_a_study_repeats_are_those_of_the_recipes() -> None:
+    cells = {c.name: c.recipe for c in load_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells}
+    base = sentbed.load_recipe(RECIPES["sentence-t5-base"], look=False)
+    assert cells["cqa+nli, base, t5, mean"].stage == base.stage
+    assert cells["nli, base, t5, mean"].stage == base.stage[1:]
+    (simcse,) = sentbed.load_recipe(RECIPES["simcse-sup-bert-base"], look=False).stage
+    # There, 32 tokens are the encoder's; here, sentences are longer in evaluation than in training.
+    assert cells["simcse, base, bert, cls-mlp"].stage == (attrs.evolve(simcse, max_length=32),)
+
+
+def runs_small(recipe: Recipe, directory: Path) -> None:
+    """Run a recipe, and look at what it has done step by step."""
+    run = sentbed.run(recipe, directory / "run")
     events = [json.loads(line) for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()]
     steps = [(e["stage"], e["step"]) for e in events if e["event"] == "step_finished"]
     assert steps == [(stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)]
@@ -308,8 +284,8 @@ def test_a_recipe_takes_two_steps_a_stage_on_small_models(name: str, tmp_path: P
         assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
 
 
-def require_packages(name: str) -> None:
+def require_packages(text: str) -> None:
     """Skip where a recipe needs packages for adapters and 4-bit weights that are not there."""
-    if "qlora" in name:
+    if "qlora" in text or '"nf4"' in text:
         for package in ("peft", "bitsandbytes", "accelerate"):
             pytest.importorskip(package, reason="needs the extra `qlora` of sentbed-backbones")

@@ -6,44 +6,101 @@ import json
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 import sentbed
+from sentbed.recipe import read_document
+from sentbed.study.cells import load_study
 
 ROOT = Path(__file__).parent.parent
-RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+CELLS = {
+    "mini/minilm-simcse.toml": 1,
+    "mini/nli-scratch.toml": 1,
+    "mini/prompteol.toml": 1,
+    "mini/sentbench.toml": 1,
+    "mini/sentence-t5.toml": 1,
+    "mini/translation-modes.toml": 1,
+    "mini/translation-pairs.toml": 1,
+    "papers/minilm-senteval.toml": 1,
+    "papers/minilm-sts.toml": 1,
+    "papers/prompteol-opt-125m-icl.toml": 1,
+    "papers/prompteol-opt-125m.toml": 1,
+    "papers/prompteol-opt-6.7b-qlora.toml": 1,
+    "papers/prompteol/base.toml": 1,
+    "papers/prompteol/figure-1.toml": 24,
+    "papers/prompteol/figure-3.toml": 8,
+    "papers/prompteol/figure-4.toml": 42,
+    "papers/prompteol/table-1.toml": 16,
+    "papers/prompteol/table-2.toml": 6,
+    "papers/prompteol/table-3.toml": 10,
+    "papers/prompteol/table-4.toml": 8,
+    "papers/prompteol/table-6.toml": 32,
+    "papers/prompteol/table-7.toml": 26,
+    "papers/prompteol/table-8.toml": 42,
+    "papers/prompteol/table-9.toml": 24,
+    "papers/sentbench-bert-base.toml": 1,
+    "papers/sentbench/figure-2.toml": 8,
+    "papers/sentbench/table-2.toml": 16,
+    "papers/sentbench/table-3.toml": 16,
+    "papers/sentbench/table-4.toml": 16,
+    "papers/sentence-t5-base.toml": 1,
+    "papers/sentence-t5-throughput.toml": 1,
+    "papers/sentence-t5/figure-4.toml": 8,
+    "papers/sentence-t5/figure-5.toml": 4,
+    "papers/sentence-t5/table-2.toml": 12,
+    "papers/sentence-t5/table-3.toml": 12,
+    "papers/sentence-t5/table-5.toml": 14,
+    "papers/sentence-t5/table-6.toml": 9,
+    "papers/simcse-sup-bert-base.toml": 1,
+    "papers/simcse-unsup-bert-base.toml": 1,
+    "papers/translation-pairs-bert-base.toml": 1,
+    "papers/translation-pairs/base.toml": 1,
+    "papers/translation-pairs/chinese.toml": 1,
+    "papers/translation-pairs/figure-4.toml": 3,
+    "papers/translation-pairs/table-1.toml": 3,
+    "papers/translation-pairs/table-2.toml": 16,
+    "papers/translation-pairs/table-3.toml": 3,
+    "papers/translation-pairs/table-4.toml": 3,
+    "papers/translation-pairs/table-5.toml": 3,
+    "papers/translation-pairs/table-6.toml": 100,
+    "papers/translation-pairs/table-7.toml": 3,
+    "papers/translation-pairs/table-8.toml": 3,
+    "quickstart.toml": 1,
+    "scratch.toml": 1,
+}
+"""Recipe -> its runs: those of a study are its cells, under each of its seeds."""
 
 
-def test_the_recipes_were_found() -> None:
-    assert [path.relative_to(ROOT / "recipes").as_posix() for path in RECIPES] == [
-        "mini/minilm-simcse.toml",
-        "mini/nli-scratch.toml",
-        "mini/prompteol.toml",
-        "mini/sentbench.toml",
-        "mini/sentence-t5.toml",
-        "mini/translation-modes.toml",
-        "mini/translation-pairs.toml",
-        "papers/minilm-senteval.toml",
-        "papers/minilm-sts.toml",
-        "papers/prompteol-opt-125m-icl.toml",
-        "papers/prompteol-opt-125m.toml",
-        "papers/prompteol-opt-6.7b-qlora.toml",
-        "papers/sentbench-bert-base.toml",
-        "papers/sentence-t5-base.toml",
-        "papers/sentence-t5-throughput.toml",
-        "papers/simcse-sup-bert-base.toml",
-        "papers/simcse-unsup-bert-base.toml",
-        "papers/translation-pairs-bert-base.toml",
-        "quickstart.toml",
-        "scratch.toml",
+def test_every_recipe_is_counted() -> None:
+    files = {path: tomllib.loads(path.read_text("utf-8")) for path in (ROOT / "recipes").rglob("*.toml")}
+    # What has no `schema` is a fragment that others extend.
+    recipes = [
+        path.relative_to(ROOT / "recipes").as_posix() for path, table in files.items() if "schema" in table
     ]
+    assert sorted(recipes) == sorted(CELLS)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_passes_check(path: Path, data_directory: Path) -> None:
+def test_no_two_studies_write_to_one_directory() -> None:
+    documents = [read_document(ROOT / "recipes" / name).data for name in CELLS]
+    names = [data["run"]["name"] for data in documents if "study" in data]
+    assert len(set(names)) == len(names) > 0
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_recipe_passes_check_with_all_of_its_cells(name: str, data_directory: Path) -> None:
+    path = ROOT / "recipes" / name
     recipe = sentbed.load_recipe(path)
-    assert recipe.run.name == path.stem
+    if recipe.study is None:
+        assert recipe.run.name in (path.stem, path.parent.name)
+        assert CELLS[name] == 1
+        return
+    assert recipe.run.name in (path.stem, f"{path.parent.name}-{path.stem}")
+    study = load_study(path)
+    assert len(study.cells) == CELLS[name]
+    for title, published in study.table.expected.items():
+        assert set(published.cells) <= set(study.names), title
 
 
 def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:

@@ -64,13 +64,16 @@ def test_help_names_every_command():
         "doctor",
         "encode",
         "evaluate",
+        "explain",
         "export",
         "new",
         "plan",
         "plugins",
+        "reproduce",
         "run",
         "search",
         "show",
+        "study",
         "table",
     }
 
@@ -234,6 +237,101 @@ def test_check_of_a_recipe_that_is_not_there_names_it(tmp_path: Path):
     assert done.stdout == (
         f"cannot read the recipe: No such file or directory; check the path @ {tmp_path / 'none.toml'}\n"
     )
+    assert "Traceback" not in done.stderr
+
+
+def test_check_of_a_directory_checks_every_recipe_in_it_and_passes_fragments_over(
+    installed_toy: Path, put: Callable[[str, str], Path], tmp_path: Path
+):
+    put("all/b/top.toml", 'schema = 1\nextends = "../parts/base.toml"\n')
+    put("all/a.toml", RECIPE)
+    put("all/parts/base.toml", RECIPE.replace("schema = 1\n", "\n"))
+    put("all/.hidden/broken.toml", "schema = 7")
+    put("all/notes.txt", "no recipe")
+    result = invoke("check", tmp_path / "all")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        f"{tmp_path}/all/a.toml: no problems",
+        f"{tmp_path}/all/b/top.toml: no problems",
+    ]
+    put("all/parts/base.toml", BROKEN.replace("schema = 1\n", "\n"))
+    result = invoke("check", tmp_path / "all")
+    assert result.exit_code == 2
+    assert result.output.splitlines() == [
+        f"{tmp_path}/all/a.toml: no problems",
+        f"unknown key `sede`. Did you mean `seed`? @ {tmp_path}/all/parts/base.toml:5 run.sede",
+        f"found 4.5, expected a whole number @ {tmp_path}/all/parts/base.toml:12 encoder.backbone.width",
+    ]
+
+
+def test_check_of_a_fragment_that_is_named_says_what_it_lacks(
+    installed_toy: Path, put: Callable[[str, str], Path]
+):
+    result = invoke("check", put("base.toml", RECIPE.replace("schema = 1\n", "\n")))
+    assert result.exit_code == 2
+    assert "the recipe has no `schema`" in result.output
+
+
+def test_check_of_a_directory_without_recipes_is_no_success(put: Callable[[str, str], Path], tmp_path: Path):
+    put("none/fragment.toml", "a = 1")
+    result = invoke("check", tmp_path / "none")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"there is no recipe in `{tmp_path / 'none'}`: ")
+
+
+STUDY = """
+[study.axes.loss]
+path = "stage.0.loss"
+values = [{ use = "pull" }, { use = "chase" }, { use = "chase", most = 3 }]
+labels = ["pull", "chase", "few"]
+"""
+
+
+def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
+    installed_toy: Path, put: Callable[[str, str], Path]
+):
+    recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
+    result = invoke("check", recipe)
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        f"{recipe}: no problems, 2 cells, 1 excluded",
+        "  few: a batch of 4 is more than 3; make it smaller",
+    ]
+    result = invoke("check", recipe, "--set", "study.axes.loss.values=[{ use='pul' }, {}, { use='pull' }]")
+    assert result.exit_code == 2
+    assert result.output.startswith("there is no loss `pul`. Did you mean `pull`? @ ")
+    assert "of the cell `pull`" in result.output
+
+
+# --- explain -----------------------------------------------------------------------------------------------
+
+
+def test_explain_says_where_each_value_comes_from(toy_path: list[Path], put: Callable[[str, str], Path]):
+    put("base.toml", RECIPE)
+    recipe = put("top.toml", 'extends = "base.toml"\nrun.name = "top"\n' + STUDY)
+    done = sentbed("explain", recipe.name, "--set", "run.seed=1", path=toy_path, cwd=recipe.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[:4] == [
+        "schema = 1   # base.toml:1",
+        'run.name = "top"   # top.toml:2',
+        "run.seed = 1   # --set",
+        "run.cache = true   # default",
+    ]
+    done = sentbed(
+        "explain", recipe.name, "stage.pull.loss", "--cell", "few", path=toy_path, cwd=recipe.parent
+    )
+    assert done.stdout.splitlines()[:2] == [
+        'stage.0.loss.use = "chase"   # study.axes.loss few',
+        "stage.0.loss.momentum = 0.5   # default",
+    ]
+
+
+def test_explain_of_an_incomplete_study_hints_at_cells(toy_path: list[Path], put: Callable[[str, str], Path]):
+    recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
+    done = sentbed("explain", recipe, path=toy_path)
+    assert done.returncode == 2
+    assert "the required key `loss` is missing" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith('`--cell "LABELS"` explains one of its cells')
     assert "Traceback" not in done.stderr
 
 

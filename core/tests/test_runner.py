@@ -313,7 +313,7 @@ def test_no_two_stages_and_no_stage_and_encoder_draw_the_same_numbers(
     seeds: list[int] = []
     monkeypatch.setattr(Engine, "seed", lambda self, seed: seeds.append(seed))
     run(recipe_of(TOWERS + NOISY), tmp_path / "out", plugins)
-    assert len(seeds) == len(set(seeds)) == 2 + 3
+    assert len(seeds) == len(set(seeds)) == 2 * 2 + 1 + 3
 
 
 @pytest.mark.usefixtures("quick")

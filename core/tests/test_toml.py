@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RecipeError
-from sentbed.toml import KeyPath, dotted, parse
+from sentbed.toml import Document, KeyPath, Located, dotted, parse, unlocated
 
 Q3, A3 = '"""', "'''"
 
@@ -191,6 +192,45 @@ def test_a_problem_says_file_line_and_dotted_path():
     document = parse(b"[[stage]]\n[[stage]]\nloss = { t = 1 }\n", "my/recipe.toml")
     problem = document.problem("too low", ("stage", 1, "loss", "t"))
     assert str(problem) == "too low @ my/recipe.toml:3 stage.1.loss.t"
+
+
+def test_a_key_of_another_file_is_placed_there():
+    document = Document({}, "top.toml", {("a",): 1, ("a", "b"): 7}, {("a", "b"): "base.toml"})
+    assert document.place(("a", "b", "c")) == ("base.toml", 7)
+    assert document.place(("a", "x")) == ("top.toml", 1)
+    assert document.place(("z",)) == ("top.toml", None)
+    assert str(document.problem("wrong", ("a", "b"))) == "wrong @ base.toml:7 a.b"
+
+
+def test_what_is_placed_elsewhere_takes_all_below_it_along():
+    document = parse(b"a = { b = { c = 1 } }\nab = 1\n", "x.toml").placed(("a", "b"), "y.toml", 9)
+    assert document.place(("a", "b", "c")) == ("y.toml", 9)
+    assert (document.place(("a",)), document.place(("ab",))) == (("x.toml", 1), ("x.toml", 2))
+    assert document.placed(("a", "b"), "z.toml", None).place(("a", "b")) == ("x.toml", 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("stage.nli.loss", ("stage", 1, "loss")),
+        ("stage.1.loss", ("stage", 1, "loss")),
+        ("stage.9.loss", ("stage", 9, "loss")),
+        ("stage.none.loss", ("stage", "none", "loss")),
+        ("run.name", ("run", "name")),
+        ("run.name.deeper.0", ("run", "name", "deeper", "0")),
+        ("nowhere", ("nowhere",)),
+    ],
+)
+def test_a_path_finds_elements_by_number_or_name(written: str, path: KeyPath):
+    document = parse(b'run.name = "r"\n[[stage]]\n[[stage]]\nname = "nli"\nloss = 1')
+    assert document.key_path(written) == path
+
+
+def test_a_located_string_is_unlocated_and_other_values_stay():
+    text = unlocated(Located("x", Path("/there")))
+    assert (text, type(text)) == ("x", str)
+    values = [1, None, ["x"], "y"]
+    assert [unlocated(value) for value in values] == values
 
 
 def test_bytes_that_are_not_utf8_are_reported_with_their_line():

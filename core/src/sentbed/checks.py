@@ -18,24 +18,24 @@ Add = Callable[..., None]
 """Takes a message and the path of the key that it is about."""
 
 
-def check(recipe: Recipe, plugins: Plugins) -> None:
+def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     """Find what is wrong with a structured recipe before anything heavy is imported.
 
-    `plugins` are where alternatives are looked for.
+    `plugins` are where alternatives are looked for. Without `look`, no file is read.
 
     Raises:
         RecipeError: with every problem.
     """
     problems: list[Problem] = []
 
-    def add(message: str, *path: str | int) -> None:
+    def add(message: str, *path: str | int, misfit: bool = False) -> None:
         if path[:2] == ("encoders", MAIN_ENCODER) and "encoder" in recipe.document.data:
             path = (MAIN_ENCODER, *path[2:])
-        problems.append(recipe.document.problem(message, path))
+        problems.append(recipe.document.problem(message, path, misfit))
 
     for name, encoder in recipe.encoders.items():
         for key, message in misfits(encoder, plugins):
-            add(message, "encoders", name, key)
+            add(message, "encoders", name, key, misfit=True)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
     encoders_fit = not problems
@@ -53,7 +53,7 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
         if not getattr(recipe.search.with_, "development", False):
             below(_test_data("a search chooses what scores best", recipe.search.with_), "with")
         searched = recipe.encoders.get(recipe.search.encoder or recipe.main_encoder)
-        if searched is not None and encoders_fit:
+        if searched is not None and encoders_fit and look:
             for message in _no_candidates(searched, recipe.search, plugins):
                 below(message, "candidates")
     for i, tracker in enumerate(recipe.tracker):
@@ -67,7 +67,7 @@ def check(recipe: Recipe, plugins: Plugins) -> None:
 
 def _below(add: Add, *prefix: str | int) -> Add:
     """Return `add` for the keys below a path."""
-    return lambda message, *path: add(message, *prefix, *path)
+    return lambda message, *path, misfit=False: add(message, *prefix, *path, misfit=misfit)
 
 
 def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
@@ -111,6 +111,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
             f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
             "loss",
+            misfit=True,
         )
     if LABEL in stage.loss.needs and not getattr(stage.loss, "classes", ()):
         add(
@@ -210,7 +211,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     towers = recipe.towers(stage)
     for name in recipe.trained(stage):
         if reason := getattr(recipe.encoders[name].backbone, "untrainable", None):
-            add(reason)
+            add(reason, misfit=True)
     used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
     if stage.normalize_text and not any(map(_has_text_rules, used)):
         add(
@@ -221,7 +222,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     if hasattr(stage.loss, "misfits"):
         fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
         for message in stage.loss.misfits(stage.batch_size, fixed):
-            add(message, "loss")
+            add(message, "loss", misfit=True)
     keys: frozenset[str] = getattr(stage.loss, "keys", frozenset())
     others = {tower for column, tower in towers.items() if column not in keys}
     for key in sorted(keys):
@@ -231,6 +232,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
                 f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
                 "or use the loss `queue`",
                 "loss",
+                misfit=True,
             )
 
 

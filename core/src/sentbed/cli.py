@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sentbed import __version__
+from sentbed.cli_check import check
 from sentbed.cli_data import cache, data
 from sentbed.cli_encode import encode
+from sentbed.cli_explain import explain
 from sentbed.cli_machine import doctor
 from sentbed.cli_plan import plan
+from sentbed.cli_reproduce import reproduce
 from sentbed.cli_results import compare, table
+from sentbed.cli_study import study
 from sentbed.errors import RecipeError, SentbedError
 
 if TYPE_CHECKING:
@@ -148,29 +151,6 @@ def _interrupt(*_: object) -> None:
 
 
 @main.command()
-@click.argument("recipes", nargs=-1, required=True, type=click.Path(dir_okay=False))
-@_set
-def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
-    """Find every problem of each of RECIPES, without loading anything heavy."""
-    from sentbed.recipe import load_recipe
-    from sentbed.registry import load_plugins
-
-    plugins = load_plugins()
-    bad = 0
-    for recipe in recipes:
-        try:
-            load_recipe(recipe, overrides, plugins)
-        except RecipeError as error:
-            bad += 1
-            for problem in error.problems:
-                click.echo(problem)
-        else:
-            click.echo(f"{recipe}: no problems")
-    if bad:
-        sys.exit(BAD_INPUT)
-
-
-@main.command()
 @click.argument("encoder", type=click.Path(file_okay=False))
 @click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
 @_set
@@ -277,7 +257,7 @@ def show(kind: str, name: str | None) -> None:
     click.echo(describe_table(kind) if name is None else describe(load_plugins().find(kind, name)))
 
 
-for _command in (encode, compare, table, data, cache, doctor, plan):
+for _command in (reproduce, check, explain, study, encode, compare, table, data, cache, doctor, plan):
     main.add_command(_command)
 
 

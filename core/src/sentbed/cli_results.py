@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import click
 
 
 @click.command()
-@click.argument("run_a", type=click.Path(file_okay=False))
-@click.argument("run_b", type=click.Path(file_okay=False))
+@click.argument("runs", nargs=-1, metavar="RUN RUN [RUN ...]", type=click.Path(file_okay=False))
 @click.option(
     "--encoder", "encoders", multiple=True, metavar="NAME", help="Of both runs; given twice, of A and of B."
 )
@@ -20,28 +20,68 @@ import click
     type=click.Choice(["bootstrap", "randomisation"]),
     default="bootstrap",
     show_default=True,
-    help="Where the p-value comes from.",
+    help="Where the p-value of two runs comes from.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--out", type=click.Path(file_okay=False), help="Write tables and a report into this directory."
+)
 def compare(
-    run_a: str,
-    run_b: str,
+    runs: Sequence[str],
     encoders: tuple[str, ...],
     resamples: int,
     method: Literal["bootstrap", "randomisation"],
     as_json: bool,
+    out: str | None,
 ) -> None:
-    """Compare the encoders of RUN_A and RUN_B, score by score: difference, interval and p-value.
+    """Compare runs on all scores that they share: difference, interval and p-value.
 
-    Only scores of one protocol are compared; what the encoders themselves differ in is remarked. Encoders
-    before and after training: `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
+    Two runs are compared score by score. Only scores of one protocol are compared; what the encoders
+    themselves differ in is remarked. Encoders before and after training: `sentbed compare RUN RUN --encoder
+    NAME@start --encoder NAME`.
+
+    More runs, or two with `--out`, become a table: runs of one recipe under several seeds are a row, and each
+    row is compared with the first over seeds and items.
     """
     from sentbed.report.results import compare_runs, comparison_json, comparison_text
 
+    if len(runs) < 2:
+        raise click.UsageError("name two runs or more")
+    if len(runs) > 2 or out is not None:
+        if encoders or method != "bootstrap":
+            raise click.UsageError("`--encoder` and `--method` are for two runs, without `--out`")
+        _compare_many([Path(run) for run in runs], resamples, as_json, out)
+        return
     if len(encoders) > 2:
         raise click.UsageError("`--encoder` names one encoder for both runs, or one for each")
-    found = compare_runs(run_a, run_b, encoders, resamples, method)
+    found = compare_runs(runs[0], runs[1], encoders, resamples, method)
     click.echo(comparison_json(found) if as_json else comparison_text(found))
+
+
+def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str | None) -> None:
+    """Print the tables of any runs; with `out`, write them and print the path of their report."""
+    from sentbed.errors import RunError
+    from sentbed.study.any_runs import runs_as_study
+    from sentbed.study.exports import to_json, write_exports
+    from sentbed.study.formats import to_text
+    from sentbed.study.summarising import summarise
+
+    data = runs_as_study(runs, None if out is None else Path(out))
+    found = summarise(data, resamples=resamples)
+    if not found:
+        raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
+    if as_json:
+        click.echo(to_json(data, found), nl=False)
+    else:
+        click.echo("\n".join(map(to_text, found)), nl=False)
+        for cell in data.cells[1:]:
+            click.echo(f"\n{cell.name} differs from {data.baseline} in:")
+            click.echo("\n".join(f"  {one}" for one in cell.differences or ["nothing but the seed"]))
+    if out is not None:
+        from sentbed.study.report import write_study_report
+
+        write_exports(Path(out), data, found)
+        click.echo(write_study_report(Path(out), data, found), err=as_json)
 
 
 @click.command()

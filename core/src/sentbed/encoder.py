@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,7 +31,7 @@ from sentbed.registry import Plugins, load_plugins
 from sentbed.sources import code_of
 from sentbed.structure import structure, unstructure
 from sentbed.toml import Document, parse
-from sentbed.vectors import Space, VectorStore
+from sentbed.vectors import Others, Space, VectorStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,8 @@ class Encoder:
     engine: Engine
     backbone: BuiltBackbone
     placed: PlacedEncoder
+    companions: tuple[Encoder, ...] = ()
+    """Encoders over the same backbone: where a store lacks vectors, theirs come from the same pass."""
 
     @classmethod
     def build(
@@ -63,17 +66,19 @@ class Encoder:
         engine: Engine,
         texts: Callable[[], Iterable[str]] = tuple,
         saved: Path | None = None,
+        head_seed: int | None = None,
     ) -> Encoder:
         """Load or initialise the encoder of a recipe on an engine.
 
         `texts` gives the training texts, for a tokenizer to be trained on; with `saved`, weights and
-        tokenizer come from that directory. Raises `ModelError`.
+        tokenizer come from that directory. Pooler and head are drawn after `head_seed`, if it is given,
+        whatever the backbone has drawn. Raises `ModelError`.
         """
-        if recipe.prompt is not None:
-            # What is saved must not depend on a file that may change or be left behind.
-            recipe = attrs.evolve(recipe, prompt=recipe.prompt.without_file())
+        recipe = _self_contained(recipe)
         context = BuildContext(texts, saved / BACKBONE if saved else None, needs_of(recipe.pooler))
         backbone = recipe.backbone.build(context)
+        if head_seed is not None:
+            engine.seed(head_seed)
         encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
         encoder.require_positions(recipe.max_length)
         return encoder
@@ -112,6 +117,40 @@ class Encoder:
             raise RecipeError(problems)
         engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
         return cls.build(recipe, engine, saved=directory)
+
+    def accompany(self, recipe: EncoderRecipe, head_seed: int) -> None:
+        """Add the encoder of another recipe, whose backbone would be this one's, to the companions.
+
+        It is the one that `build` makes with that seed. Nothing happens where the engine has no way to encode
+        for several at once.
+        """
+        if hasattr(self.placed, "beside"):
+            recipe = _self_contained(recipe)
+            self.engine.seed(head_seed)
+            placed = self.engine.assemble(self.backbone, recipe.pooler, recipe.head)
+            self.companions += (Encoder(recipe, self.engine, self.backbone, placed),)
+
+    def others(self, space: Space) -> Others | None:
+        """Return what a pass for this encoder, whose space is given, can do for its companions as well."""
+        beside: Any = getattr(self.placed, "beside", None)
+        together = beside([one.placed for one in self.companions]) if beside and self.companions else None
+        if together is None:
+            return None
+        hashed = getattr(together, "fingerprints", lambda: [None] * (1 + len(self.companions)))()
+        spaces = [one.space(known) for one, known in zip(self.companions, hashed[1:], strict=True)]
+        found = {space.name: (space, self)}
+        for its, one in zip(spaces, self.companions, strict=True):
+            if its is not None:
+                found.setdefault(its.name, (its, one))
+        _, *rest = found.values()
+
+        def encode(
+            texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
+        ) -> NDArray[np.float32]:
+            placed = beside([rest[number][1].placed for number in chosen])
+            return attrs.evolve(self, placed=placed, companions=()).encode(texts, progress)
+
+        return Others([its for its, _ in rest], [one.width for _, one in rest], encode)
 
     @property
     def width(self) -> int:
@@ -154,16 +193,19 @@ class Encoder:
         facts |= getattr(self.backbone, "protocol", {})
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
-    def space(self) -> Space | None:
+    def space(self, fingerprint: str | None = None) -> Space | None:
         """Return everything that decides the vectors of texts, or None where a part cannot tell.
 
-        Weights are hashed as they are now: what training has changed since is another space.
+        Weights are hashed as they are now, unless `fingerprint` is that of the placed encoder: what training
+        has changed since is another space.
         """
         weights = getattr(self.placed, "fingerprint", None)
         tokens = getattr(self.backbone.tokenizer, "fingerprint", None)
         parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
         code = code_of(*map(type, parts), *ENCODING)
-        if weights is None or tokens is None or code is None or not (hashed := weights()):
+        if weights is None or tokens is None or code is None:
+            return None
+        if not (hashed := fingerprint or weights()):
             return None
         prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
         key = {
@@ -302,7 +344,7 @@ class Encoder:
     def restore(self, path: Path) -> None:
         """Go back to the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
-        self.backbone, self.placed = other.backbone, other.placed
+        self.backbone, self.placed, self.companions = other.backbone, other.placed, ()
 
 
 def evaluate(
@@ -345,6 +387,10 @@ class _Seen:
     ) -> _Seen:
         return cls(encoder, told, second, store, encoder.space() if store else None)
 
+    @cached_property
+    def others(self) -> Others | None:
+        return None if self.space is None else self.encoder.others(self.space)
+
     @property
     def device(self) -> str:
         return str(getattr(self.encoder.engine, "device", "cpu"))
@@ -362,14 +408,23 @@ class _Seen:
 
         def advance(count: int) -> None:
             nonlocal finished
-            finished += count
+            finished = min(finished + count, len(texts))
             self.progress("encode", finished, len(texts))
 
         if self.store is None:
             return self.encoder.encode(texts, advance, max_length=self.max_length)
+
+        def others() -> Others | None:
+            found = self.others
+            return found and attrs.evolve(found, encode=partial(found.encode, progress=advance))
+
         _require_texts(texts)
         vectors = self.store.encode(
-            self.space, texts, lambda missing: self.encoder.encode(missing, advance), self.encoder.width
+            self.space,
+            texts,
+            lambda missing: self.encoder.encode(missing, advance),
+            self.encoder.width,
+            others,
         )
         if finished < len(texts):
             advance(len(texts) - finished)
@@ -378,6 +433,13 @@ class _Seen:
     def progress(self, what: str, done: int, total: int) -> None:
         if self.told is not None:
             self.told(what, done, total)
+
+
+def _self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
+    """Return the recipe without files: what is saved must not depend on one that may change or be left."""
+    if recipe.prompt is None:
+        return recipe
+    return attrs.evolve(recipe, prompt=recipe.prompt.without_file())
 
 
 def _require_texts(texts: Sequence[object]) -> None:

@@ -58,13 +58,15 @@ class Problem:
     """One thing that is wrong with a recipe.
 
     `message` is a full sentence that ends in what to do; `path` is the dotted path in the recipe
-    (`stage.0.loss.temperature`); `file` and `line` say where (line counts from 1, None where unknown).
+    (`stage.0.loss.temperature`); `file` and `line` say where (line counts from 1, None where unknown);
+    `misfit` says that parts are right alone and do not go together: a study leaves such a cell out.
     """
 
     message: str
     path: str = ""
     file: str | None = None
     line: int | None = None
+    misfit: bool = False
 
     def __str__(self) -> str:
         place = "" if self.file is None else self.file + ("" if self.line is None else f":{self.line}")

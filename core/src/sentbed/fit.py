@@ -93,6 +93,13 @@ def needs_of(pooler: Any) -> frozenset[str]:
     return frozenset(getattr(pooler, "needs", ()))
 
 
+def heeded_by(encoder: EncoderRecipe) -> frozenset[str]:
+    """Return what the pooler needs, as far as it changes what the backbone builds or computes."""
+    needs = needs_of(encoder.pooler)
+    heeds = getattr(encoder.backbone, "heeds", None)
+    return needs if heeds is None else needs & frozenset(heeds)
+
+
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
     choices = []
     if backbones := _fitting(encoder, "backbone", plugins):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -10,15 +10,16 @@ import attrs
 from sentbed.errors import Problem, RecipeError
 from sentbed.toml import Document
 
+TAKEN_OUT = object()
+"""In the place of a value: the key is to go."""
+
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     """Return the document with `PATH=VALUE` settings applied; raises `RecipeError`."""
-    import copy
-
     import tomli
 
-    data: Any = copy.deepcopy(dict(document.data))
     problems = []
+    values: dict[str, Any] = {}
     for override in overrides:
         path, equals, text = override.partition("=")
         if not equals or not path.strip():
@@ -28,19 +29,46 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             value = tomli.loads(f"v = {text}")["v"]
         except (ValueError, RecursionError):  # tomli's own error is a ValueError
             value = text
-        keys = path.strip().split(".")
+        # Again at its own place: what is set later may lie below what was set before.
+        values.pop(path.strip(), None)
+        values[path.strip()] = value if text else TAKEN_OUT
+    try:
+        document = set_values(document, values, "the override")
+    except RecipeError as error:
+        problems += error.problems
+    if problems:
+        raise RecipeError(problems)
+    return document
+
+
+def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
+    """Return the document with each dotted path set to its value; `what` names a path in messages.
+
+    An element of an array that is set to `false` is taken out: `"stage.nli" = false` in an axis.
+
+    Raises:
+        RecipeError: where a path leads nowhere.
+    """
+    import copy
+
+    data: Any = copy.deepcopy(dict(document.data))
+    problems = []
+    for path, value in values.items():
+        keys = path.split(".")
         try:
             place = data
             for key in keys[:-1]:
                 place = _step_into(place, key)
-            if isinstance(place, list):
-                place[_index(place, keys[-1])] = value
-            elif text:
-                _table_at(place, keys[-1])[keys[-1]] = value
+            if isinstance(place, list) and (value is TAKEN_OUT or value is False):
+                del place[_index(place, keys[-1])]
+            elif isinstance(place, list):
+                place[_index(place, keys[-1])] = copy.deepcopy(value)
+            elif value is not TAKEN_OUT:
+                _table_at(place, keys[-1])[keys[-1]] = copy.deepcopy(value)
             else:
                 _table_at(place, keys[-1]).pop(keys[-1], None)
         except (KeyError, IndexError, TypeError) as error:
-            problems.append(Problem(f"the override `{path}` leads nowhere: {error.args[0]}", path))
+            problems.append(Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path))
     if problems:
         raise RecipeError(problems)
     return attrs.evolve(document, data=data)

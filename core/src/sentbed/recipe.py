@@ -15,6 +15,7 @@ import attrs
 from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
 from sentbed.errors import Problem, RecipeError
+from sentbed.extending import extend
 from sentbed.overrides import apply_overrides
 from sentbed.paths import FilePath
 from sentbed.prompts import Prompt, ResolvedPrompt
@@ -33,7 +34,8 @@ from sentbed.protocols import (
 )
 from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure, unstructure
-from sentbed.toml import Document, parse
+from sentbed.study.table import StudyTable
+from sentbed.toml import Document
 
 SCHEMA = 1
 """The version of the recipe format that this version of sentbed reads."""
@@ -266,6 +268,8 @@ class Recipe:
     tracker: tuple[Tracker, ...] = ()
     """`[[tracker]]`: where else the run is shown."""
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
+    study: StudyTable | None = None
+    """`[study]`: what `sentbed study` varies; `sentbed run` runs the recipe as it stands."""
     document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)
     """What the file said, with overrides applied: `resolved.toml` and the positions of problems."""
 
@@ -296,19 +300,26 @@ def load_recipe(
     Raises:
         RecipeError: with every problem of the file.
     """
-    file = Path(path)
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        message = f"cannot read the recipe: {error.strerror or error}; check the path"
-        raise RecipeError([Problem(message, file=str(path))]) from error
     from sentbed.checks import check
 
     plugins = plugins or load_plugins()
-    document = apply_overrides(parse(content, str(path)), overrides)
-    recipe = structure_recipe(document, plugins, file.resolve().parent, look)
-    check(recipe, plugins)
+    document = read_document(path, overrides)
+    recipe = structure_recipe(document, plugins, Path(path).resolve().parent, look)
+    check(recipe, plugins, look)
     return recipe
+
+
+def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
+    """Read a recipe's file and those that it extends, without looking at what they mean.
+
+    Raises `RecipeError`.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        message = f"cannot read the recipe: {error.strerror or error}; check the path"
+        raise RecipeError([Problem(message, file=str(path))]) from error
+    return apply_overrides(extend(content, str(path), SCHEMA), overrides)
 
 
 def structure_recipe(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Recipe:
@@ -350,7 +361,8 @@ def resolved_toml(recipe: Recipe) -> str:
     """Return the recipe with every default written out; running it again is the same run."""
     import tomli_w
 
-    table = unstructure(recipe)
+    # A run is one cell of its study.
+    table = unstructure(attrs.evolve(recipe, study=None))
     if list(table["encoders"]) == [MAIN_ENCODER]:
         table["encoder"] = table.pop("encoders")[MAIN_ENCODER]
     return tomli_w.dumps(table)

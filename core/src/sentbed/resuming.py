@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,19 @@ import tomli
 
 from sentbed import states
 from sentbed.errors import RunError
-from sentbed.keeping import Kept
+from sentbed.items import DIRECTORY as ITEMS
+from sentbed.keeping import CHECKPOINTS, Kept
 from sentbed.manifest import describe
+from sentbed.paths import write_atomic, write_directory
 from sentbed.recipe import MAIN_ENCODER, RESOLVED, Recipe, load_recipe, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report.record import plain
 from sentbed.runner import MANIFEST, RunInfo, RunResult, execute
 from sentbed.states import State
+from sentbed.trackers.jsonl import LOG_FILE
+
+BRANCHED = (CHECKPOINTS, ITEMS, LOG_FILE)
+"""What a run that goes on from another one takes over."""
 
 
 def resume(
@@ -26,12 +34,13 @@ def resume(
     recipe: Recipe | None = None,
     plugins: Plugins | None = None,
     allow_changes: bool = False,
+    stages: int | None = None,
 ) -> RunResult:
     """Go on with a run that was stopped, from its newest state that is whole.
 
     The result is that of a run that was never stopped, to the bit where the runtime is deterministic. With
     `recipe`, it is to be the one that the run was started with; what differs is refused, unless
-    `allow_changes`.
+    `allow_changes`. `stages` are those of `RunInfo`.
 
     Raises:
         RunError: where there is nothing to go on with, or the recipe or the data has changed.
@@ -47,7 +56,7 @@ def resume(
     if status == "finished":
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
-    info = RunInfo(recipe.run.name, directory, recipe, changes_allowed=allow_changes)
+    info = RunInfo(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
     found, damaged = _newest(info)
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
@@ -55,7 +64,8 @@ def resume(
     # None of them decides a score, but for the dropout that several processes draw.
     for table in (before, after):
         table.get("run", {}).pop("cache", None)
-        table.pop("bootstrap", None)
+        for key in ("bootstrap", "checkpoint", "expected", "tracker"):
+            table.pop(key, None)
         for key in ("devices", "nodes", "rendezvous"):
             table.get("runtime", {}).pop(key, None)
     if changes := list(differences(before, after)):
@@ -89,6 +99,46 @@ def resume(
     # The state knows nothing of what was resumed after it was written.
     info.facts["resumed"] = manifest.get("resumed", [])
     return execute(info, plugins, state, warnings)
+
+
+def branch(source: Path, directory: Path, recipe: Recipe) -> None:
+    """Make a new run directory in which `resume` goes on from where the run in `source` ended.
+
+    `recipe` begins with the stages of that run, which has finished and was one of them alone
+    (`RunInfo.stages`). The directory appears whole or not at all.
+
+    Raises:
+        RunError: where `source` has no state that is whole, or the disk is full.
+    """
+    info = RunInfo(recipe.run.name, source, recipe)
+    state, _ = _newest(info)
+    if state is None:
+        raise RunError(
+            f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
+        )
+    text = resolved_toml(recipe)
+    facts = {**state.content["facts"], "went_on_from": source.name}
+    content = {**state.content, "recipe": text, "facts": facts}
+
+    def fill(target: Path) -> None:
+        for part in (path for path in source.iterdir() if path.name in BRANCHED):
+            if part.is_dir():
+                shutil.copytree(part, target / part.name, copy_function=_link)
+            else:
+                shutil.copy2(part, target / part.name)
+        states.write(target, state.stage, state.step, content, None)
+        write_atomic(target / RESOLVED, text)
+        write_atomic(target / MANIFEST, json.dumps({"name": recipe.run.name, "status": "interrupted"}) + "\n")
+
+    write_directory(directory, fill)
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file that nobody writes to a second name, or copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:

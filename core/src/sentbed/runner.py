@@ -59,8 +59,18 @@ class RunInfo:
     """Whether a resumed run may go on with another recipe or other data."""
     stepped: bool = False
     """Whether this process has taken a training step."""
+    stages: int | None = None
+    """Only so many of the recipe's stages are run, and nothing is evaluated after them: other runs go on from
+    the state that is left. All of them where None."""
+    beside: Sequence[Recipe] = ()
+    """Recipes of other runs that will encode the same texts with the same backbone."""
     stop: Stop = attrs.field(factory=Stop)
     """Whether the run was asked to end."""
+
+    @property
+    def last(self) -> int:
+        """How many stages are run."""
+        return len(self.recipe.stage) if self.stages is None else self.stages
 
     def source(self, encoder: str) -> Any:
         """Return, for JSON, what decides the weights that an encoder holds."""
@@ -183,7 +193,24 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
                     yield from getattr(evaluate.with_, "texts", tuple)()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
-    return Encoder.build(recipe.encoders[name], engine, texts)
+    return Encoder.build(recipe.encoders[name], engine, texts, head_seed=_head_seed(recipe, name))
+
+
+def _head_seed(recipe: Recipe, name: str) -> int:
+    """Return the seed of what comes after the backbone, which does not depend on what that has drawn."""
+    return derive(recipe.run.seed, "encoder", name, "head")
+
+
+def _accompany(recipe: Recipe, others: Sequence[Recipe], encoders: dict[str, Encoder]) -> None:
+    """Give the encoders companions: those of other recipes over the same backbones."""
+    from sentbed.study.shared_pass import can_share
+
+    for other in others:
+        if can_share(recipe, other):
+            for name, encoder in encoders.items():
+                # What is wrong with it is for its own run to say.
+                with suppress(Exception):
+                    encoder.accompany(other.encoders[name], _head_seed(other, name))
 
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
@@ -209,6 +236,10 @@ def _work(
     recipe = info.recipe
     encoders = build_encoders(recipe, engine)
     require_fit(recipe, encoders)
+    if store is not None:
+        _accompany(recipe, info.beside, encoders)
+    # What other runs have their encoders draw changes nothing here.
+    engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
     if plain(info.facts.get("weights", weights)) != weights:
         message = "the models' files are not those that the run was started with"
@@ -221,19 +252,20 @@ def _work(
         if recipe.stage:
             write_state(info, 0, 0, hooks)
     try:
-        for index in range(resumed.stage if resumed else 0, len(recipe.stage)):
+        for index in range(resumed.stage if resumed else 0, info.last):
             _place(info, index, encoders)
             inside = resumed is not None and resumed.stage == index and resumed.step > 0
             train_stage(info, index, encoders, hooks, resumed if inside else None)
             write_state(info, index + 1, 0, hooks)
-        _place(info, len(recipe.stage), encoders)
+        _place(info, info.last, encoders)
         info.stepped = True
     finally:
         # Also after an interruption: the weights that training has reached are the run's most costly result.
         # A resumed run that has not taken a step knows no better ones than those that are there.
         if info.stepped or resumed is None:
             _save(info, encoders)
-    _evaluate(info, encoders, "end", hooks, store)
+    if info.stages is None:
+        _evaluate(info, encoders, "end", hooks, store)
 
 
 def _store(info: RunInfo, hooks: pluggy.HookRelay) -> VectorStore | None:
@@ -378,7 +410,7 @@ def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> 
 
 def _tidy(info: RunInfo) -> None:
     """Remove what only a run that goes on needs, and what processes that were killed while writing left."""
-    for name in (states.STATES, VECTORS):
+    for name in (states.STATES, VECTORS) if info.stages is None else (VECTORS,):
         shutil.rmtree(info.directory / name, ignore_errors=True)
     for stage, kept in info.kept.items():
         prune(info, stage, kept)

@@ -74,7 +74,7 @@ def describe_table(name: str) -> str:
 
 
 def _fields(cls: type[Any]) -> list[str]:
-    documented = _field_docs(cls)
+    documented = field_docs(cls)
     hints = get_type_hints(cls)
     fields = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
     lines = ["", "fields:"] if fields else []
@@ -86,7 +86,7 @@ def _fields(cls: type[Any]) -> list[str]:
     return lines
 
 
-def _field_docs(cls: type[Any]) -> dict[str, str]:
+def field_docs(cls: type[Any]) -> dict[str, str]:
     """Read the string under each field from the source; Python keeps none at run time."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):

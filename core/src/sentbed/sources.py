@@ -38,6 +38,15 @@ def code_of(*parts: type | str) -> str | None:
     return digest.hexdigest()
 
 
+def package_code(component: type) -> str:
+    """Return a hash of the package of a class as it lies on disk now; "" for a class that was typed in."""
+    digest = hashlib.sha256()
+    for file in sorted(_package(component)):
+        digest.update(f"{file.name}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def _package(component: type) -> set[Path]:
     """Return the files of a class's outermost package, or the one of its module where it is in none."""
     names = accumulate(component.__module__.split("."), "{}.{}".format)

@@ -21,7 +21,7 @@ from sentbed import protocols
 from sentbed.errors import PluginError, Problem, suggest
 from sentbed.paths import FilePath, ModelId, absolute
 from sentbed.registry import Plugins
-from sentbed.toml import Document, KeyPath
+from sentbed.toml import Document, KeyPath, unlocated
 
 T = TypeVar("T")
 
@@ -83,6 +83,7 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
     converter = cattrs.Converter()
 
     def primitive(value: Any, kind: Any) -> Any:
+        value = unlocated(value)
         # bool is an int in Python, and an int is an exact float; TOML users mean both differences.
         if kind is float and type(value) is int:
             return float(value)
@@ -95,20 +96,23 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
 
     def path_hook(value: Any, _: Any) -> Any:
         try:
-            return absolute(primitive(value, str), base)
+            return absolute(primitive(value, str), getattr(value, "directory", base))
         except (RuntimeError, ValueError, OSError) as error:
             raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
 
     def model_hook(value: Any, _: Any) -> Any:
         text = primitive(value, str)
-        return path_hook(text, None) if text.startswith((".", "/", "~")) else text
+        return path_hook(value, None) if text.startswith((".", "/", "~")) else text
 
     # cattrs passes the NewType itself, which is a function to the type checker.
     _register(converter, lambda t: t is FilePath, path_hook)
     _register(converter, lambda t: t is ModelId, model_hook)
 
+    # What the axes of a study set is structured where it is put.
+    _register(converter, lambda t: t is Any, lambda value, _: value)
+
     def literal(value: Any, kind: Any) -> Any:
-        choices = get_args(kind)
+        choices, value = get_args(kind), unlocated(value)
         if not any(type(value) is type(choice) and value == choice for choice in choices):
             names = [str(choice) for choice in choices]
             raise _InvalidError([((), f"found {value!r}.{suggest(str(value), names)}")])
@@ -119,8 +123,8 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
     def union(value: Any, kind: Any) -> Any:
         members = [m for m in get_args(kind) if m is not type(None)]
         for member in members:
-            if type(value) is member and (member is not float or math.isfinite(value)):
-                return value
+            if type(unlocated(value)) is member and (member is not float or math.isfinite(value)):
+                return unlocated(value)
         if len(members) == 1:
             return converter.structure(value, members[0])
         if float in members and type(value) is int:

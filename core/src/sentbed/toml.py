@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
@@ -25,25 +26,88 @@ _STRING = re.compile(
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
+class Located(str):
+    """A string of a file in another directory than the recipe's: a path that it may be starts there."""
+
+    __slots__ = ("directory",)
+    directory: Path
+
+    def __new__(cls, text: str, directory: Path) -> Located:
+        """Return `text`, said in `directory`."""
+        located = super().__new__(cls, text)
+        located.directory = directory
+        return located
+
+    def __getnewargs__(self) -> tuple[str, Path]:  # type: ignore[override]  # str's own has no directory
+        return str(self), self.directory
+
+
+def unlocated(value: Any) -> Any:
+    """Return a value, a string of another directory's file as any other string."""
+    return str(value) if isinstance(value, Located) else value
+
+
+@attrs.frozen
+class Said:
+    """What a file said of a key, before another one said something else."""
+
+    value: Any
+    file: str | None
+    line: int | None
+
+
 @attrs.frozen
 class Document:
-    """A parsed TOML file."""
+    """A parsed TOML file, or several of which each has had its say on the ones before."""
 
     data: Mapping[str, Any]
     file: str | None = None
     lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
     """Line, from 1, of every key and array element."""
+    files: Mapping[KeyPath, str | None] = attrs.field(factory=dict)
+    """File of each key that does not come from `file`."""
+    before: Mapping[KeyPath, tuple[Said, ...]] = attrs.field(factory=dict)
+    """What other files said of a value, the last one first."""
 
-    def line(self, path: KeyPath) -> int | None:
-        """Return the line of `path`, or of its nearest parent that stands in the file."""
+    def place(self, path: KeyPath) -> tuple[str | None, int | None]:
+        """Return file and line of `path`, or of its nearest parent that stands in a file."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.lines:
-                return self.lines[path[:end]]
-        return None
+                return self.files.get(path[:end], self.file), self.lines[path[:end]]
+        return self.file, None
 
-    def problem(self, message: str, path: KeyPath) -> Problem:
+    def line(self, path: KeyPath) -> int | None:
+        """Return the line of `path`, or of its nearest parent that stands in a file."""
+        return self.place(path)[1]
+
+    def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
         """Return a problem that knows its file, line and dotted path."""
-        return Problem(message, dotted(path), self.file, self.line(path))
+        return Problem(message, dotted(path), *self.place(path), misfit)
+
+    def key_path(self, path: str) -> KeyPath:
+        """Return the keys of a path as `--set` takes it: an element of an array by number or by name."""
+        place: Any = self.data
+        keys: KeyPath = ()
+        for key in path.split("."):
+            found: str | int = key
+            if isinstance(place, list):
+                names = [item.get("name") if isinstance(item, dict) else None for item in place]
+                found = (
+                    int(key) if key.isascii() and key.isdigit() else names.index(key) if key in names else key
+                )
+                place = place[found] if isinstance(found, int) and found < len(place) else None
+            else:
+                place = place.get(key) if isinstance(place, Mapping) else None
+            keys += (found,)
+        return keys
+
+    def placed(self, path: KeyPath, file: str | None, line: int | None) -> Document:
+        """Return the document with `path`, and all that is below it, at another place."""
+        lines = {known: at for known, at in self.lines.items() if known[: len(path)] != path}
+        files = {known: at for known, at in self.files.items() if known[: len(path)] != path}
+        if line is not None:
+            lines[path], files[path] = line, file
+        return attrs.evolve(self, lines=lines, files=files)
 
 
 def dotted(path: KeyPath) -> str:

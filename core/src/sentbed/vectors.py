@@ -46,6 +46,8 @@ ABOUT = "space.json"
 _HEADER = struct.Struct("<8sQQ16s")
 """Magic bytes, rows, width, BLAKE2b of the vectors that follow, float32 row by row."""
 _MAGIC = b"sbvec\0\0\1"
+TOGETHER = 2**30
+"""Bytes of vectors that one pass gives at most: more encoders than that take several."""
 _ABANDONED = 3600.0
 """Seconds after which a temporary file is one whose writer was killed."""
 
@@ -78,6 +80,16 @@ class Held:
     """Seconds since the epoch."""
 
 
+@attrs.frozen(eq=False)
+class Others:
+    """Further encoders whose vectors come from the same pass through a backbone."""
+
+    spaces: Sequence[Space]
+    widths: Sequence[int]
+    encode: Callable[..., NDArray[np.float32]]
+    """Texts and the numbers of some spaces -> the encoder's own vectors, then theirs along the width."""
+
+
 @attrs.define(eq=False)
 class VectorStore:
     """Looks vectors up, and keeps those that had to be computed."""
@@ -106,11 +118,13 @@ class VectorStore:
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
+        others: Callable[[], Others | None] = lambda: None,
     ) -> NDArray[np.float32]:
         """Return what `encode(texts)` returns, to the bit, float32 `(len(texts), width)`.
 
         Texts go through `encode` a window at a time, each once, as `encode_into` does itself. Without a
-        space nothing is looked up or kept.
+        space nothing is looked up or kept. What is not found may be encoded for `others` as well, whose
+        vectors of these texts are kept too.
         """
         import numpy as np
 
@@ -119,13 +133,20 @@ class VectorStore:
             window = texts[start : start + WINDOW]
             place = {text: row for row, text in enumerate(dict.fromkeys(window))}
             rows = np.fromiter((place[text] for text in window), np.int64, len(window))
-            output[start : start + len(window)] = self._distinct(space, list(place), encode, width)[rows]
+            output[start : start + len(window)] = self._distinct(space, list(place), encode, width, others)[
+                rows
+            ]
         return output
 
     def _distinct(
-        self, space: Space | None, texts: list[str], encode: Callable[..., Any], width: int
+        self,
+        space: Space | None,
+        texts: list[str],
+        encode: Callable[..., Any],
+        width: int,
+        others: Callable[[], Others | None],
     ) -> NDArray[np.float32]:
-        path = None if space is None else self.root / space.name / (list_digest(texts) + SEGMENT)
+        path = None if space is None else self._path(space, list_digest(texts))
         vectors = None if path is None else _read(path, (len(texts), width))
         with self._lock:
             if vectors is None:
@@ -133,10 +154,44 @@ class VectorStore:
             else:
                 self.taken += len(texts)
         if vectors is None:
-            vectors = encode(texts)
+            if path is not None:
+                vectors = self._together(texts, width, others, path.stem)
+            if vectors is None:
+                vectors = encode(texts)
             if space is not None and path is not None:
                 self._keep(space, path, vectors)
         return vectors
+
+    def _together(
+        self, texts: list[str], width: int, others: Callable[[], Others | None], digest: str
+    ) -> NDArray[np.float32] | None:
+        """Encode for others as well, and keep theirs; None where there is nothing to be kept for any."""
+        import numpy as np
+
+        size = _HEADER.size + 4 * len(texts) * width
+        if not self._writes or size > self.limit or (found := others()) is None:
+            return None
+        chosen = []
+        for number, (space, its) in enumerate(zip(found.spaces, found.widths, strict=True)):
+            more = _HEADER.size + 4 * len(texts) * its
+            if size + more <= min(self.limit, TOGETHER) and not self._path(space, digest).exists():
+                chosen.append(number)
+                size += more
+        if not chosen:
+            return None
+        try:
+            vectors = found.encode(texts, chosen)
+        except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
+            self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
+            return None
+        ends = np.cumsum([width, *(found.widths[number] for number in chosen)])
+        own, *parts = np.split(vectors, ends[:-1], axis=1)
+        for number, part in zip(chosen, parts, strict=True):
+            self._keep(found.spaces[number], self._path(found.spaces[number], digest), part)
+        return np.ascontiguousarray(own)
+
+    def _path(self, space: Space, digest: str) -> Path:
+        return self.root / space.name / (digest + SEGMENT)
 
     def _keep(self, space: Space, path: Path, vectors: NDArray[np.float32]) -> None:
         content = vectors.astype("<f4", copy=False).tobytes()

@@ -80,6 +80,10 @@ class Backbone(Component, Protocol):
     A backbone may say what it `offers: frozenset[str]` to a pooler, in the words of `Pooler`; of one that
     does not, `sentbed check` believes everything. `misfits(needs) -> Iterator[str]` may yield what of its
     fields cannot work with a pooler's needs, `untrainable: str | None` say why no stage can train it.
+
+    Encoders that differ in what comes after the backbone may share one pass through it. For that it may say
+    which needs it `heeds: frozenset[str]`, those that change what it builds or computes (all, if it does not
+    say), and whether it is `from_files: bool`: building it draws no number and reads no text.
     """
 
     def build(self, context: BuildContext) -> BuiltBackbone:
@@ -302,8 +306,9 @@ class Evaluator(Component, Protocol):
     (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether it uses
     `TextEncoder.second`. And `read() -> object`, which reads all its data, without an encoder, and raises
     `DataError` for what is wrong with it: a run calls it before anything is built. And
-    `texts() -> Iterable[str]`, on which an encoder with random weights may train a tokenizer where no stage
-    gives it texts.
+    `files() -> Iterable[Path]`, files and directories that it reads and no field of it names: a study knows
+    its cells by their content. And `texts() -> Iterable[str]`, on which an encoder with random weights may
+    train a tokenizer where no stage gives it texts.
     """
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:

@@ -44,7 +44,11 @@ class PlacedEncoder(Protocol):
     - `plan(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]`, for a device that compiles each
       shape: which texts, of so many tokens, share a batch; `encode.plan_batches` decides where it has none;
     - `fingerprint() -> str | None`, a hash of all weights and of the code between tokens and vector: where
-      two agree, so do their vectors. Without it, or where it is None, none is taken from the store.
+      two agree, so do their vectors. Without it, or where it is None, none is taken from the store;
+    - `beside(others: Sequence[PlacedEncoder]) -> PlacedEncoder | None`, for encoders that were assembled from
+      one built backbone: an encoder whose vectors are its own and those of `others`, one after the other
+      along the width, from one pass through the backbone. Each is, to the bit, what its own `encode` gives;
+      None where that cannot be promised. It may have `fingerprints() -> Sequence[str | None]`, that of each.
     """
 
     width: int

@@ -267,7 +267,8 @@ def _scatter(
             dots = [place for point in shown[layer::_LAYERS] for place in (point, point)]
             path = Path(dots, [Path.MOVETO, Path.LINETO] * (len(dots) // 2))
             path.should_simplify = False  # a line of no length is a dot here
-            axes.add_patch(
+            # The limits are set: as a patch it would be searched for its own.
+            axes.add_artist(
                 PathPatch(path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round")
             )
 

@@ -73,6 +73,7 @@ def draw(name: str, label: str, width: int, height: int, paint: Callable[[Figure
     """
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     buffer = io.StringIO()
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -80,8 +81,10 @@ def draw(name: str, label: str, width: int, height: int, paint: Callable[[Figure
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
-        figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+        figure = Figure(figsize=(width / 72, height / 72))
         paint(figure)
+        # The figure's own engine would lay it out twice, and draw it twice.
+        ConstrainedLayoutEngine().execute(figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _embed(buffer.getvalue(), name, label)
 

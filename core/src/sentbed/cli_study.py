@@ -1,0 +1,223 @@
+"""The command `study`: plan, run and look at an ablation study."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sentbed.errors import RunError
+
+if TYPE_CHECKING:
+    from sentbed.study.cells import Study
+    from sentbed.study.model import StudyData
+    from sentbed.study.sharing import Work
+
+FAILED = 1
+
+
+class _Default(click.Group):
+    """A group in which what is not the name of a command is a recipe to run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Default, context_settings={"ignore_unknown_options": True})
+def study() -> None:
+    """Run the cells of a recipe with `[study]`, and tabulate them: `sentbed study RECIPE`.
+
+    The options of `sentbed study RECIPE` are those of `sentbed study run`.
+    """
+
+
+@study.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value, before the axes do."
+)
+@click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
+@click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="AXIS=LABEL",
+    help="Only cells with this label.",
+)
+@click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
+@click.option("--executor", "where", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Cells at a time.")
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs a worker has alone.")
+@click.option("--address", help="That of a Ray cluster.")
+def run(
+    recipe: str,
+    overrides: tuple[str, ...],
+    out: str | None,
+    dry_run: bool,
+    only: tuple[str, ...],
+    keep_going: bool,
+    no_share: bool,
+    where: str,
+    workers: int,
+    gpus: int,
+    address: str | None,
+) -> None:
+    """Run RECIPE's study; started again, it goes on where it was. The last line printed is its report.
+
+    Cells that have finished are not run again, whoever ran them: several processes may work on one study.
+    """
+    from sentbed.executors import executor
+    from sentbed.registry import load_plugins
+    from sentbed.study.cells import load_study
+    from sentbed.study.identity import Identities
+    from sentbed.study.reporting import write_reports
+    from sentbed.study.running import run_study
+    from sentbed.study.sharing import plan_work
+
+    plugins = load_plugins()
+    found = load_study(recipe, overrides, plugins)
+    wanted = entries(only)
+    directory = Path(out) if out is not None else Path("studies") / found.name
+    work = plan_work(found.cells, Identities(plugins), not no_share)
+    if wanted:
+        work = work.of(found.only(wanted).cells)
+    for line in plan_lines(found, work, directory):
+        click.echo(line, err=not dry_run)
+    if dry_run:
+        return
+    say = partial(click.echo, err=True)
+    try:
+        result = run_study(
+            found,
+            directory,
+            plugins,
+            executor=executor(where, workers, gpus=gpus, address=address, say=say),
+            only=wanted,
+            share=not no_share,
+            keep_going=keep_going,
+            say=say,
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        # What there is comes first; then the error goes on its way.
+        try:
+            error.add_note(f"what has finished: {write_reports(directory)}")
+        except RunError as second:
+            error.add_note(f"nor could the report be written: {second}")
+        raise
+    report = write_reports(directory)
+    for outcome in result.failed:
+        click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
+    click.echo(report)
+    if result.failed:
+        sys.exit(FAILED)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(directory: str, as_json: bool) -> None:
+    """Say how far the study in DIRECTORY is; also while it runs."""
+    import json
+
+    from sentbed.study.state import read_data
+
+    data = read_data(directory)
+    if as_json:
+        click.echo(json.dumps(_as_json(data), indent=2))
+        return
+    for line in _status(data):
+        click.echo(line)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+def report(directory: str) -> None:
+    """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
+    from sentbed.study.reporting import write_reports
+
+    click.echo(write_reports(Path(directory)))
+
+
+def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
+    """Read `AXIS=LABEL`; labels of one axis are alternatives, several axes hold together."""
+    entry: dict[str, tuple[str, ...]] = {}
+    for text in only:
+        axis, equals, label = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"`--only` takes AXIS=LABEL, found {text!r}")
+        entry[axis] = (*entry.get(axis, ()), label)
+    return [entry] if entry else []
+
+
+def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
+    """Yield what is to be done, for a person."""
+    from sentbed.study.planning import seconds_of
+    from sentbed.study.state import is_finished
+
+    done = sum(is_finished(directory / task.directory) for task in work.tasks)
+    cells = len({task.cell.name for task in work.tasks})
+    runs = len(work.tasks)
+    yield f"study {found.name}: {cells} cells x {len(found.seeds)} seeds = {runs} runs, {done} finished"
+    for axis in found.axes:
+        yield f"  {axis.name}: {', '.join(axis.labels)}"
+    for one in found.excluded:
+        yield f"  left out: {one.name}: {' '.join(one.reasons)}"
+    for prefix in work.prefixes:
+        yield f"  shared: {prefix}, trained once for {len(prefix.cells)} runs"
+    for bundle in work.bundles:
+        if len(bundle) > 1:
+            yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
+    if (seconds := seconds_of(work, directory)) is not None:
+        from sentbed.report.text import duration
+
+        low, high = map(duration, seconds)
+        yield f"  training left: {low} to {high} on this machine; evaluations come on top"
+
+
+def _status(data: StudyData) -> Iterator[str]:
+    from collections import Counter
+
+    from sentbed.report.text import duration
+
+    runs = [run for cell in data.cells for run in cell.runs]
+    counts = Counter(run.status for run in runs)
+    listed = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    yield f"study {data.name}: {len(runs)} runs: {listed}"
+    for run in runs:
+        took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
+        why = f": {run.error}" if run.error else ""
+        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{why}"
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    left = len(runs) - data.finished
+    if times and left:
+        seconds = sum(times) / len(times) * left
+        yield f"left: about {duration(seconds)} for one worker, if they take as long as the finished ones"
+
+
+def _as_json(data: StudyData) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "finished": data.finished,
+        "total": data.total,
+        "runs": [
+            {
+                "cell": run.cell,
+                "seed": run.seed,
+                "status": run.status,
+                "directory": None if run.directory is None else str(run.directory),
+                "seconds": run.seconds,
+                "error": run.error,
+            }
+            for cell in data.cells
+            for run in cell.runs
+        ],
+    }

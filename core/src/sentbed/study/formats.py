@@ -1,0 +1,159 @@
+"""How the tables of a study are written: Markdown, LaTeX, CSV, text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+
+from sentbed.report.formats import aligned, latex
+from sentbed.report.markdown import escape, markdown_table
+from sentbed.report.text import MINUS, number, signed
+from sentbed.study.published import Number
+from sentbed.study.summary import Measured, Summary, SummaryRow
+
+_VERY = 0.01
+"""The p-value below which a difference has the second mark."""
+
+
+_SIGNS = {MINUS: "$-$", "–": "--", "±": r"$\pm$", "†": r"$^{\dagger}$", "‡": r"$^{\ddagger}$"}
+"""What LaTeX has for the signs of our own."""
+
+
+def mark(cell: Measured) -> str:
+    """Return † where the difference from the baseline is significant, ‡ where p is below 0.01."""
+    judged = cell.judged
+    if judged is None or judged.corrected is None or not judged.significant:
+        return ""
+    return "‡" if judged.corrected < _VERY else "†"
+
+
+def to_text(summary: Summary) -> str:
+    """Return aligned columns for a terminal; `*` stands behind the best of a column."""
+    rows = [("", *summary.headings)]
+    for row in summary.rows:
+        cells = (
+            f"{_value(cell, summary.digits)}{mark(cell)}{'*' if cell.place == 0 else ''}"
+            for cell in row.cells
+        )
+        rows.append((_title(summary, row), *cells))
+    return "\n".join([summary.note, *aligned(rows), *_said(summary), ""])
+
+
+def to_markdown(summary: Summary, published: Sequence[Number] = ()) -> str:
+    """Return a table of Markdown, best bold, second best in italics; then what was published."""
+    marks = ("**{}**", "*{}*", "{}")
+    heading = ["cell", *map(escape, summary.headings)]
+    rows = [
+        [escape(_title(summary, row)), *(_marked(cell, summary.digits, marks) for cell in row.cells)]
+        for row in summary.rows
+    ]
+    blocks = [
+        f"# {escape(summary.study)}",
+        markdown_table(heading, rows, numbers=range(1, len(heading))),
+        escape(summary.note),
+        *map(escape, _said(summary)),
+    ]
+    if published:
+        heading = ["cell", "number", "found", "published", "difference", "tolerance", "", "source"]
+        blocks.append(markdown_table(heading, map(_published, published), numbers=range(2, 6)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def to_latex(summary: Summary) -> str:
+    """Return a `table` for the package booktabs: the best value bold, the second best underlined."""
+    marks = (r"\textbf{{{}}}", r"\underline{{{}}}", "{}")
+    body = []
+    for row in summary.rows:
+        cells = (_marked(cell, summary.digits, marks) for cell in row.cells)
+        body.append(" & ".join([latex(_title(summary, row)), *cells]) + r" \\")
+        if any(cell.published for cell in row.cells):
+            shown = (
+                number(cell.published[0].value, cell.published[0].digits) if cell.published else ""
+                for cell in row.cells
+            )
+            body.append(" & ".join([r"\quad published", *shown]) + r" \\")
+    name = re.sub(r"[^A-Za-z0-9-]+", "-", f"{summary.study}-{summary.evaluator}-{summary.metric}").strip("-")
+    caption = " ".join(map(latex, [f"{summary.study}: {summary.note}.", *_said(summary)]))
+    text = "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{name}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(summary.columns)}}}",
+            r"\toprule",
+            " & ".join(["Cell", *map(latex, summary.headings)]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+    return re.sub("|".join(_SIGNS), lambda found: _SIGNS[found[0]], text)
+
+
+def to_csv(summary: Summary) -> str:
+    """Return comma-separated values with all their digits: for each column mean, std, seeds, p, published."""
+    axes = list(dict.fromkeys(axis for row in summary.rows for axis in row.labels))
+    about = ("mean", "std", "seeds", "difference", "corrected p", "published")
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    columns = [f"{heading} {what}" for heading in summary.headings for what in about]
+    writer.writerow(["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns])
+    for row in summary.rows:
+        line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
+        for cell in row.cells:
+            judged = cell.judged
+            line += [cell.mean, cell.std, len(cell.values)]
+            line += [None, None] if judged is None else [judged.difference, judged.corrected]
+            line.append(cell.published[0].value if cell.published else None)
+        writer.writerow(line)
+    return stream.getvalue()
+
+
+def _title(summary: Summary, row: SummaryRow) -> str:
+    said = [word for word in ("baseline" if row.cell == summary.baseline else "", row.remark) if word]
+    return f"{row.name} ({'; '.join(said)})" if said else row.name
+
+
+def _said(summary: Summary) -> Iterator[str]:
+    """Yield what has to be known of the numbers."""
+    yield summary.over
+    if summary.test:
+        yield summary.test
+    reasons: dict[str, dict[str, None]] = {}
+    for row in summary.rows:
+        for cell in row.cells:
+            if cell.judged is not None and cell.judged.reason and cell.values:
+                reasons.setdefault(cell.judged.reason, {})[row.name] = None
+    for reason, names in reasons.items():
+        yield f"Not judged everywhere ({', '.join(names)}): {reason}."
+
+
+def _value(cell: Measured, digits: int) -> str:
+    text = number(cell.mean, digits)
+    return text if cell.std is None else f"{text} ± {number(cell.std, digits)}"
+
+
+def _marked(cell: Measured, digits: int, marks: Sequence[str]) -> str:
+    mean = marks[2 if cell.place is None else cell.place].format(number(cell.mean, digits))
+    spread = "" if cell.std is None else f" ± {number(cell.std, digits)}"
+    return f"{mean}{spread}{mark(cell)}"
+
+
+def _published(one: Number) -> list[str]:
+    row = one.row
+    return [
+        escape(one.cell),
+        escape(row.key),
+        number(row.found, row.digits),
+        number(row.value, row.digits),
+        signed(row.difference, row.digits),
+        f"±{number(row.tolerance, row.digits)}" if row.decides else "–",
+        f"**{row.verdict}**" if row.met is False else escape(row.verdict),
+        escape(row.source),
+    ]

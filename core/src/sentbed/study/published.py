@@ -1,0 +1,93 @@
+"""The published numbers of a study beside its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from sentbed.report.model import ExpectedRow
+from sentbed.study.model import StudyData
+from sentbed.study.summary import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed.study.table import Published
+
+
+@attrs.frozen
+class Number:
+    """A number of a published table, and what the study has found in its place."""
+
+    cell: str
+    row: ExpectedRow
+    """`source` begins with the name of the table."""
+
+
+def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+    """Return the tables with each published number beside the one that it names."""
+    return tuple(
+        attrs.evolve(
+            summary,
+            rows=tuple(
+                attrs.evolve(
+                    row,
+                    cells=tuple(
+                        attrs.evolve(cell, published=tuple(_beside(data, summaries, summary, row, place)))
+                        for place, cell in enumerate(row.cells)
+                    ),
+                )
+                for row in summary.rows
+            ),
+        )
+        for summary in summaries
+    )
+
+
+def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
+    """Return every published number beside the one found, in the recipe's order."""
+    return tuple(
+        Number(name, _compared(title, published, key, value, _named(summaries, name, key)))
+        for title, published in data.expected.items()
+        for name, numbers in published.cells.items()
+        for key, value in numbers.items()
+    )
+
+
+def _beside(
+    data: StudyData, summaries: Sequence[Summary], summary: Summary, row: SummaryRow, place: int
+) -> Iterator[ExpectedRow]:
+    """Yield the numbers that name this value, and no other."""
+    for title, published in data.expected.items():
+        for key, value in published.cells.get(row.cell, {}).items():
+            if key in _keys(summary, row, summary.columns[place]):
+                found = _named(summaries, row.cell, key)
+                if len(found) == 1:
+                    yield _compared(title, published, key, value, found)
+
+
+def _named(summaries: Sequence[Summary], cell: str, key: str) -> list[Measured]:
+    """Return the values of a cell that a key names."""
+    return [
+        measured
+        for summary in summaries
+        for row in summary.rows
+        if row.cell == cell
+        for column, measured in zip(summary.columns, row.cells, strict=True)
+        if key in _keys(summary, row, column)
+    ]
+
+
+def _keys(summary: Summary, row: SummaryRow, column: SummaryColumn) -> set[str]:
+    """Return the keys of `[study.expected]` that name a value; they are those of `[expected]`."""
+    metric = f"{column.task}/{column.metric}"
+    keys = {metric, f"{metric}@{summary.protocol}"}
+    if not summary.metric:
+        # Without a metric, the first one that an evaluator gives of the task is meant.
+        keys.add(column.task)
+    return keys | {f"{row.encoder}/{key}" for key in keys}
+
+
+def _compared(
+    title: str, published: Published, key: str, value: float, found: Sequence[Measured]
+) -> ExpectedRow:
+    source = f"{title} ({published.source})" if published.source else title
+    mean = found[0].mean if len(found) == 1 else None
+    return ExpectedRow(key, value, published.tolerance, source, mean, max(1, len(found)))

@@ -1,0 +1,32 @@
+"""The report of a study: `report.html` to look at, `report.md` for a terminal or a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentbed.paths import write_atomic
+from sentbed.study.model import StudyData
+from sentbed.study.report.markdown import to_markdown
+from sentbed.study.report.page import to_html
+from sentbed.study.report.views import views_of
+from sentbed.study.summary import Summary
+
+__all__ = ["write_study_report"]
+
+
+def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> Path:
+    """Write `report.md` and `report.html` into `directory`; return the path of the last.
+
+    `summaries` are the study's own where they are left out.
+
+    Raises:
+        RunError: where runs cannot stand in one table, or a file cannot be written; each file is whole or
+            as it was before.
+    """
+    views = views_of(data, summaries)
+    # The numbers first: whatever happens while plots are drawn, they are on disk.
+    for name, render in (("report.md", to_markdown), ("report.html", to_html)):
+        # File names can hold bytes that are no UTF-8; Python keeps them as surrogates.
+        write_atomic(directory / name, render(data, views).encode("utf-8", "backslashreplace"))
+    return directory / "report.html"

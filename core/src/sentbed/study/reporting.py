@@ -1,0 +1,22 @@
+"""Writes everything that can be read of a study: tables, exports, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sentbed.study.exports import write_exports
+from sentbed.study.report import write_study_report
+from sentbed.study.state import read_data
+from sentbed.study.summarising import summarise
+
+
+def write_reports(directory: Path) -> Path:
+    """Write tables and reports of what has finished until now; returns the path of `report.html`.
+
+    Raises:
+        RunError: where the directory is no study, or runs cannot stand in one table.
+    """
+    data = read_data(directory)
+    found = summarise(data)
+    write_exports(directory, data, found)
+    return write_study_report(directory, data, found)

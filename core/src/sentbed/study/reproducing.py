@@ -1,0 +1,112 @@
+"""Finds the recipes of published tables, and compares what they give with what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from sentbed.errors import RunError, suggest
+from sentbed.report.formats import aligned
+from sentbed.report.text import number, signed
+from sentbed.study.cells import Study
+from sentbed.study.model import StudyData
+from sentbed.study.published import Number, published_numbers
+from sentbed.study.summarising import summarise
+
+PLACE = Path("recipes") / "papers"
+"""Where recipes of papers lie: one directory a paper, one file a table or figure."""
+
+
+def find_papers(directory: str | Path | None = None) -> Path:
+    """Return the directory of the papers' recipes: the one given, or the first one from here upwards.
+
+    Raises:
+        RunError: where there is none.
+    """
+    if directory is not None:
+        if not Path(directory).is_dir():
+            raise RunError(
+                f"there is no directory `{directory}`; name the one that holds the papers' recipes"
+            )
+        return Path(directory)
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if (place / PLACE).is_dir():
+            return place / PLACE
+    raise RunError(
+        f"there is no `{PLACE}` here or above; name the directory of the papers' recipes (`--recipes`)"
+    )
+
+
+def find_table(papers: Path, paper: str, table: str) -> Path:
+    """Return the recipe of a table or figure; `table` is its file's name. Raises `RunError`."""
+    found = tables_of(papers, paper)
+    name = f"table-{table}" if table.isdigit() else table.lower().replace(" ", "-")
+    if name not in found:
+        raise RunError(f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(found))}")
+    return found[name]
+
+
+def tables_of(papers: Path, paper: str) -> dict[str, Path]:
+    """Return the recipes of a paper's tables and figures by their names. Raises `RunError`."""
+    names = sorted(place.name for place in papers.iterdir() if place.is_dir())
+    if paper not in names:
+        raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
+    files = [*(papers / paper).glob("table-*.toml"), *(papers / paper).glob("figure-*.toml")]
+    return {file.stem: file for file in sorted(files, key=_order)}
+
+
+def _order(file: Path) -> tuple[bool, int, str]:
+    kind, _, rest = file.stem.partition("-")
+    digits = "".join(c for c in rest if c.isdigit())
+    return (kind == "figure", int(digits or 0), rest)
+
+
+def published_of(study: Study) -> Iterator[str]:
+    """Yield what was published of the tables of a study, and what it took."""
+    for title, found in study.table.expected.items():
+        facts = [f"{sum(map(len, found.cells.values()))} numbers"]
+        if found.hardware:
+            facts.append(found.hardware)
+        if found.hours is not None:
+            facts.append(f"about {found.hours:g} hours a cell")
+        yield f"{title}: {', '.join(facts)}"
+
+
+def numbers_of(data: StudyData) -> tuple[Number, ...]:
+    """Return the published numbers of the cells that have finished, beside those found."""
+    finished = {cell.name for cell in data.cells if any(run.status == "finished" for run in cell.runs)}
+    # Without a baseline nothing is resampled.
+    alone = attrs.evolve(data, baseline=None)
+    return tuple(found for found in published_numbers(data, summarise(alone)) if found.cell in finished)
+
+
+def verdict(found: Number) -> str:
+    """Say whether a number was reproduced."""
+    row = found.row
+    if row.found is None:
+        return "no such score" if row.fits == 1 else f"the key fits {row.fits} scores"
+    if row.tolerance is None:
+        return "shown only"
+    return "within" if row.met else "not within"
+
+
+def comparison(numbers: Sequence[Number]) -> Iterator[str]:
+    """Yield the lines of a table: ours, theirs, the difference, and whether it is within the tolerance."""
+    rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
+    for found in numbers:
+        row = found.row
+        tolerance = "" if row.tolerance is None else f"{row.tolerance:g}"
+        values = (number(row.found), number(row.value), signed(row.difference), tolerance)
+        rows.append((found.cell, row.key, *values, verdict(found)))
+    yield from aligned(rows, left=2)
+    decided = [found for found in numbers if found.row.tolerance is not None]
+    within = sum(verdict(found) == "within" for found in decided)
+    yield f"{within} of {len(decided)} numbers within their tolerance"
+
+
+def missed(numbers: Sequence[Number]) -> bool:
+    """Whether a number that has a tolerance was not reproduced."""
+    return any(found.row.tolerance is not None and verdict(found) != "within" for found in numbers)

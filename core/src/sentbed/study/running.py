@@ -1,0 +1,257 @@
+"""Runs a study: what its cells share, then the cells; what has finished is never run again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import attrs
+
+from sentbed.errors import RunError, SentbedError
+from sentbed.executors import Executor, LocalExecutor, Tell
+from sentbed.recipe import RESOLVED, Recipe, load_recipe
+from sentbed.registry import Plugins, load_plugins
+from sentbed.resuming import branch, resume
+from sentbed.runner import MANIFEST, RunInfo, execute, new_directory
+from sentbed.search import search
+from sentbed.study.cells import Study
+from sentbed.study.collecting import RANKING
+from sentbed.study.identity import Identities, slug
+from sentbed.study.locks import locked
+from sentbed.study.sharing import Prefix, Task, Work, plan_work
+from sentbed.study.state import STUDY, is_finished, lock_of, write_state
+
+Say: TypeAlias = Callable[[str], object]
+Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
+
+CONSOLE = "sentbed:console"
+"""The tracker that shows one run; a study has many."""
+PAUSE = 0.5
+"""Seconds between two looks at what another process is doing."""
+
+
+@attrs.frozen
+class Job:
+    """One run that a study needs: a cell, or stages that cells share."""
+
+    directory: Path
+    """Relative to that of the study."""
+    title: str
+    recipe: Recipe = attrs.field(eq=False, repr=False)
+    above: Path | None = None
+    """The run whose stages this one begins with."""
+    stages: int | None = None
+    """Only so many of its stages, for others to go on from."""
+
+    def __str__(self) -> str:
+        return self.title
+
+
+@attrs.frozen
+class Outcome:
+    """How a job has ended."""
+
+    job: Job
+    result: Result
+    seconds: float = 0.0
+    error: str = ""
+    where: str = ""
+    """The traceback of an error that is not sentbed's own."""
+
+
+@attrs.frozen(eq=False)
+class Bundle:
+    """Jobs that one worker does one after the other."""
+
+    jobs: tuple[Job, ...]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.jobs) - 1} more" if len(self.jobs) > 1 else ""
+        return f"{self.jobs[0]}{more}"
+
+
+@attrs.frozen(eq=False)
+class StudyResult:
+    """What `run_study` returns."""
+
+    directory: Path
+    failed: tuple[Outcome, ...]
+
+
+def run_study(
+    study: Study,
+    out: str | Path | None = None,
+    plugins: Plugins | None = None,
+    *,
+    executor: Executor | None = None,
+    only: Sequence[Mapping[str, str | tuple[str, ...]]] = (),
+    share: bool = True,
+    keep_going: bool = False,
+    say: Say = lambda _: None,
+) -> StudyResult:
+    """Run every cell of a study that has not finished yet, in `studies/NAME` where `out` is left out.
+
+    A cell is known by everything that decides its scores (`Identities`): what has finished under that key is
+    not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
+    of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. Without `share`,
+    every cell trains all of its stages and encodes all of its texts itself.
+
+    Raises:
+        RecipeError: where `only` names what is not there.
+        RunError: where a cell fails, unless `keep_going`; what has finished stays.
+    """
+    plugins = plugins or load_plugins()
+    directory = Path(out) if out is not None else Path("studies") / study.name
+    work = plan_work(study.cells, Identities(plugins), share)
+    _begin(directory, study, work)
+    if only:
+        work = work.of(study.only(only).cells)
+    runner = _Runner(directory.resolve(), executor or LocalExecutor(), keep_going, say, len(work.tasks))
+    depths = sorted({prefix.depth for prefix in work.prefixes})
+    for depth in depths:
+        jobs = [_shared(prefix) for prefix in work.prefixes if prefix.depth == depth]
+        runner.do([Bundle((job,)) for job in jobs])
+    runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
+    return StudyResult(directory, tuple(runner.failed))
+
+
+def _begin(directory: Path, study: Study, work: Work) -> None:
+    """Make the study's directory, or take it up again, and write down what belongs to it."""
+    if not (directory / STUDY).is_file():
+        new_directory(directory)
+    write_state(directory, study, work)
+
+
+def _shared(prefix: Prefix) -> Job:
+    above = None if prefix.above is None else prefix.above.directory
+    # What shows a run elsewhere shows the cells.
+    recipe = attrs.evolve(prefix.recipe, tracker=(), study=None)
+    return Job(prefix.directory, str(prefix), recipe, above, prefix.count)
+
+
+def _cell(study: Study, task: Task) -> Job:
+    recipe = task.cell.recipe
+    name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
+    recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name), study=None)
+    return Job(task.directory, str(task), recipe, None if task.above is None else task.above.directory)
+
+
+@attrs.define(eq=False)
+class _Runner:
+    directory: Path
+    executor: Executor
+    keep_going: bool
+    say: Say
+    total: int
+    done: int = 0
+    failed: list[Outcome] = attrs.field(factory=list)
+
+    def do(self, bundles: Sequence[Bundle], cells: bool = False) -> None:
+        """Do all jobs, those that another process is at last."""
+        while bundles:
+            busy: list[Job] = []
+            start = partial(_start, self.directory, self.keep_going)
+            with closing(self.executor.run(start, bundles)) as results:
+                for _, outcomes in results:
+                    for outcome in outcomes:
+                        if outcome.result == "busy":
+                            busy.append(outcome.job)
+                        else:
+                            self._tell(outcome, cells)
+            bundles = [Bundle((job,)) for job in busy]
+            if busy:
+                time.sleep(PAUSE)
+
+    def _tell(self, outcome: Outcome, cell: bool) -> None:
+        self.done += cell
+        place = f"{self.done} of {self.total}: " if cell else ""
+        if outcome.result != "failed":
+            took = f" in {outcome.seconds:.0f} s" if outcome.result == "finished" else ""
+            self.say(f"{place}{outcome.job}: {outcome.result}{took}")
+            return
+        self.say(f"{place}{outcome.job}: failed: {outcome.error}")
+        if self.keep_going:
+            self.failed.append(outcome)
+            return
+        run = self.directory / outcome.job.directory
+        message = (
+            f"{outcome.job} failed: {outcome.error}; what has finished is kept in `{self.directory}`, and of "
+            f"this run what is in `{run}`; mend it and start the study again, or let the others go on "
+            "(`--keep-going`)"
+        )
+        error = RunError(message)
+        if outcome.where:
+            error.add_note(outcome.where)
+        raise error
+
+
+def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
+    """Prepare a worker: returns what does a bundle."""
+    if threads is not None:
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    plugins = load_plugins()
+    if plugins.manager.has_plugin(CONSOLE):
+        plugins.manager.unregister(name=CONSOLE)
+    return partial(_do_bundle, directory, plugins, keep_going)
+
+
+def _do_bundle(
+    directory: Path, plugins: Plugins, keep_going: bool, bundle: Bundle, tell: Tell
+) -> list[Outcome]:
+    outcomes = []
+    for number, job in enumerate(bundle.jobs):
+        waiting = bundle.jobs[number + 1 :]
+        outcomes.append(_do(directory, plugins, job, [other.recipe for other in waiting]))
+        tell(1)
+        if outcomes[-1].result == "failed" and not keep_going:
+            break
+    return outcomes
+
+
+def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -> Outcome:
+    """Do a job, unless it has finished or another process is at it."""
+    started = time.perf_counter()
+    run = directory / job.directory
+    with locked(lock_of(directory, run)) as free:
+        if not free:
+            return Outcome(job, "busy")
+        if is_finished(run):
+            return Outcome(job, "was finished")
+        try:
+            _run(directory, plugins, job, run, beside)
+        except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
+            own = isinstance(error, SentbedError)
+            message = str(error) if own else f"{type(error).__name__}: {error}"
+            where = "" if own else "".join(traceback.format_exception(error))
+            return Outcome(job, "failed", time.perf_counter() - started, message, where)
+    return Outcome(job, "finished", time.perf_counter() - started)
+
+
+def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequence[Recipe]) -> None:
+    recipe, searched = job.recipe, None
+    if recipe.search is not None:
+        searched = directory / "searches" / run.name
+        search(recipe, searched, plugins)
+        recipe = load_recipe(searched / RESOLVED, plugins=plugins)
+    if not (run / MANIFEST).is_file():
+        # A process was killed before the run could be gone on with.
+        shutil.rmtree(run, ignore_errors=True)
+        if job.above is not None:
+            if not is_finished(directory / job.above):
+                raise RunError(f"the stages in `{job.above}`, which it goes on from, have not finished")
+            branch(directory / job.above, run, recipe)
+    if (run / MANIFEST).is_file():
+        # Shared stages are known by their key: in what follows them, the recipe may be another cell's.
+        resume(run, recipe, plugins, allow_changes=job.stages is not None, stages=job.stages)
+        return
+    new_directory(run)
+    if searched is not None:
+        shutil.copy2(searched / RANKING, run / RANKING)
+    execute(RunInfo(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)

@@ -1,0 +1,147 @@
+"""What lies in the directory of a study: `study.json`, and how far each run is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomli_w
+
+from sentbed.errors import RunError
+from sentbed.paths import write_atomic
+from sentbed.resuming import differences
+from sentbed.runner import MANIFEST
+from sentbed.structure import unstructure
+from sentbed.study.cells import Study
+from sentbed.study.collecting import read_run
+from sentbed.study.locks import locked
+from sentbed.study.model import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+from sentbed.study.sharing import Work
+from sentbed.study.table import Published
+
+STUDY = "study.json"
+RECIPE = "study.toml"
+SCHEMA = 1
+
+
+def write_state(directory: Path, study: Study, work: Work) -> None:
+    """Write down what belongs to a study, for `read_data`."""
+    content = {
+        "schema": SCHEMA,
+        "name": study.name,
+        "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in study.axes],
+        "baseline": study.baseline,
+        "excluded": [[one.name, one.reasons] for one in study.excluded],
+        "expected": {title: attrs.asdict(found) for title, found in study.table.expected.items()},
+        "order": study.table.order,
+        "shared": [
+            {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
+        ],
+        "cells": _cells(study, work),
+    }
+    write_atomic(directory / RECIPE, tomli_w.dumps(dict(study.document.data)))
+    write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
+    tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
+    other = tables[study.baseline or study.names[0]]
+    found: dict[str, dict[str, Any]] = {}
+    for task in sorted(work.tasks, key=lambda task: study.cells.index(task.cell)):
+        name = task.cell.name
+        if name not in found:
+            differ = [] if other is None else list(differences(other, tables[name]))
+            found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
+        found[name]["runs"].append(
+            {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)}
+        )
+    return list(found.values())
+
+
+def _compared(recipe: Any) -> Any:
+    table = unstructure(attrs.evolve(recipe, study=None))
+    table["run"].pop("seed")
+    return table
+
+
+def read_data(directory: str | Path) -> StudyData:
+    """Return what the study in a directory has found until now.
+
+    Raises:
+        RunError: where there is none.
+    """
+    place = Path(directory)
+    try:
+        content = json.loads((place / STUDY).read_bytes())
+        recipe = (place / RECIPE).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
+        ) from error
+    if content.get("schema") != SCHEMA:
+        raise RunError(f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}")
+    return StudyData(
+        content["name"],
+        tuple(_axis(axis) for axis in content["axes"]),
+        tuple(_cell(place, cell) for cell in content["cells"]),
+        content["baseline"],
+        tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
+        tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
+        {title: Published(**table) for title, table in content["expected"].items()},
+        tuple(content["order"]),
+        recipe,
+        place,
+    )
+
+
+def _axis(axis: Mapping[str, Any]) -> AxisInfo:
+    numbers = axis["numbers"]
+    return AxisInfo(axis["name"], tuple(axis["labels"]), None if numbers is None else tuple(numbers))
+
+
+def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
+    runs = tuple(_run(place, cell["name"], run) for run in cell["runs"])
+    return CellInfo(cell["name"], cell["labels"], runs, tuple(cell["differences"]))
+
+
+def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
+    directory = Path(run["directory"])
+    status = status_of(place, directory)
+    if status in ("finished", "failed"):
+        return attrs.evolve(read_run(place / directory, cell, run["seed"], place), status=status)
+    return CellRun(cell, run["seed"], status, directory if status != "waiting" else None)
+
+
+def status_of(place: Path, directory: Path) -> CellStatus:
+    """Return how far the run in `directory`, within the study in `place`, is."""
+    run = place / directory
+    said = manifest_status(run)
+    if said == "finished":
+        return "finished"
+    with locked(lock_of(place, run)) as free:
+        if not free:
+            return "running"
+    if said is None:
+        return "waiting"
+    return "failed" if said == "failed" else "interrupted"
+
+
+def lock_of(place: Path, run: Path) -> Path:
+    """Return the lock of a run of the study in `place`."""
+    return place / "locks" / f"{run.name}.lock"
+
+
+def is_finished(run: Path) -> bool:
+    """Whether the run in a directory has finished."""
+    return manifest_status(run) == "finished"
+
+
+def manifest_status(run: Path) -> str | None:
+    """Return what the manifest of a run says; None where there is none."""
+    try:
+        return str(json.loads((run / MANIFEST).read_bytes())["status"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

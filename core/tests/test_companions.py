@@ -1,0 +1,275 @@
+"""Encoders over one backbone, whose vectors a store gets from one pass."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentbed import Encoder, build_encoder, sources
+from sentbed.protocols import Head, TokenBatch
+from sentbed.recipe import Recipe
+from sentbed.registry import Plugins
+from sentbed.runner import RunInfo, execute
+from sentbed.vectors import SEGMENT, VectorStore
+from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
+
+RecipeOf = Callable[..., Recipe]
+
+START = RECIPE.index("[[stage]]")
+PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace('at = ["start", "end"]\n', "")
+HEADS = (Head(), Head(normalize=True), Head(projection=3), Head(projection=3, normalize=True))
+TEXTS = ["abc", "de", "", "abc", "some more words"]
+
+
+class Several:
+    """What `beside` of the toy engine returns; counts its passes."""
+
+    passes: ClassVar[list[int]] = []
+
+    def __init__(self, placed: list[Placed]) -> None:
+        self.placed = placed
+        self.width = sum(one.width for one in placed)
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        self.passes.append(len(batch.input_ids))
+        return np.concatenate([one.encode(batch) for one in self.placed], 1)
+
+    def save(self, directory: Path) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+    monkeypatch.setattr(Several, "passes", [])
+    monkeypatch.setattr(Placed, "beside", lambda self, others: Several([self, *others]), raising=False)
+
+
+@pytest.fixture
+def recipes(recipe_of: RecipeOf) -> list[Recipe]:
+    """One recipe a head."""
+    recipe = recipe_of(PLAIN)
+    (encoder,) = recipe.encoders.values()
+    return [attrs.evolve(recipe, encoders={"encoder": attrs.evolve(encoder, head=head)}) for head in HEADS]
+
+
+@pytest.fixture
+def encoder(recipes: list[Recipe]) -> Encoder:
+    """The first one's, with the others as companions."""
+    encoder = build_encoder(recipes[0])
+    for recipe in recipes[1:]:
+        encoder.accompany(recipe.encoders["encoder"], 5)
+    return encoder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> VectorStore:
+    return VectorStore(tmp_path / "vectors")
+
+
+def _seen(encoder: Encoder, store: VectorStore) -> Any:
+    from sentbed.encoder import _Seen
+
+    return _Seen.of(encoder, None, store)
+
+
+def segments(store: VectorStore) -> list[Path]:
+    return sorted(store.root.glob(f"*/*{SEGMENT}"))
+
+
+def spaces(store: VectorStore) -> set[str]:
+    return {path.parent.name for path in segments(store)}
+
+
+def names(encoder: Encoder) -> set[str]:
+    found = [one.space() for one in (encoder, *encoder.companions)]
+    return {space.name for space in found if space is not None}
+
+
+# --- one pass for several ----------------------------------------------------------------------------------
+
+
+def test_a_pass_fills_the_space_of_every_companion(encoder: Encoder, store: VectorStore):
+    seen = _seen(encoder, store)
+    np.testing.assert_array_equal(seen.encode(TEXTS), encoder.encode(TEXTS))
+    assert spaces(store) == names(encoder)
+    assert len(segments(store)) == len(HEADS)
+    passes = len(Several.passes)
+    assert passes > 0
+    for companion in encoder.companions:
+        before = len(companion.placed.batches)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(_seen(companion, store).encode(TEXTS), build_alone(companion))
+        assert len(companion.placed.batches) == before  # type: ignore[attr-defined]
+    assert (store.taken, store.encoded) == (12, 4)
+    assert len(Several.passes) == passes
+
+
+def build_alone(companion: Encoder) -> NDArray[np.float32]:
+    """The vectors of an encoder that was built for itself, with a head drawn after the same seed."""
+    own = Encoder.build(companion.recipe, Engine(64), head_seed=5)
+    vectors = own.encode(TEXTS)
+    assert vectors.shape == (5, companion.width)
+    return vectors
+
+
+def test_a_segment_that_is_there_is_not_written_again(encoder: Encoder, store: VectorStore):
+    second = encoder.companions[1]
+    _seen(second, store).encode(TEXTS)
+    (path,) = segments(store)
+    before = path.stat().st_mtime_ns
+    _seen(encoder, store).encode(TEXTS)
+    assert path.stat().st_mtime_ns == before
+    assert len(segments(store)) == len(HEADS)
+
+
+def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: VectorStore):
+    encoder = build_encoder(recipes[0])
+    for recipe in (recipes[0], recipes[1], recipes[1]):
+        encoder.accompany(recipe.encoders["encoder"], 5)
+    _seen(encoder, store).encode(TEXTS)
+    assert spaces(store) == names(encoder)
+    assert len(segments(store)) == 2
+
+
+def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
+    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delattr(Placed, "fingerprint")
+    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    assert (Several.passes, segments(store)) == ([], [])
+
+
+def test_an_engine_without_a_way_has_no_companions(recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(Placed, "beside")
+    encoder = build_encoder(recipes[0])
+    encoder.accompany(recipes[1].encoders["encoder"], 5)
+    assert encoder.companions == ()
+
+
+def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
+    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Placed, "beside", lambda self, others: None)
+    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    assert len(segments(store)) == 1
+
+
+# --- where the store cannot keep them ----------------------------------------------------------------------
+
+
+def test_where_nothing_may_be_kept_no_other_is_encoded(encoder: Encoder, store: VectorStore):
+    store.limit = 0
+    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    assert (Several.passes, segments(store)) == ([], [])
+
+
+def test_where_there_is_room_for_some_only_these_are_encoded(encoder: Encoder, store: VectorStore):
+    # Four distinct texts of width 4 take 40 + 64 bytes.
+    store.limit = 2 * 104
+    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    assert len(segments(store)) == 2
+
+
+def test_a_full_disk_is_said_once_and_changes_no_vector(
+    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    said: list[str] = []
+    store.say = said.append
+    monkeypatch.setattr("sentbed.paths.os.fdopen", fail)
+    for texts in (TEXTS, ["x", "y"]):
+        np.testing.assert_array_equal(_seen(encoder, store).encode(texts), encoder.encode(texts))
+    (message,) = said
+    assert message.startswith("vectors are not kept for later evaluations")
+
+
+def test_a_pass_that_fails_for_several_is_made_for_one(
+    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise ValueError("a pooler's fault")
+
+    said: list[str] = []
+    store.say = said.append
+    monkeypatch.setattr(Several, "encode", fail)
+    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    assert said == ["vectors of 4 encoders cannot come from one pass: a pooler's fault"]
+    assert len(segments(store)) == 1
+
+
+def test_progress_goes_to_the_end_and_not_beyond(encoder: Encoder, store: VectorStore):
+    told: list[tuple[str, int, int]] = []
+    encoder.evaluate(Gap(), "e", progress=lambda *part: told.append(part), store=store)
+    assert told[-1] == ("encode", 2, 2)
+
+
+# --- runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def executed(tmp_path: Path, plugins: Plugins) -> Callable[..., Any]:
+    count = 0
+
+    def go(recipe: Recipe, *beside: Recipe) -> Any:
+        nonlocal count
+        count += 1
+        directory = tmp_path / f"run-{count}"
+        directory.mkdir()
+        result = execute(RunInfo("toy", directory, recipe, beside=beside), plugins)
+        return result.scores, json.loads((directory / "manifest.json").read_text())["cache"]
+
+    return go
+
+
+def test_runs_that_share_have_the_scores_of_runs_of_their_own(
+    recipes: list[Recipe], executed: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    separate = []
+    for number, recipe in enumerate(recipes):
+        monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / str(number)))
+        separate.append(executed(recipe)[0])
+    assert Several.passes == []
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
+    shared, caches = zip(*(executed(recipe, *recipes) for recipe in recipes), strict=True)
+    assert list(shared) == separate
+    assert len({scores[0].value for scores in shared}) == len(HEADS)
+    assert caches == ({"taken": 0, "encoded": 2}, *[{"taken": 2, "encoded": 0}] * 3)
+
+
+def test_a_recipe_that_must_not_share_gets_no_vectors(recipes: list[Recipe], executed: Callable[..., Any]):
+    longer = attrs.evolve(recipes[1].encoders["encoder"], max_length=15)
+    executed(recipes[0], attrs.evolve(recipes[1], encoders={"encoder": longer}))
+    assert Several.passes == []
+
+
+def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], executed: Callable[..., Any]):
+    recipes = [
+        attrs.evolve(recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=Lottery()),))
+        for recipe in recipes
+    ]
+    assert executed(recipes[0])[0] == executed(recipes[0], *recipes)[0]
+
+
+def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
+    recipes: list[Recipe], executed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
+    expected, _ = executed(recipes[0])
+    assemble = Engine.assemble
+
+    def fail(self: Engine, backbone: Any, pooler: Any, head: Head, saved: Any = None) -> Any:
+        if head.projection:
+            raise ValueError("no such head")
+        return assemble(self, backbone, pooler, head, saved)
+
+    monkeypatch.setattr(Engine, "assemble", fail)
+    assert executed(recipes[0], *recipes)[0] == expected

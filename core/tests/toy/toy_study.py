@@ -1,0 +1,116 @@
+"""A study as it would be found on disk, made up: plausible scores with items, curves, geometry, a ranking."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sentbed.protocols import Items, Score
+from sentbed.statistics import value
+from sentbed.study.model import AxisInfo, CellInfo, CellRun, StudyData
+from sentbed.study.table import Published
+
+POOLER = AxisInfo("pooler", ("first", "mean"))
+TEMPERATURE = AxisInfo("temperature", ("0.01", "0.05", "0.25"), (0.01, 0.05, 0.25))
+TASKS = ("STS12", "STS13", "STSB", "SICKR")
+PAIRS = 200
+
+_EFFECTS = {"first": -0.1, "mean": 0.0, "0.01": -0.03, "0.05": 0.0, "0.25": -0.08}
+
+
+def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -> Score:
+    """A Spearman correlation whose items do agree with it; the pairs of a task are those of every cell."""
+    shared = np.random.default_rng(sum(map(ord, task)))
+    gold = shared.uniform(0, 5, PAIRS).round(1)
+    hard = shared.normal(size=PAIRS)
+    own = np.random.default_rng(seed)
+    cosine = gold / 5 + (0.15 - 0.9 * quality) * hard + own.normal(scale=0.05, size=PAIRS)
+    items = Items("spearman", gold, cosine)
+    protocol = {"id": evaluator, "aggregation": "all", "data": f"{task} v1", "pooler": "any"}
+    return Score(task, "spearman", value(items), protocol, "encoder", evaluator, items)
+
+
+def transfer(task: str, quality: float, seed: int) -> Score:
+    """An accuracy of 400 sentences."""
+    found = np.random.default_rng([seed, *map(ord, task)]).uniform(size=400) < 0.86 + quality
+    items = Items("mean", found.astype(float))
+    return Score(task, "accuracy", value(items), {"id": "transfer"}, "encoder", "senteval-transfer", items)
+
+
+def geometry(quality: float, seed: int) -> tuple[Score, Score]:
+    """Alignment and uniformity."""
+    noise = np.random.default_rng(seed).normal(scale=0.01, size=2)
+    numbers = {"alignment": 0.25 - quality + noise[0], "uniformity": -2.4 - 4 * quality + 3 * noise[1]}
+    return tuple(  # type: ignore[return-value]
+        Score("STSB", metric, float(number), {"id": "wang-isola"}, "encoder", "geometry")
+        for metric, number in numbers.items()
+    )
+
+
+def record(quality: float, seed: int, ranking: bool = False) -> dict[str, Any]:
+    """What `report.json` says of training, and of a search."""
+    steps = list(range(25, 501, 25))
+    noise = np.random.default_rng(seed).normal(scale=0.4, size=len(steps))
+    top = 82 + 60 * quality
+    curve = [[step, top - 14 * 2 ** (-step / 80) + float(n)] for step, n in zip(steps, noise, strict=True)]
+    stages = [{"name": "nli", "metric": "STSB-dev", "validations": curve, "best_step": 400, "steps": steps}]
+    found: dict[str, Any] = {"schema": 1, "stages": stages}
+    if ranking:
+        scores = np.random.default_rng(seed).normal(70 + 60 * quality, 4, 60)
+        rows = [
+            {"rank": i, "sentence": f"sentence {i}", "word": "word", "score": float(s), "difference": 0.0}
+            for i, s in enumerate(sorted(scores, reverse=True), start=1)
+        ]
+        rows.append({"rank": None, "sentence": "", "word": "", "score": 66 + 60 * quality, "difference": 0.0})
+        found["ranking"] = {"evaluator": "senteval-sts", "rows": rows}
+    return found
+
+
+def study(
+    axes: Sequence[AxisInfo] = (POOLER, TEMPERATURE),
+    seeds: Sequence[int] = (1, 2, 3),
+    baseline: str | None = "mean, 0.05",
+    several: bool = False,
+    **fields: Any,
+) -> StudyData:
+    """A study of every combination of labels, all runs finished; `several` adds two more evaluators."""
+    cells = []
+    for number, labels in enumerate(itertools.product(*(axis.labels for axis in axes))):
+        name = ", ".join(labels)
+        quality = sum(_EFFECTS.get(label, -0.002 * (number * 7 % 11)) for label in labels)
+        runs = []
+        for seed in seeds:
+            own = seed + 1000 * number
+            jittered = quality + float(np.random.default_rng(own).normal(scale=0.006))
+            scores = [sts(task, jittered, own) for task in TASKS]
+            if several:
+                scores += [
+                    *(transfer(task, jittered, own) for task in ("MR", "CR")),
+                    *geometry(jittered, own),
+                ]
+            directory = Path("cells") / f"cell-{number}-{seed}" / f"seed-{seed}"
+            found = record(quality, own, ranking=several)
+            runs.append(CellRun(name, seed, "finished", directory, "", 95.0, tuple(scores), found))
+        differences = () if name == baseline else (f'encoder.pooler.use: "mean" -> "{labels[0]}"',)
+        named = dict(zip((axis.name for axis in axes), labels, strict=True))
+        cells.append(CellInfo(name, named, tuple(runs), differences))
+    given: dict[str, Any] = {
+        "name": "pooler-temperature",
+        "excluded": (("decoder, 0.05", ("the pooler `decoder` needs a decoder, `bert` has none",)),),
+        "expected": {
+            "Table 5": Published(
+                {
+                    "mean, 0.05": {"STSB/spearman": 87.4, "STS12": 91.2},
+                    "first, 0.05": {"STSB/spearman": 76.9},
+                },
+                0.5,
+                "SimCSE",
+            )
+        },
+        "recipe": 'schema = 1\n[run]\nname = "pooler-temperature"\n',
+        **fields,
+    }
+    return StudyData(axes=tuple(axes), cells=tuple(cells), baseline=baseline, seeds=tuple(seeds), **given)

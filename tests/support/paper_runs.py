@@ -1,0 +1,153 @@
+"""Recipes of papers made small: tiny random models, two steps a stage, data of this machine."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sentbed
+from sentbed.registry import load_plugins
+
+SAMPLE = "pkg:sentbed_data/sample"
+DEV = f'{{ use = "sts", path = "{SAMPLE}/sts-dev.tsv", split = "dev" }}'
+STEPS = 2
+LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
+
+
+class Run(NamedTuple):
+    """Which cell of a study is run (the first where left out), and what else is set for it."""
+
+    cell: str = ""
+    settings: tuple[str, ...] = ()
+
+
+RUNS: dict[str, Run] = {
+    "prompteol/figure-1.toml": Run(),
+    "prompteol/figure-3.toml": Run(),
+    "prompteol/figure-4.toml": Run("OPT 125M, avg., NLI"),
+    "prompteol/table-1.toml": Run("OPT 2.7B, PromptEOL+ICL"),
+    "prompteol/table-2.toml": Run("LLaMA 13B"),
+    "prompteol/table-3.toml": Run(),
+    "prompteol/table-4.toml": Run(),
+    "prompteol/table-6.toml": Run("OPT 125M, PromptEOL+ICL, 4-bit"),
+    "prompteol/table-7.toml": Run("OPT 1.3B, PromptEOL+CSE"),
+    "prompteol/table-8.toml": Run("OPT 13B, PromptEOL, NLI"),
+    "prompteol/table-9.toml": Run("OPT 125M, prompt"),
+    "sentbench/figure-2.toml": Run("bert, dropout, ctr"),
+    "sentbench/table-2.toml": Run("roberta, nsp, ctr"),
+    "sentbench/table-3.toml": Run("bert, nsp, cls"),
+    "sentbench/table-4.toml": Run("roberta, dropout, cls"),
+    "sentence-t5/figure-4.toml": Run("nli, base, decoder"),
+    "sentence-t5/figure-5.toml": Run("11b"),
+    "sentence-t5/table-2.toml": Run("cqa+nli, base, t5-1.1, mean"),
+    "sentence-t5/table-3.toml": Run("simcse, base, roberta, cls-mlp"),
+    "sentence-t5/table-5.toml": Run("nli, 3b, t5, decoder"),
+    "sentence-t5/table-6.toml": Run("cqa+nli, 11b, t5"),
+    "translation-pairs/figure-4.toml": Run("multilingual"),
+    "translation-pairs/table-1.toml": Run("learnable"),
+    "translation-pairs/table-2.toml": Run("BERT large, SMD, NLI"),
+    "translation-pairs/table-3.toml": Run("ours"),
+    "translation-pairs/table-4.toml": Run("ours"),
+    "translation-pairs/table-5.toml": Run("dual"),
+    "translation-pairs/table-6.toml": Run(),
+    "translation-pairs/table-7.toml": Run(),
+    "translation-pairs/table-8.toml": Run(),
+}
+"""A study below `recipes/papers` -> the cell that is run; settings are as of `--set`, on its recipe."""
+
+
+def local(table: Mapping[str, Any], directory: Path) -> list[str]:
+    """Settings that give a recipe data of this machine, for training and for every evaluation."""
+    text = directory / "sentences.txt"
+    other = directory / "translations.txt"
+    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(encoding="utf-8", newline="") as file:
+        sentences = [row["sent0"] for row in csv.DictReader(file)]
+    text.write_text("\n".join(sentences), "utf-8")
+    # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
+    other.write_text("\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8")
+    triplets = {"path": f"{SAMPLE}/triplets.csv", "config": ""}
+    data = {
+        "triplets": {**triplets, "anchor": "sent0", "positive": "sent1", "negative": "hard_neg"},
+        "pairs": {**triplets, "anchor": "sent0", "positive": "sent1"},
+        "dropout": {"path": f"{SAMPLE}/triplets.csv", "column": "sent0"},
+        "nsp": {"path": str(text)},
+        "parallel": {"path": "", "fields": "", "anchor": str(text), "positive": str(other)},
+        "sample": {},
+    }
+    parallel = json.dumps([str(text), str(other)])
+    settings = []
+    for i, stage in enumerate(table.get("stage", ())):
+        sources = stage["data"].get("sources", ())
+        for place, source in (
+            {f"stage.{i}.data.sources.{n}": source for n, source in enumerate(sources)}
+            or {f"stage.{i}.data": stage["data"]}
+        ).items():
+            settings += [f"{place}.{key}={value}" for key, value in data[source["use"]].items()]
+        if "validate" in stage:
+            settings.append(f"stage.{i}.validate.with={DEV}")
+        for j, watch in enumerate(stage.get("watch", ())):
+            settings.append(_geometry(f"stage.{i}.watch.{j}.with", watch["with"], parallel, "dev"))
+    if "search" in table:
+        settings += ["search.candidates=", f"search.with={DEV}"]
+    for i, evaluate in enumerate(table["evaluate"]):
+        if evaluate["use"] == "geometry":
+            settings.append(_geometry(f"evaluate.{i}", evaluate, parallel, "test"))
+        elif evaluate["use"] != "throughput":
+            kept = {key: evaluate[key] for key in ("encoder", "second", "at") if key in evaluate}
+            new = {**kept, "use": "sts", "path": f"{SAMPLE}/sts-test.tsv", "task": f"t{i}"}
+            inline = ", ".join(f"{key} = {json.dumps(value)}" for key, value in new.items())
+            settings.append(f"evaluate.{i}={{ {inline} }}")
+    return settings
+
+
+def _geometry(place: str, evaluator: Mapping[str, Any], parallel: str, split: str) -> str:
+    if "parallel" in evaluator:
+        return f"{place}.parallel={parallel}"
+    return f"{place}.path={SAMPLE}/sts-{split}.tsv"
+
+
+def small(table: Mapping[str, Any], directory: Path) -> list[str]:
+    """Settings that make models, batches, stages and evaluations small, and leave the rest as it is."""
+    encoders = {f"encoders.{key}": value for key, value in table.get("encoders", {}).items()}
+    # A tokenizer is trained on the texts of a stage or of a speed test.
+    texts = table.get("stage") or any(evaluate["use"] == "throughput" for evaluate in table["evaluate"])
+    settings = ["search.limit=2"] if "search" in table else []
+    for place, encoder in (encoders or {"encoder": table["encoder"]}).items():
+        settings += [f"{place}.backbone.{key}=" for key in ("model", "revision", "size")]
+        if "quantization" in encoder["backbone"] or not texts:
+            settings.append(f"{place}.backbone.model={saved(encoder['backbone']['use'], directory)}")
+        else:
+            settings.append(f"{place}.backbone.init=random")
+        if len(encoders) > 1:
+            # All tiny models have one width.
+            settings.append(f"{place}.head.projection=")
+    for i, stage in enumerate(table.get("stage", ())):
+        settings += [f"stage.{i}.epochs=", f"stage.{i}.steps={STEPS}", f"stage.{i}.batch_size=8"]
+        if "micro_batch" in stage:
+            settings.append(f"stage.{i}.micro_batch=3")
+        for j, watch in enumerate(stage.get("watch", ())):
+            if "parallel" in watch["with"]:
+                settings += [f"stage.{i}.watch.{j}.with.pairs=40", f"stage.{i}.watch.{j}.with.positives=10"]
+    for i, evaluate in enumerate(table["evaluate"]):
+        if evaluate["use"] == "throughput":
+            few = {"lengths": [16], "batch_sizes": [4], "examples": 4, "repeats": 1, "warmup": 0}
+            settings += [f"evaluate.{i}.{key}={value}" for key, value in few.items()]
+        elif "parallel" in evaluate:
+            settings += [f"evaluate.{i}.pairs=40", f"evaluate.{i}.positives=10"]
+    return settings
+
+
+def saved(use: str, directory: Path) -> Path:
+    """A tiny random model as a pretrained one: it brings its tokenizer, and can be held in 4 bits."""
+    import torch
+    from sentbed.protocols import BuildContext
+
+    torch.manual_seed(0)
+    texts = (directory / "sentences.txt").read_text("utf-8").splitlines()
+    # The backbone `causal` has no architecture of its own, and reads any.
+    backbone = load_plugins().find("backbone", "opt" if use == "causal" else use).cls(init="random")
+    backbone.build(BuildContext(lambda: texts)).save(directory / use)
+    return directory / use

@@ -1,0 +1,134 @@
+"""The generator of published numbers: what it writes and refuses, and that the recipes are up to date."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAD = "paper,table,row,column,value,note\n"
+ROWS = "p,table 2,A | NLI,STS-B,80.50,\np,table 2,A | NLI,Avg,1,\np,table 2,B,STS-B,-3,printed twice\n"
+MAPPING = """
+[columns]
+STS-B = "STSB"
+[left_out_columns]
+Avg = "a mean"
+[table-2]
+tolerance = 0.5
+hardware = "a \\"big\\" machine"
+[table-2.rows]
+"A | NLI" = ["mean, a+b", "mean, again"]
+[table-2.left_out]
+B = "another system"
+"""
+
+
+def generate(table: Path, *options: str, recipes: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools" / "published.py"), str(table), *options]
+    where = [] if recipes is None else ["--recipes", str(recipes)]
+    return subprocess.run([*command, *where], capture_output=True, text=True)
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Path:
+    (tmp_path / "table.csv").write_text(HEAD + ROWS, "utf-8")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "published.toml").write_text(MAPPING, "utf-8")
+    return tmp_path
+
+
+def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper: Path) -> None:
+    assert generate(paper / "table.csv", recipes=paper).returncode == 0
+    written = tomllib.loads((paper / "p" / "published" / "table-2.toml").read_text("utf-8"))
+    assert written == {
+        "study": {
+            "expected": {
+                "table 2": {
+                    "tolerance": 0.5,
+                    "hardware": 'a "big" machine',
+                    "cells": {"mean, a+b": {"STSB": 80.5}, "mean, again": {"STSB": 80.5}},
+                }
+            }
+        }
+    }
+
+
+def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) -> None:
+    assert generate(paper / "table.csv", recipes=paper).returncode == 0
+    assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
+    written = paper / "p" / "published" / "table-2.toml"
+    written.write_text(written.read_text("utf-8").replace("80.5", "80.6", 1), "utf-8")
+    (paper / "p" / "published" / "table-9.toml").write_text("", "utf-8")
+    found = generate(paper / "table.csv", "--check", recipes=paper)
+    assert found.returncode == 1
+    assert "table-2.toml is not what the table gives" in found.stderr
+    assert "table-9.toml is not what the table gives" in found.stderr
+    assert generate(paper / "table.csv", recipes=paper).returncode == 0
+    assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('B = "another system"', "", "the row 'B' is in neither of `rows` and `left_out`"),
+        (
+            'B = "another',
+            '"A | NLI" = ""\nB = "another',
+            "the row 'A | NLI' is in both of `rows` and `left_out`",
+        ),
+        ("B =", 'C = ""\nB =', "there is no row 'C'"),
+        ('Avg = "a mean"', "", "the column 'Avg' is in neither of `columns` and `left_out_columns`"),
+        ("[left_out_columns]\n", 'X = "Y"\n[left_out_columns]\nX = ""\n', ""),
+        ('Avg = "a mean"', "[columns2]", "`[columns2]` is no table of the paper"),
+        ("tolerance", "tolerence", "unknown key `tolerence`"),
+        ("[table-2", "[table-3", "there is no `[table-2]`"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(paper: Path, old: str, new: str, message: str) -> None:
+    mapping = paper / "p" / "published.toml"
+    assert old in MAPPING
+    mapping.write_text(MAPPING.replace(old, new), "utf-8")
+    found = generate(paper / "table.csv", recipes=paper)
+    assert message in found.stderr
+    assert (found.returncode, (paper / "p" / "published").exists()) == ((1, False) if message else (0, True))
+
+
+def test_one_cell_with_two_numbers_for_one_key_is_refused_and_with_the_same_twice_is_not(paper: Path) -> None:
+    table = paper / "table.csv"
+    table.write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,80.5,\n", "utf-8")
+    assert generate(table, recipes=paper).returncode == 0
+    table.write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,80.6,\n", "utf-8")
+    assert (
+        "'mean, a+b' has 'STSB' 80.5 and, in the row 'A | NLI', 80.6" in generate(table, recipes=paper).stderr
+    )
+
+
+def test_a_value_that_is_no_number_is_named_by_its_line(paper: Path) -> None:
+    (paper / "table.csv").write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,many,\n", "utf-8")
+    found = generate(paper / "table.csv", recipes=paper)
+    assert (found.returncode, "table.csv:5: expected" in found.stderr) == (1, True)
+
+
+def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(paper: Path) -> None:
+    table = paper / "table.csv"
+    table.write_text(HEAD + ROWS + "q,table 1,A,MR,1,\n", "utf-8")
+    found = generate(table, recipes=paper)
+    assert (found.returncode, "q/published.toml" in found.stderr) == (1, True)
+    assert generate(table, "--paper", "p", recipes=paper).returncode == 0
+    assert "no paper 'r'" in generate(table, "--paper", "r", recipes=paper).stderr
+
+
+def test_the_recipes_have_what_the_reference_table_gives() -> None:
+    beside = ROOT.parent / "shared" / "data"
+    found = Path(os.environ.get("SENTBED_DATA") or beside).parent / "reference" / "paper_tables.csv"
+    if not found.is_file():
+        pytest.skip(
+            "needs the published numbers: reference/paper_tables.csv beside the directory SENTBED_DATA"
+        )
+    outcome = generate(found, "--check")
+    assert (outcome.returncode, outcome.stderr) == (0, "")

@@ -1,0 +1,187 @@
+"""Runs that differ in what comes after the backbone share a pass, with real backbones and poolers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sentbed import Encoder, build_encoder, run, sources
+from sentbed.recipe import EncoderRecipe, Recipe, load_recipe
+from sentbed.registry import load_plugins
+from sentbed.runner import RunInfo, execute
+from sentbed.study.shared_pass import can_share, groups
+from sentbed.vectors import VectorStore
+from sentbed_backbones import Bert, Opt
+from sentbed_hardware import Cpu
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_poolers import Mean
+
+RECIPE = """
+schema = 1
+[run]
+name = "shared"
+[runtime]
+use = "cpu"
+threads = 1
+[encoder]
+max_length = 32
+backbone = {{ {backbone} }}
+pooler = {pooler}
+head = {head}
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+HEADS = ("{}", "{ normalize = true }", "{ projection = 16 }", "{ projection = 16, normalize = true }")
+POOLERS = {
+    "bert": ["first", "mean", "last", "cls-mlp"],
+    "bert, layers": ["mean-first-last"],
+    "bert, drawn": ["first", "cls-mlp"],
+    "opt": ["mean", "last"],
+    "opt, prompt": ["prompt-eol"],
+}
+TEXTS = ["one text", "another, longer text", "a third one"]
+
+
+@pytest.fixture(autouse=True)
+def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+    monkeypatch.setattr("sentbed.runner.write_report", lambda directory, _: directory)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What a recipe says of a small BERT or OPT that lies in files."""
+    root = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    for kind, cls in (("bert", Bert), ("opt", Opt)):
+        backbone = cls(init="random", vocab_size=320)
+        Encoder.build(EncoderRecipe(backbone, Mean()), Cpu().build(), lambda: TEXTS).save(root / kind)
+
+    def table(kind: str) -> str:
+        return f'use = "{kind}", model = "{root / kind / "backbone"}"'
+
+    return table
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[..., Recipe]:
+    def load(backbone: str, pooler: str = "mean", head: str = "{}", *changes: str) -> Recipe:
+        path = tmp_path / "recipe.toml"
+        table = pooler if pooler.startswith("{") else f'{{ use = "{pooler}" }}'
+        path.write_text(RECIPE.format(backbone=backbone, pooler=table, head=head))
+        return load_recipe(path, changes)
+
+    return load
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of texts in each pass through a backbone."""
+    rows: list[int] = []
+    forward = {cls: cls._forward for cls in (TorchEncoder, *TorchEncoder.__subclasses__())}
+    for cls, original in forward.items():
+
+        def count(encoder: Any, replica: Any, batch: Any, original: Any = original) -> Any:
+            rows.append(len(batch.input_ids))
+            return original(encoder, replica, batch)
+
+        monkeypatch.setattr(cls, "_forward", count)
+    return rows
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("case", POOLERS)
+def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
+    case: str,
+    precision: torch.dtype,
+    model: Callable[[str], str],
+    recipe: Callable[..., Recipe],
+    passes: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build(self: Cpu) -> TorchEngine:
+        return TorchEngine(torch.device("cpu"), precision, False, {"precision": str(precision)})
+
+    monkeypatch.setattr(Cpu, "build", build)
+    poolers = POOLERS[case]
+    kind, _, what = case.partition(", ")
+    backbone = model(kind) + (', init = "random"' if what == "drawn" else "")
+    recipes = [recipe(backbone, pooler, head) for pooler in poolers for head in HEADS[1:3]]
+    assert groups(recipes) == [list(range(len(recipes)))]
+    plugins = load_plugins()
+    alone, shared = [], []
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "alone"))
+    for number, one in enumerate(recipes):
+        alone.append(run(one, tmp_path / f"alone-{number}", plugins).scores)
+    each = len(passes) // len(recipes)
+    assert len(passes) == each * len(recipes) > 0
+    passes.clear()
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
+    for number, one in enumerate(recipes):
+        directory = tmp_path / f"shared-{number}"
+        directory.mkdir()
+        shared.append(execute(RunInfo("shared", directory, one, beside=recipes), plugins).scores)
+    assert len(passes) == each
+    assert shared == alone
+    assert len({scores[0].value for scores in alone}) > len(poolers)
+    assert kept(tmp_path / "shared") == kept(tmp_path / "alone")
+
+
+def kept(root: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.vectors")}
+    assert found
+    return found
+
+
+def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(
+    model: Callable[[str], str], recipe: Callable[..., Recipe]
+) -> None:
+    backbones = (model("bert"), model("bert") + ', init = "random"')
+    encoders: list[Any] = [build_encoder(recipe(backbone, "cls-mlp", HEADS[2])) for backbone in backbones]
+    words = [one.backbone.model.embeddings.word_embeddings.weight for one in encoders]
+    assert not torch.equal(*words)
+    one, other = (encoder.placed.module.own_weights() for encoder in encoders)
+    assert one.keys() == {"pooler.dense.weight", "pooler.dense.bias", "projection.weight"}
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
+    model: Callable[[str], str], recipe: Callable[..., Recipe]
+) -> None:
+    files = model("bert")
+    for more, shares in (("", True), (", lora = {}", False), (', init = "random"', False)):
+        one, other = (recipe(files + more, "mean", "{}", f"run.seed={seed}") for seed in (1, 2))
+        assert can_share(one, other) == shares
+        assert can_share(one, recipe(files + more, "first", HEADS[2], "run.seed=1"))
+
+
+@pytest.mark.parametrize("pooler", ["mean-first-last", "mask"])
+def test_a_pooler_that_reads_more_of_the_backbone_does_not_share(
+    pooler: str, model: Callable[[str], str], recipe: Callable[..., Recipe]
+) -> None:
+    assert not can_share(recipe(model("bert"), "mean"), recipe(model("bert"), pooler))
+
+
+def test_a_prefix_is_shared_too(
+    model: Callable[[str], str], recipe: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    prompt = 'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
+    first = build_encoder(recipe(model("opt"), "last", "{}", prompt))
+    others = [recipe(model("opt"), pooler, head, prompt) for pooler in ("last", "mean") for head in HEADS]
+    for other in others:
+        first.accompany(other.encoders["encoder"], 3)
+    assert first.placed.shares_prefix  # type: ignore[attr-defined]
+    own = [one.encode(TEXTS) for one in first.companions]
+    from sentbed.encoder import _Seen
+
+    store = VectorStore(tmp_path / "vectors")
+    assert _Seen.of(first, None, store).encode(TEXTS).tobytes() == first.encode(TEXTS).tobytes()
+    for one, vectors in zip(first.companions, own, strict=True):
+        assert _Seen.of(one, None, store).encode(TEXTS).tobytes() == vectors.tobytes()
+    assert (store.taken, store.encoded) == (3 * len(others), 3)

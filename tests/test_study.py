@@ -1,0 +1,196 @@
+"""Studies on the command line: killed, shared between processes, spread over workers."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from sentbed.study.cells import load_study
+from sentbed.study.running import run_study
+from sentbed.study.state import read_data
+
+CELLS = 12
+RECIPE = """\
+schema = 1
+[run]
+name = "ablation"
+[runtime]
+use = "cpu"
+threads = 1
+deterministic = true
+[checkpoint]
+every = 2
+[encoder]
+max_length = 16
+backbone = { use = "bert", init = "random", size = "tiny", vocab_size = 512 }
+pooler = { use = "mean" }
+[[stage]]
+name = "warm"
+data = { use = "pairs", path = "pkg:sentbed_data/sample/triplets.csv", anchor = "sent0", positive = "sent1" }
+loss = { use = "info-nce", temperature = 0.05 }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "linear" }
+batch_size = 16
+steps = 4
+[[stage]]
+name = "main"
+data = { use = "pairs", path = "pkg:sentbed_data/sample/triplets.csv", anchor = "sent0", positive = "sent1" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "linear" }
+batch_size = 16
+steps = 6
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+
+[study]
+seeds = [1, 2, 3]
+baseline = { pooler = "mean", loss = "contrastive" }
+[study.axes.pooler]
+path = "encoder.pooler.use"
+values = ["first", "mean"]
+[study.axes.loss]
+contrastive = { "stage.main.loss" = { use = "info-nce", temperature = 0.05 } }
+classification = { "stage.main.loss" = { use = "classification" } }
+"""
+
+Scores = dict[tuple[str, int], list[float]]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recipe's file."""
+    path = tmp_path_factory.mktemp("study") / "ablation.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def scores(directory: Path) -> Scores:
+    """Every score of every cell, to the last digit."""
+    data = read_data(directory)
+    assert data.finished == data.total
+    return {(run.cell, run.seed): [s.value for s in run.scores] for cell in data.cells for run in cell.runs}
+
+
+@pytest.fixture(scope="module")
+def expected(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
+    """The scores of one uninterrupted run in which nothing is shared."""
+    directory = tmp_path_factory.mktemp("whole") / "study"
+    result = run_study(load_study(recipe), directory, share=False)
+    assert not result.failed
+    assert not (directory / "shared").exists()
+    found = scores(directory)
+    # Cells that agree would hide one that was taken for another.
+    assert len({tuple(values) for values in found.values()}) == CELLS
+    return found
+
+
+@pytest.fixture
+def start(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Start `sentbed study` in a process of its own."""
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "sentbed", "study", str(recipe), "--out", "study", *arguments]
+        return subprocess.Popen(
+            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    return run
+
+
+def finish(process: subprocess.Popen[str]) -> list[str]:
+    """Wait for a study; returns what it said of its cells."""
+    printed, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert Path(printed.splitlines()[-1]).name == "report.html"
+    return said.splitlines()
+
+
+def runs(directory: Path) -> list[Path]:
+    return sorted((directory / "cells").glob("*"))
+
+
+def is_finished(run: Path) -> bool:
+    manifest = run / "manifest.json"
+    return manifest.is_file() and json.loads(manifest.read_text())["status"] == "finished"
+
+
+def times_started(run: Path) -> Counter[str]:
+    events = [json.loads(line)["event"] for line in (run / "log.jsonl").read_text().splitlines()]
+    return Counter(event for event in events if event in ("run_started", "run_resumed"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
+    start: Start, expected: Scores, tmp_path: Path
+) -> None:
+    study, chance = tmp_path / "study", random.Random()
+    before: dict[Path, bytes] = {}
+    for kill in range(2):
+        process = start()
+        wanted = len(before) + chance.randint(1, 4)
+        while sum(map(is_finished, runs(study))) < wanted:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 1.5))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert all((run / "log.jsonl").read_bytes() == log for run, log in before.items())
+        before = {run: (run / "log.jsonl").read_bytes() for run in runs(study) if is_finished(run)}
+        assert wanted <= len(before) < CELLS, kill
+    said = finish(start())
+    assert sum("was finished" in line for line in said if " of 12: " in line) == len(before)
+    assert all((run / "log.jsonl").read_bytes() == log for run, log in before.items())
+    assert scores(study) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
+def test_two_processes_share_a_study_and_do_no_cell_twice(
+    start: Start, expected: Scores, tmp_path: Path
+) -> None:
+    processes = [start(), start()]
+    did = [[re.sub(r" in .*", "", line) for line in finish(process)] for process in processes]
+    finished = [[line.split(": ")[1] for line in lines if line.endswith(": finished")] for lines in did]
+    cells = [{name for name in names if ", seed " in name} for names in finished]
+    assert all(cells), "one of the two did nothing"
+    assert not cells[0] & cells[1]
+    assert len(cells[0] | cells[1]) == CELLS
+    # Each cell goes on once from the stage that it shares, which was begun once.
+    assert all(times_started(run) == {"run_started": 1, "run_resumed": 1} for run in runs(tmp_path / "study"))
+    assert scores(tmp_path / "study") == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("executor", "name"), [("local", "spawn_main"), ("ray", "ray::_Actor")])
+def test_the_cell_of_a_worker_that_was_killed_is_done_again(
+    executor: str, name: str, start: Start, expected: Scores, tmp_path: Path
+) -> None:
+    if executor == "ray":
+        pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
+    process = start("--executor", executor, "--workers", "2", "--set", "study.seeds=[1, 2]")
+    study = tmp_path / "study"
+    while sum(map(is_finished, runs(study))) < 2:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    children = psutil.Process(process.pid).children(recursive=True)
+    workers = [child for child in children if name in " ".join(child.cmdline())]
+    assert len(workers) == 2
+    workers[0].send_signal(signal.SIGKILL)
+    said = finish(process)
+    assert any(re.match(r"a worker .*: done again by a new one$", line) for line in said), said
+    assert scores(study) == {cell: found for cell, found in expected.items() if cell[1] != 3}

@@ -1,0 +1,218 @@
+"""Write what the papers publish into their recipes: one fragment a table, none of its numbers typed by hand.
+
+    python tools/published.py CSV [--paper NAME ...] [--check]
+
+CSV has the columns paper, table, row, column, value and note. `recipes/papers/PAPER/published.toml` says what
+recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, for the `extends` of a study:
+
+    [columns]                       # column -> key of a score, as in `[expected]`; for all tables of a paper
+    "STS-B" = "STSB"
+    [left_out_columns]              # column -> why it is no score of ours
+    Avg = "the report has an average of its own"
+    [table-2]                       # what `[study.expected."table 2"]` is to say besides its cells
+    tolerance = 0.5
+    hardware = "Cloud TPU-v3"
+    [table-2.rows]                  # row -> cell, or several: the labels of the axes, joined with ", "
+    "ST5-Enc mean | N/A" = "mean, none"
+    [table-2.left_out]              # row -> why no recipe has it
+    "SBERT-NLI | NLI" = "weights of another system"
+
+A table may have `columns` and `left_out_columns` of its own, which go before those of the paper. Every row
+and every column is in one of its two places.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
+MAPPING = "published.toml"
+PLACES = {"row": ("rows", "left_out"), "column": ("columns", "left_out_columns")}
+SAID = ("tolerance", "source", "hardware", "hours", "note")
+"""What a table says besides its cells, in this order."""
+
+
+class Number(NamedTuple):
+    """One published number."""
+
+    row: str
+    column: str
+    value: float
+    note: str
+
+
+Tables = dict[str, dict[str, list[Number]]]
+"""Paper -> table -> its numbers, in the file's order."""
+
+
+class FaultsError(Exception):
+    """The CSV and the mapping do not fit together; each argument is one sentence."""
+
+
+def read_numbers(path: Path) -> Tables:
+    """Read the CSV file. Raises `FaultsError`."""
+    tables: Tables = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for i, line in enumerate(csv.DictReader(file), start=2):
+            try:
+                number = Number(line["row"], line["column"], float(line["value"]), line["note"] or "")
+                tables.setdefault(line["paper"], {}).setdefault(line["table"], []).append(number)
+            except (KeyError, TypeError, ValueError) as error:
+                message = (
+                    f"{path}:{i}: expected paper, table, row, column, a number and a note, found {line!r}"
+                )
+                raise FaultsError(message) from error
+    return tables
+
+
+def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name of each table's file -> its content. Raises `FaultsError` with all that is wrong."""
+    written, faults = {}, []
+    for table, found in numbers.items():
+        name = table.replace(" ", "-")
+        if name not in mapping:
+            faults.append(f"there is no `[{name}]`")
+            continue
+        own = {**mapping[name], **_columns(mapping, mapping[name])}
+        wrong = list(_faults(found, own))
+        faults += [f"`[{name}]`: {fault}" for fault in wrong]
+        if not wrong:
+            written[f"{name}.toml"] = _fragment(table, found, own)
+    known = {table.replace(" ", "-") for table in numbers} | {"columns", "left_out_columns"}
+    faults += [f"`[{name}]` is no table of the paper" for name in mapping if name not in known]
+    if faults:
+        raise FaultsError(*faults)
+    return written
+
+
+def _columns(paper: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return `columns` and `left_out_columns`, those of the table before those of the paper."""
+    taken, left = table.get("columns", {}), table.get("left_out_columns", {})
+    return {
+        "columns": {k: v for k, v in paper.get("columns", {}).items() if k not in left} | taken,
+        "left_out_columns": {k: v for k, v in paper.get("left_out_columns", {}).items() if k not in taken}
+        | left,
+    }
+
+
+def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
+    yield from (
+        f"unknown key `{key}`" for key in own if key not in (*SAID, *PLACES["row"], *PLACES["column"])
+    )
+    rows, columns = dict.fromkeys(n.row for n in numbers), dict.fromkeys(n.column for n in numbers)
+    for what, names in (("row", rows), ("column", columns)):
+        taken, left = (own.get(place, {}) for place in PLACES[what])
+        places = " and ".join(f"`{place}`" for place in PLACES[what])
+        for name in names:
+            if (name in taken) == (name in left):
+                yield f"the {what} {name!r} is in {'both' if name in taken else 'neither'} of {places}"
+    yield from (f"there is no row {n!r}" for p in PLACES["row"] for n in own.get(p, {}) if n not in rows)
+    values: dict[tuple[str, str], float] = {}
+    for row, cell, key, value, _ in _scores(numbers, own):
+        if values.setdefault((cell, key), value) != value:
+            yield f"{cell!r} has {key!r} {values[cell, key]} and, in the row {row!r}, {value}"
+
+
+def _scores(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float, str]]:
+    """Yield row, cell, key, value and note of each number that the recipes are to have."""
+    for number in numbers:
+        cells, key = own.get("rows", {}).get(number.row, []), own["columns"].get(number.column)
+        for cell in [cells] if isinstance(cells, str) else cells:
+            if key is not None:
+                yield number.row, cell, key, number.value, number.note
+
+
+def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> str:
+    lines = [
+        f"# Written by tools/published.py from ../{MAPPING} and the published numbers: change those.",
+        f"[study.expected.{_text(table)}]",
+        *(f"{key} = {_value(own[key])}" for key in SAID if key in own),
+    ]
+    cells: dict[str, dict[str, float]] = {}
+    notes: dict[str, dict[str, None]] = {}
+    for _, cell, key, value, note in _scores(numbers, own):
+        cells.setdefault(cell, {})[key] = value
+        if note:
+            notes.setdefault(cell, {})[note] = None
+    for cell, scores in cells.items():
+        lines += ["", *(f"# {note}" for note in notes.get(cell, ()))]
+        lines.append(f"[study.expected.{_text(table)}.cells.{_text(cell)}]")
+        lines += [f"{_key(key)} = {value!r}" for key, value in scores.items()]
+    if not cells:
+        lines.append("cells = {}")
+    return "\n".join(lines) + "\n"
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def main() -> int:
+    """Write or compare the files of every paper; 1 where something does not fit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("csv", type=Path, help="the published numbers")
+    parser.add_argument("--paper", action="append", help="only this paper; may be repeated")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
+    parser.add_argument(
+        "--recipes", type=Path, default=PAPERS, help="the directory with one directory a paper"
+    )
+    options = parser.parse_args()
+    faults: list[str] = []
+    try:
+        tables = read_numbers(options.csv)
+    except (OSError, FaultsError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    faults += [f"the table has no paper {name!r}" for name in options.paper or () if name not in tables]
+    for paper, numbers in tables.items():
+        if options.paper and paper not in options.paper:
+            continue
+        directory = options.recipes / paper
+        try:
+            mapping = tomllib.loads((directory / MAPPING).read_text("utf-8"))
+            written = fragments(numbers, mapping)
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            faults.append(f"{directory / MAPPING}: {error}")
+        except FaultsError as error:
+            faults += [f"{directory / MAPPING}: {fault}" for fault in error.args]
+        else:
+            faults += _put(directory / "published", written, options.check)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _put(directory: Path, written: Mapping[str, str], check: bool) -> list[str]:
+    """Write the files of one paper and take away those of no table, or return what differs."""
+    there = {path.name: path.read_text("utf-8") for path in directory.glob("*.toml")}
+    if check:
+        differ = [name for name in {**written, **there} if written.get(name) != there.get(name)]
+        return [
+            f"{directory / name} is not what the table gives; run this without --check" for name in differ
+        ]
+    directory.mkdir(exist_ok=True)
+    for name in there.keys() - written.keys():
+        (directory / name).unlink()
+    for name, content in written.items():
+        (directory / name).write_text(content, "utf-8")
+    return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
