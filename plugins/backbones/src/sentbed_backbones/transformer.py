@@ -28,6 +28,8 @@ def _not_empty(_: Any, __: Any, value: Layers) -> None:
 class Transformer:
     """Where weights come from, in which precision they are held, what is read and what is trained."""
 
+    heeds: ClassVar[frozenset[str]] = frozenset({"decoder", "layers", "mask-token"})
+
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
@@ -94,6 +96,11 @@ class Transformer:
             f"the weights are held in {self.dtype}, in which small updates are lost; train with "
             '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
         )
+
+    @property
+    def from_files(self) -> bool:
+        """Whether building it draws nothing and reads no texts."""
+        return self.init == "pretrained" and self.lora is None
 
     @property
     def layer_numbers(self) -> tuple[int, ...]:

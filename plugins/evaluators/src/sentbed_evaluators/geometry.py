@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
@@ -144,6 +145,11 @@ class Geometry:
             return
         if missing_files(root, task):
             yield missing_message(root, task)
+
+    def files(self) -> Iterator[Path]:
+        """Yield the directory that is read, where no field names files."""
+        if self.path is None and self.parallel is None:
+            yield find_root(self.data_dir)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode all sentences and measure.

@@ -66,6 +66,10 @@ class SentEvalProbing:
         for task in self.tasks:
             read_task(root / TASKS[task][0], TASKS[task][1] if self.check_sizes else None)
 
+    def files(self) -> Iterator[Path]:
+        """Yield the directory that is read."""
+        yield find_root(self.data_dir)
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode, train and score, task by task.
 

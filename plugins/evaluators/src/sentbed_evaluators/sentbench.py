@@ -23,6 +23,7 @@ from sentbed_evaluators.sentbench_sets import (
 from sentbed_evaluators.sentbench_sets.vectors import TextVectors
 from sentbed_evaluators.similarity import cosines
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
+from sentbed_evaluators.transfer_files import find_transfer_root
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
 
@@ -147,6 +148,14 @@ class SentBench:
             read_tasks([SINGLE[task] for task in single], self.data_dir)
         for task in self._built():
             self._sets(task)
+
+    def files(self) -> Iterator[Path]:
+        """Yield what is read: SentEval's directory, and the files that pairs are built from."""
+        if "single" in self.paradigms:
+            yield find_transfer_root(self.data_dir)
+        for task in self._built():
+            found = find_files(data_directory(self.data_dir), task)
+            yield from found.all
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Build what is not in the cache, encode, train and score.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import attrs
@@ -100,19 +101,25 @@ def missing_message(root: Path, task: str) -> str:
 
 def read_task(root: Path, task: str) -> Task:
     """Read a task; raises `DataError` that names file and line."""
-    files = task_files(root, task)
     if missing_files(root, task):
         raise DataError(missing_message(root, task))
+    return _read_task(root, task, digest(task_files(root, task)))
+
+
+@lru_cache(maxsize=len(TASKS))
+def _read_task(root: Path, task: str, data: str) -> Task:
+    """Read a task whose files have the digest `data`: runs that follow each other ask for the same ones."""
+    files = task_files(root, task)
     if task in YEARS:
         subsets = tuple(_read_year(files[i], files[i + 1]) for i in range(0, len(files), 2))
-        return Task(task, "test", subsets, files[1::2], digest(files))
+        return Task(task, "test", subsets, files[1::2], data)
     parts = [_read_split(file, task) for file in files]
     pairs = ScoredPairs(
         first=tuple(text for part in parts for text in part.first),
         second=tuple(text for part in parts for text in part.second),
         scores=tuple(score for part in parts for score in part.scores),
     )
-    return Task(task, SPLITS[task][0], (pairs,), files[:1], digest(files))
+    return Task(task, SPLITS[task][0], (pairs,), files[:1], data)
 
 
 def _read_split(file: Path, task: str) -> ScoredPairs:

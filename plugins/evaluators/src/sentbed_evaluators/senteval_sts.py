@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -84,6 +85,10 @@ class SentEvalSTS:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
         return tasks
+
+    def files(self) -> Iterator[Path]:
+        """Yield the directory that is read."""
+        yield find_root(self.data_dir)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode and score each task.

@@ -93,6 +93,10 @@ class SentGLUE:
             for split in TASKS[task].splits:
                 read_rows(root, task, split, self.check_sizes)
 
+    def files(self) -> Iterator[Path]:
+        """Yield the directory that is read."""
+        yield find_root(self.data_dir)
+
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode, train and score, task by task.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
@@ -71,6 +72,10 @@ class SentEvalTransfer:
         for problem in self.check():
             raise DataError(problem)
         return read_tasks(self.tasks, self.data_dir, self.check_sizes)
+
+    def files(self) -> Iterator[Path]:
+        """Yield the directory that is read."""
+        yield find_transfer_root(self.data_dir)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode every task, train its classifiers and score them.

@@ -49,10 +49,9 @@ class BulkTokenizer:
     def fingerprint(self) -> str:
         """A hash of the definition, of the special tokens beside it, and of the library's version."""
         if self._fingerprint is None:
-            definition = json.loads(self._fast.to_str())
             # It is set anew for every call.
-            definition.pop("truncation")
-            what = [definition, self.pad_id, self.mask_token, self._nothing, tokenizers.__version__]
+            self._fast.no_truncation()
+            what = [self._fast.to_str(), self.pad_id, self.mask_token, self._nothing, tokenizers.__version__]
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
         return self._fingerprint
 

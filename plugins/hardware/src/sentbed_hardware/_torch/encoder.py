@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from sentbed.protocols import BuiltBackbone, Head, Module, TokenStates
 from torch.nn import functional
@@ -69,6 +71,18 @@ class InferenceModule(torch.nn.Module):
         """Encode one batch; `prefix` stands before every row."""
         shared = () if prefix is None else (prefix,)
         return self.encoder.finish(self.backbone(input_ids, attention_mask, *shared))
+
+    def several(
+        self,
+        encoders: Sequence[EncoderModule],
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        prefix: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Encode one batch for several encoders of this backbone, their vectors along the width."""
+        shared = () if prefix is None else (prefix,)
+        states = self.backbone(input_ids, attention_mask, *shared)
+        return torch.cat([encoder.finish(states) for encoder in encoders], -1)
 
 
 def _in_fp32(states: TokenStates) -> TokenStates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, Tensor, Token
 
 from sentbed_hardware._torch.encoder import EncoderModule
 from sentbed_hardware._torch.files import read_tensors, write_tensors
-from sentbed_hardware._torch.fingerprint import fingerprint
+from sentbed_hardware._torch.fingerprint import Hashed, fingerprint
 from sentbed_hardware._torch.processes import Processes
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
@@ -176,22 +176,30 @@ class TorchEncoder:
 
     def vectors(self, batch: TokenBatch) -> torch.Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
-        if self._replica is None:
-            self._replica = self._copy()
+        replica = self.replica()
         waiting, done = [batch], []
         while waiting:
             part = waiting.pop()
             most = self.engine.most_tokens
             if most is None or len(part.input_ids) == 1 or part.input_ids.size <= most:
                 try:
-                    done.append(self._forward(self._replica, part))
+                    done.append(self._forward(replica, part))
                     continue
                 except torch.OutOfMemoryError:
                     # The error holds what did not fit for as long as it is handled.
                     pass
-                self.engine.halve(part)
+                self._halve(part)
             waiting += reversed(_halves(part))
         return done[0] if len(done) == 1 else torch.cat(done)
+
+    def replica(self) -> Module:
+        """Return the copy of the weights that encoding uses."""
+        if self._replica is None:
+            self._replica = self._copy()
+        return self._replica
+
+    def _halve(self, batch: TokenBatch) -> None:
+        self.engine.halve(batch)
 
     def _copy(self) -> Module:
         try:
@@ -215,12 +223,30 @@ class TorchEncoder:
 
         None where weights are out of reach, or where code has changed since it was loaded.
         """
+        return self._fingerprint({})
+
+    def _fingerprint(self, hashed: Hashed) -> str | None:
         # What a compiler and the products of matrices do with the same weights.
         engine = self.engine
         how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
         # A cache may be on a home that unlike machines share.
         how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
-        return fingerprint(self.module, how)
+        return fingerprint(self.module, how, hashed)
+
+    def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
+        """Return an encoder of this one's vectors and those of `others`, from one pass; None where it cannot.
+
+        A compiler may sum in another order where there is more to compute.
+        """
+        shared = all(
+            isinstance(other, TorchEncoder)
+            and other.engine is self.engine
+            and other.module.backbone is self.module.backbone
+            for other in others
+        )
+        if not shared or self.engine.compile or self.engine.processes.sharded:
+            return None
+        return SeveralEncoders((self, *others))
 
     def weights_changed(self) -> None:
         """Drop the copy of the weights that encoding uses."""
@@ -230,6 +256,41 @@ class TorchEncoder:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         self.backbone.save(directory / BACKBONE_DIRECTORY)
         write_tensors(self.module.own_weights(), directory / MODULES_FILE)
+
+
+class SeveralEncoders(TorchEncoder):
+    """Encoders of one backbone: their vectors side by side, from one pass with the first one's copy of it."""
+
+    def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
+        super().__init__(encoders[0].engine, encoders[0].backbone, encoders[0].module)
+        self.encoders = encoders
+        self.width = sum(encoder.width for encoder in encoders)
+
+    def replica(self) -> Module:
+        """Return the first one's copy; what comes after it computes as for encoding."""
+        for encoder in self.encoders:
+            encoder.module.eval()
+        return self.encoders[0].replica()
+
+    def _halve(self, batch: TokenBatch) -> None:
+        # Halved, a batch has other last bits: alone each of them may fit.
+        raise RunError(
+            f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.engine.memory} for "
+            f"{len(self.encoders)} encoders at once; encode with one at a time"
+        )
+
+    def _forward(self, replica: Any, batch: TokenBatch) -> torch.Tensor:
+        modules = [encoder.module for encoder in self.encoders]
+        with torch.inference_mode():
+            vectors: torch.Tensor = replica.several(
+                modules, *self.engine.tensors(batch), *self.engine.prefix(batch)
+            )
+            return vectors.to(torch.float32)
+
+    def fingerprints(self) -> list[str | None]:
+        """Return the fingerprint of each; the weights of the backbone are hashed once."""
+        hashed: Hashed = {}
+        return [encoder._fingerprint(hashed) for encoder in self.encoders]
 
 
 def _halves(batch: TokenBatch) -> list[TokenBatch]:

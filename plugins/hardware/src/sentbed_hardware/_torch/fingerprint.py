@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -25,12 +25,18 @@ NOT_THE_MODEL = (
 """Settings that say where a model comes from, and nothing that its weights do not say."""
 
 
-def fingerprint(module: torch.nn.Module, how: object) -> str | None:
+Hashed: TypeAlias = dict[int, tuple[torch.Tensor, list[Any]]]
+"""Identity of a tensor -> the tensor, without which another could get its identity, and its hash."""
+
+
+def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = None) -> str | None:
     """Return the hash of a module's weights, settings and code, and of `how`.
 
-    None where weights are not in memory, or code has changed since it was loaded.
+    None where weights are not in memory, or code has changed since it was loaded. `hashed` is filled: modules
+    that share weights, while nothing changes them, have these hashed once.
     """
     tensors = dict(_tensors(module))
+    hashed = {} if hashed is None else hashed
     if any(tensor.is_meta for tensor in tensors.values()):
         return None
     classes = {type(part) for part in module.modules()}
@@ -45,9 +51,12 @@ def fingerprint(module: torch.nn.Module, how: object) -> str | None:
     code = code_of(*own)
     if code is None:
         return None
+    new = {id(tensor): tensor for tensor in tensors.values() if id(tensor) not in hashed}
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # A hash of many bytes lets other threads run.
-        weights = dict(zip(tensors, pool.map(_digest, tensors.values()), strict=True))
+        digests = zip(new.items(), pool.map(_digest, new.values()), strict=True)
+        hashed.update({key: (tensor, digest) for (key, tensor), digest in digests})
+    weights = {name: hashed[id(tensor)][1] for name, tensor in tensors.items()}
     settings = {name: _settings(part) for name, part in module.named_modules()}
     content = json.dumps([weights, settings, versions, code, how], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

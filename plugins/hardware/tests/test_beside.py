@@ -1,0 +1,142 @@
+"""Several encoders of one backbone: one pass, and the bits that each has alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed import RunError
+from sentbed.protocols import BuildContext, Head
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+
+TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
+Engines = Callable[..., TorchEngine]
+
+
+def several(toys: Any, engine: TorchEngine, width: int = 8) -> list[TorchEncoder]:
+    """Encoders over one built backbone: poolers and heads with weights and without."""
+    backbone = toys.backbone(width=width).build(BuildContext(tuple))
+    parts = [
+        (toys.mean(), Head()),
+        (toys.mean(), Head(normalize=True)),
+        (toys.first_dense(out=5), Head()),
+        (toys.mean(), Head(projection=3)),
+        (toys.first_dense(out=7), Head(projection=6, bias=True, normalize=True)),
+        (toys.norm(), Head()),
+    ]
+    return [engine.assemble(backbone, pooler, head) for pooler, head in parts]
+
+
+def beside(encoders: list[TorchEncoder]) -> TorchEncoder:
+    together = encoders[0].beside(encoders[1:])
+    assert together is not None
+    return together
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_each_part_has_the_bits_of_its_own_encoder(dtype: torch.dtype, toys: Any, engine_of: Engines) -> None:
+    encoders = several(toys, engine_of(dtype), width=48)
+    batch = toys.batch(*TEXTS)
+    own = np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
+    for encoder in encoders:
+        encoder.weights_changed()
+    together = beside(encoders)
+    found = together.encode(batch)
+    assert found.dtype == np.float32
+    assert together.width == found.shape[1] == 48 + 48 + 5 + 3 + 6 + 48
+    assert found.tobytes() == own.tobytes()
+
+
+def test_the_backbone_is_passed_through_once(toys: Any, engine: TorchEngine) -> None:
+    encoders = several(toys, engine)
+    together = beside(encoders)
+    passes = []
+    together.replica().backbone.register_forward_hook(lambda *_: passes.append(1))
+    together.encode(toys.batch(*TEXTS))
+    assert len(passes) == 1
+    # The copy of the weights is the first one's.
+    assert together.replica() is encoders[0].replica()
+    assert all(encoder._replica is None for encoder in encoders[1:])
+
+
+def test_poolers_compute_as_for_encoding(toys: Any, engine: TorchEngine) -> None:
+    encoders = several(toys, engine)
+    batch = toys.batch(*TEXTS)
+    own = encoders[-1].encode(batch)
+    # Batch normalisation takes the batch's statistics in training.
+    encoders[-1].module.train()
+    assert beside(encoders).encode(batch)[:, -8:].tobytes() == own.tobytes()
+
+
+def test_weights_that_changed_are_used(toys: Any, engine: TorchEngine) -> None:
+    encoders = several(toys, engine)
+    together = beside(encoders)
+    batch = toys.batch(*TEXTS)
+    before = together.encode(batch)
+    with torch.no_grad():
+        encoders[0].module.backbone.dense.weight.add_(1)
+    encoders[0].weights_changed()
+    after = together.encode(batch)
+    assert np.abs(after - before).max() > 0.1
+    fresh = np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
+    assert after.tobytes() == fresh.tobytes()
+
+
+def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
+    toys: Any, engine: TorchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentbed_hardware._torch import fingerprint as module
+
+    encoders = several(toys, engine)
+    own = [encoder.fingerprint() for encoder in encoders]
+    assert len(set(own)) == len(encoders)
+    hashed: list[int] = []
+    digest = module._digest
+    monkeypatch.setattr(module, "_digest", lambda tensor: hashed.append(id(tensor)) or digest(tensor))
+    assert beside(encoders).fingerprints() == own  # type: ignore[attr-defined]
+    assert len(hashed) == len(set(hashed))
+    backbone = {id(parameter) for parameter in encoders[0].module.backbone.parameters()}
+    assert backbone < set(hashed)
+
+
+def test_encoders_of_another_backbone_or_engine_are_refused(
+    toys: Any, engine: TorchEngine, engine_of: Engines
+) -> None:
+    first, *rest = several(toys, engine)
+    other = several(toys, engine)[1]
+    assert first.beside([*rest, other]) is None
+    elsewhere = engine_of().assemble(first.backbone, toys.mean(), Head())
+    assert first.beside([elsewhere]) is None
+    assert first.beside([object()]) is None
+    assert first.beside(rest) is not None
+
+
+def test_a_compiled_pass_promises_no_bits(toys: Any, engine_of: Engines) -> None:
+    first, *rest = several(toys, engine_of(compile=True))
+    assert first.beside(rest) is None
+
+
+def test_a_batch_that_does_not_fit_is_not_halved_for_several(
+    toys: Any, engine: TorchEngine, room_for: Callable[[int], list[int]]
+) -> None:
+    encoders = several(toys, engine)
+    room_for(10)
+    budget = engine.token_budget
+    with pytest.raises(RunError, match=r"a batch of 32 tokens does not fit .* for 6 encoders at once"):
+        beside(encoders).encode(toys.batch(*TEXTS))
+    assert (engine.token_budget, engine.most_tokens) == (budget, None)
+
+
+def test_a_batch_that_was_halved_before_is_cut_alike(
+    toys: Any, engine: TorchEngine, room_for: Callable[[int], list[int]]
+) -> None:
+    encoders = several(toys, engine)
+    tried = room_for(14)
+    batch = toys.batch(*TEXTS)
+    own = [encoder.encode(batch) for encoder in encoders]
+    before = len(tried)
+    assert beside(encoders).encode(batch).tobytes() == np.concatenate(own, 1).tobytes()
+    assert max(tried[before:]) <= 14
