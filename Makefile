@@ -5,10 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo test check test-alone bench gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test check test-alone bench gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
+
+# Small studies, a quarter of an hour on two cores. All but `quick` need SENTBED_DATA.
+mini: $(VENV)/.demo
+	for recipe in recipes/mini/studies/*.toml; do $(BIN)/sentbed study $$recipe || exit 1; done
 
 # A worker a core, each with one thread; the tests of a file share what they set up. JAX has processes of its own:
 # its threads do not go with the forks of other tests.

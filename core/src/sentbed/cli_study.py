@@ -160,25 +160,28 @@ def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
 
 def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
     """Yield what is to be done, for a person."""
+    from sentbed.report.text import count, duration
     from sentbed.study.planning import seconds_of
     from sentbed.study.state import is_finished
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})
     runs = len(work.tasks)
-    yield f"study {found.name}: {cells} cells x {len(found.seeds)} seeds = {runs} runs, {done} finished"
+    sizes = f"{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
+    yield f"study {found.name}: {sizes}, {done} finished"
     for axis in found.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
+    reasons: dict[str, list[str]] = {}
     for one in found.excluded:
-        yield f"  left out: {one.name}: {' '.join(one.reasons)}"
+        reasons.setdefault(" ".join(one.reasons), []).append(one.name)
+    for reason, names in reasons.items():
+        yield f"  left out: {'; '.join(names)}: {reason}"
     for prefix in work.prefixes:
         yield f"  shared: {prefix}, trained once for {len(prefix.cells)} runs"
     for bundle in work.bundles:
         if len(bundle) > 1:
             yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
     if (seconds := seconds_of(work, directory)) is not None:
-        from sentbed.report.text import duration
-
         low, high = map(duration, seconds)
         yield f"  training left: {low} to {high} on this machine; evaluations come on top"
 

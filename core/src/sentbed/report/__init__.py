@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from sentbed.paths import write_atomic
-from sentbed.report.html import to_html
-from sentbed.report.markdown import to_markdown
 from sentbed.report.model import (
     Bootstrapped,
     Candidate,
@@ -18,7 +16,6 @@ from sentbed.report.model import (
     Status,
     Watched,
 )
-from sentbed.report.record import to_json
 
 __all__ = [
     "Bootstrapped",
@@ -42,6 +39,10 @@ def write_report(directory: Path, data: ReportData, name: str = "report") -> Pat
     Raises:
         RunError: where a file cannot be written; each file is whole or as it was before.
     """
+    from sentbed.report.html import to_html
+    from sentbed.report.markdown import to_markdown
+    from sentbed.report.record import to_json
+
     # The numbers first: whatever happens while plots are drawn, they are on disk.
     for suffix, render in ((".json", to_json), (".md", to_markdown), (".html", to_html)):
         # File names can hold bytes that are no UTF-8; Python keeps them as surrogates.

@@ -1,0 +1,79 @@
+"""The mini studies on real files: some cells of two of them, with few steps."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed.study.cells import load_study
+from sentbed.study.reporting import write_reports
+from sentbed.study.running import run_study
+from sentbed.study.state import read_data
+from sentbed.study.summarising import summarise
+from sentbed_hardware._torch.encoder import TorchEncoder
+
+STUDIES = Path(__file__).parents[2] / "recipes" / "mini" / "studies"
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_directory")]
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of texts in each pass through a backbone."""
+    rows: list[int] = []
+    forward = TorchEncoder._forward
+
+    def count(self: TorchEncoder, replica: Any, batch: Any) -> Any:
+        rows.append(len(batch.input_ids))
+        return forward(self, replica, batch)
+
+    monkeypatch.setattr(TorchEncoder, "_forward", count)
+    return rows
+
+
+@pytest.mark.usefixtures("minilm")
+def test_cells_over_one_frozen_backbone_read_each_sentence_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: list[int]
+) -> None:
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    settings = ['evaluate.0.tasks=["STSB-dev"]', "runtime.precision=fp32"]
+    study = load_study(STUDIES / "poolers.toml", settings)
+    result = run_study(study, tmp_path / "study", only=[{"pooler": ("mean", "first"), "head": "none"}])
+    assert not result.failed
+    data = read_data(result.directory)
+    found = {cell.name: cell.runs[0].scores for cell in data.cells if cell.runs[0].status == "finished"}
+    assert set(found) == {"mean, none", "first, none"}
+    (mean,), (first,) = found["mean, none"], found["first, none"]
+    # What SimCSE's fork of SentEval finds; the development set has 3,000 sentences, some of them twice.
+    assert mean.value == pytest.approx(86.72, abs=0.05)
+    assert abs(mean.value - first.value) > 1
+    assert mean.protocol == first.protocol
+    assert 2000 < sum(passes) <= 3000
+
+
+def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_path: Path) -> None:
+    settings = ['evaluate.0.tasks=["STSB-dev"]', "stage.nli.validate="]
+    settings += ["stage.qa.data.limit=128", "stage.nli.data.limit=256"]
+    study = load_study(STUDIES / "sentence-t5.toml", settings)
+    only = [{"pooler": "mean", "training": ("none", "qa+nli")}]
+    result = run_study(study, tmp_path / "study", only=only)
+    assert not result.failed
+    assert write_reports(result.directory).is_file()
+    data = read_data(result.directory)
+    (table,) = summarise(data)
+    assert (table.evaluator, [column.task for column in table.columns]) == ("senteval-sts", ["STSB-dev"])
+    assert table.columns[0].protocol["pairs"] == 1500
+    rows = {row.cell: row for row in table.rows}
+    assert rows["first, none"].status == "waiting"
+    runs = {cell.name: cell.runs for cell in data.cells}
+    for name in ("mean, none", "mean, qa+nli"):
+        values = [run.scores[0].value for run in runs[name]]
+        assert len(set(values)) == len(values) == 2
+        (cell,) = rows[name].cells
+        assert cell.mean == pytest.approx(statistics.mean(values))
+        assert cell.std == pytest.approx(statistics.stdev(values))
+    (trained,) = rows["mean, qa+nli"].cells
+    assert trained.judged is not None
+    assert trained.judged.basis == "items and seeds"
+    assert [stage["name"] for stage in runs["mean, qa+nli"][0].record["stages"]] == ["qa", "nli"]
