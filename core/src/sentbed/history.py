@@ -220,7 +220,7 @@ class History:
                 )
                 for s in self._stages
             ),
-            scatters=tuple(self._scatters),
+            scatters=tuple(self._scatters) if run.scatters else (),
             bootstrap=self._bootstrap(run.recipe),
             warnings=tuple(self._warnings),
         )

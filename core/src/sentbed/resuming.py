@@ -35,12 +35,13 @@ def resume(
     plugins: Plugins | None = None,
     allow_changes: bool = False,
     stages: int | None = None,
+    scatters: bool = True,
 ) -> RunResult:
     """Go on with a run that was stopped, from its newest state that is whole.
 
     The result is that of a run that was never stopped, to the bit where the runtime is deterministic. With
     `recipe`, it is to be the one that the run was started with; what differs is refused, unless
-    `allow_changes`. `stages` are those of `RunInfo`.
+    `allow_changes`. `stages` and `scatters` are those of `RunInfo`.
 
     Raises:
         RunError: where there is nothing to go on with, or the recipe or the data has changed.
@@ -56,7 +57,8 @@ def resume(
     if status == "finished":
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
-    info = RunInfo(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
+    info = RunInfo(recipe.run.name, directory, recipe, stages=stages, scatters=scatters)
+    info.changes_allowed = allow_changes
     found, damaged = _newest(info)
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))

@@ -62,6 +62,8 @@ class RunInfo:
     stages: int | None = None
     """Only so many of the recipe's stages are run, and nothing is evaluated after them: other runs go on from
     the state that is left. All of them where None."""
+    scatters: bool = True
+    """Whether the report has scatter plots; they take longer than an evaluation whose vectors are there."""
     beside: Sequence[Recipe] = ()
     """Recipes of other runs that will encode the same texts with the same backbone."""
     stop: Stop = attrs.field(factory=Stop)

@@ -249,9 +249,10 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
             branch(directory / job.above, run, recipe)
     if (run / MANIFEST).is_file():
         # Shared stages are known by their key: in what follows them, the recipe may be another cell's.
-        resume(run, recipe, plugins, allow_changes=job.stages is not None, stages=job.stages)
+        changes = job.stages is not None
+        resume(run, recipe, plugins, allow_changes=changes, stages=job.stages, scatters=False)
         return
     new_directory(run)
     if searched is not None:
         shutil.copy2(searched / RANKING, run / RANKING)
-    execute(RunInfo(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)
+    execute(RunInfo(recipe.run.name, run, recipe, stages=job.stages, scatters=False, beside=beside), plugins)
