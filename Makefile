@@ -64,4 +64,4 @@ $(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs studies .pytest_cache .mypy_cache .ruff_cache

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from sentbed.registry import load_plugins
 from sentbed.study.cells import load_study
+from sentbed.study.identity import Identities
 from sentbed.study.running import run_study
+from sentbed.study.sharing import plan_work
 from sentbed.study.state import read_data
 
 CELLS = 12
@@ -88,7 +91,9 @@ def scores(directory: Path) -> Scores:
 def expected(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
     """The scores of one uninterrupted run in which nothing is shared."""
     directory = tmp_path_factory.mktemp("whole") / "study"
-    result = run_study(load_study(recipe), directory, share=False)
+    study = load_study(recipe)
+    work = plan_work(study.cells, Identities(load_plugins()), share=False)
+    result = run_study(study, directory, work=work)
     assert not result.failed
     assert not (directory / "shared").exists()
     found = scores(directory)

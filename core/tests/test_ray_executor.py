@@ -60,6 +60,20 @@ def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work: Doubling)
     assert len(work.notes("died")) == 2
 
 
+def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Doubling):
+    work = attrs.evolve(work, deaths=9)
+    lost: list[str] = []
+
+    def give_up(task: int, message: str) -> int:
+        lost.append(message)
+        return 100 * task
+
+    results = RayExecutor(1, retries=1, say=lambda _: None).run(work, [-1, 1, 2], lost=give_up)
+    assert dict(results) == {-1: -100, 1: 2, 2: 4}
+    assert len(lost) == 1
+    assert lost[0].startswith("2 workers died of it, the last one died (")
+
+
 def test_what_the_function_raises_is_raised_here_and_not_tried_again(work: Doubling):
     with pytest.raises(DataError) as caught:
         list(RayExecutor(1).run(work, [-3]))

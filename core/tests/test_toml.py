@@ -11,6 +11,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RecipeError
+from sentbed.overrides import apply_overrides
 from sentbed.toml import Document, KeyPath, Located, dotted, parse, unlocated
 
 Q3, A3 = '"""', "'''"
@@ -305,3 +306,18 @@ def test_every_key_that_tomli_reads_has_a_line_that_holds_it(
             key = path[-1]
             spellings = {key, *tomli_w.dumps({key: 0}).removesuffix(" = 0\n").split("\n")}
             assert any(spelling in written[line - 1] for spelling in spellings), (path, line)
+
+
+def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
+    text = b'[[stage]]\nname = "a"\nsteps = 1\n[[stage]]\nname = "b"\nsteps = 2\n[[stage]]\nname = "c"\n'
+    document = apply_overrides(parse(text), ["stage.b=false", "stage.0.steps=3"])
+    assert [stage["name"] for stage in document.data["stage"]] == ["a", "c"]
+    assert document.line(("stage", 0, "steps")) == 3
+    assert document.line(("stage", 1, "name")) == 8
+    assert ("stage", 2) not in document.lines
+
+
+def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -> None:
+    text = b'[[stage]]\nname = "a"\n[[stage]]\nname = "b"\n[[stage]]\nname = "c"\n'
+    document = apply_overrides(parse(text), ["stage.0=false", "stage.1.steps=9", "stage.2="])
+    assert document.data["stage"] == [{"name": "b", "steps": 9}]

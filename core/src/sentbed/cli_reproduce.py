@@ -40,7 +40,7 @@ def reproduce(
     `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
     `sentbed reproduce sentence-t5:table-2 --size base` runs one.
     """
-    from sentbed.cli_study import entries, plan_lines
+    from sentbed.cli_study import entries, plan_lines, reported
     from sentbed.executors import executor
     from sentbed.registry import load_plugins
     from sentbed.study.cells import load_study
@@ -83,7 +83,10 @@ def reproduce(
         return
     say = partial(click.echo, err=True)
     where = executor("local", workers, say=say)
-    result = run_study(study, directory, plugins, executor=where, only=wanted, keep_going=keep_going, say=say)
+    with reported(directory):
+        result = run_study(
+            study, directory, plugins, executor=where, only=wanted, keep_going=keep_going, say=say
+        )
     report = write_reports(directory)
     numbers = numbers_of(read_data(directory))
     for line in comparison(numbers):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from sentbed.errors import RunError
 
 if TYPE_CHECKING:
     from sentbed.study.cells import Study
@@ -88,37 +88,46 @@ def run(
     wanted = entries(only)
     directory = Path(out) if out is not None else Path("studies") / found.name
     work = plan_work(found.cells, Identities(plugins), not no_share)
-    if wanted:
-        work = work.of(found.only(wanted).cells)
-    for line in plan_lines(found, work, directory):
+    for line in plan_lines(found, work.of(found.only(wanted).cells) if wanted else work, directory):
         click.echo(line, err=not dry_run)
     if dry_run:
         return
+    if workers > 1:
+        # One worker is this process, which saves a state when it is told to end.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     say = partial(click.echo, err=True)
-    try:
+    found_executor = executor(where, workers, gpus=gpus, address=address, say=say)
+    with reported(directory):
         result = run_study(
             found,
             directory,
             plugins,
-            executor=executor(where, workers, gpus=gpus, address=address, say=say),
+            executor=found_executor,
             only=wanted,
-            share=not no_share,
+            work=work,
             keep_going=keep_going,
             say=say,
         )
-    except (Exception, KeyboardInterrupt) as error:
-        # What there is comes first; then the error goes on its way.
-        try:
-            error.add_note(f"what has finished: {write_reports(directory)}")
-        except RunError as second:
-            error.add_note(f"nor could the report be written: {second}")
-        raise
-    report = write_reports(directory)
     for outcome in result.failed:
         click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    click.echo(report)
+    click.echo(write_reports(directory))
     if result.failed:
         sys.exit(FAILED)
+
+
+@contextmanager
+def reported(directory: Path) -> Iterator[None]:
+    """Write the report of what there is where a study is ended; then the error goes on its way."""
+    from sentbed.study.reporting import write_reports
+
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            error.add_note(f"what has finished: {write_reports(directory)}")
+        except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
+            error.add_note(f"nor could the report be written: {second}")
+        raise
 
 
 @study.command()
@@ -162,7 +171,7 @@ def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
     """Yield what is to be done, for a person."""
     from sentbed.report.text import count, duration
     from sentbed.study.planning import seconds_of
-    from sentbed.study.state import is_finished
+    from sentbed.study.state import is_finished, needed
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})
@@ -176,8 +185,8 @@ def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
         reasons.setdefault(" ".join(one.reasons), []).append(one.name)
     for reason, names in reasons.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
-    for prefix in work.prefixes:
-        yield f"  shared: {prefix}, trained once for {len(prefix.cells)} runs"
+    for prefix in needed(directory, work):
+        yield f"  shared: {prefix}, trained once for {count(work.sharing(prefix), 'run')}"
     for bundle in work.bundles:
         if len(bundle) > 1:
             yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"

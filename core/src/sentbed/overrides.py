@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from sentbed.errors import Problem, RecipeError
-from sentbed.toml import Document
+from sentbed.toml import Document, KeyPath
 
 TAKEN_OUT = object()
 """In the place of a value: the key is to go."""
@@ -53,6 +53,7 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
 
     data: Any = copy.deepcopy(dict(document.data))
     problems = []
+    removed: list[KeyPath] = []
     for path, value in values.items():
         keys = path.split(".")
         try:
@@ -60,7 +61,9 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
             for key in keys[:-1]:
                 place = _step_into(place, key)
             if isinstance(place, list) and (value is TAKEN_OUT or value is False):
-                del place[_index(place, keys[-1])]
+                # At last: other paths count the elements as they stand in the file.
+                _index(place, keys[-1])
+                removed.append(attrs.evolve(document, data=data).key_path(path))
             elif isinstance(place, list):
                 place[_index(place, keys[-1])] = copy.deepcopy(value)
             elif value is not TAKEN_OUT:
@@ -71,7 +74,14 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
             problems.append(Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path))
     if problems:
         raise RecipeError(problems)
-    return attrs.evolve(document, data=data)
+    document = attrs.evolve(document, data=data)
+    for gone in sorted(set(removed), key=str, reverse=True):
+        place = data
+        for part in gone[:-1]:
+            place = place[part]
+        del place[gone[-1]]
+        document = document.without(gone)
+    return document
 
 
 def _step_into(place: Any, key: str) -> Any:

@@ -357,6 +357,12 @@ def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ..
     return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}
 
 
+def first_stages(recipe: Recipe, count: int) -> Recipe:
+    """Return the recipe of the first `count` stages alone: nothing is evaluated after them."""
+    starts = tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
+    return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=starts, expected={}, bootstrap=None)
+
+
 def resolved_toml(recipe: Recipe) -> str:
     """Return the recipe with every default written out; running it again is the same run."""
     import tomli_w

@@ -65,7 +65,8 @@ def resume(
     after = tomli.loads(resolved_toml(recipe))
     # None of them decides a score, but for the dropout that several processes draw.
     for table in (before, after):
-        table.get("run", {}).pop("cache", None)
+        for key in ("name", "cache"):
+            table.get("run", {}).pop(key, None)
         for key in ("bootstrap", "checkpoint", "expected", "tracker"):
             table.pop(key, None)
         for key in ("devices", "nodes", "rendezvous"):
@@ -103,18 +104,21 @@ def resume(
     return execute(info, plugins, state, warnings)
 
 
-def branch(source: Path, directory: Path, recipe: Recipe) -> None:
+def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
     """Make a new run directory in which `resume` goes on from where the run in `source` ended.
 
-    `recipe` begins with the stages of that run, which has finished and was one of them alone
-    (`RunInfo.stages`). The directory appears whole or not at all.
+    `recipe` begins with the `stages` that the run consisted of, which has finished (`RunInfo.stages`). The
+    directory appears whole or not at all.
 
     Raises:
         RunError: where `source` has no state that is whole, or the disk is full.
     """
     info = RunInfo(recipe.run.name, source, recipe)
-    state, _ = _newest(info)
-    if state is None:
+    try:
+        state, _ = _newest(info)
+    except RunError:
+        state = None
+    if state is None or (state.stage, state.step) != (stages, 0):
         raise RunError(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
         )

@@ -26,7 +26,7 @@ from sentbed.keeping import Kept, prune, write_state
 from sentbed.manifest import describe, peak_memory_gib
 from sentbed.paths import write_atomic
 from sentbed.protocols import Engine, Score
-from sentbed.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
+from sentbed.recipe import PRETRAINED, RESOLVED, Recipe, first_stages, resolved_toml
 from sentbed.registry import Plugins, load_plugins
 from sentbed.report import write_report
 from sentbed.report.formats import write_tables
@@ -73,6 +73,11 @@ class RunInfo:
     def last(self) -> int:
         """How many stages are run."""
         return len(self.recipe.stage) if self.stages is None else self.stages
+
+    @property
+    def begun(self) -> Recipe:
+        """The recipe as far as it is run."""
+        return self.recipe if self.stages is None else first_stages(self.recipe, self.stages)
 
     def source(self, encoder: str) -> Any:
         """Return, for JSON, what decides the weights that an encoder holds."""
@@ -217,7 +222,7 @@ def _accompany(recipe: Recipe, others: Sequence[Recipe], encoders: dict[str, Enc
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = info.recipe
-    _read_evaluations(recipe)
+    _read_evaluations(info.begun)
     store = _store(info, hooks)
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
@@ -237,7 +242,7 @@ def _work(
     """Build, evaluate and train on an engine."""
     recipe = info.recipe
     encoders = build_encoders(recipe, engine)
-    require_fit(recipe, encoders)
+    require_fit(info.begun, encoders)
     if store is not None:
         _accompany(recipe, info.beside, encoders)
     # What other runs have their encoders draw changes nothing here.
@@ -264,7 +269,7 @@ def _work(
     finally:
         # Also after an interruption: the weights that training has reached are the run's most costly result.
         # A resumed run that has not taken a step knows no better ones than those that are there.
-        if info.stepped or resumed is None:
+        if info.stages is None and (info.stepped or resumed is None):
             _save(info, encoders)
     if info.stages is None:
         _evaluate(info, encoders, "end", hooks, store)
@@ -414,6 +419,8 @@ def _tidy(info: RunInfo) -> None:
     """Remove what only a run that goes on needs, and what processes that were killed while writing left."""
     for name in (states.STATES, VECTORS) if info.stages is None else (VECTORS,):
         shutil.rmtree(info.directory / name, ignore_errors=True)
+    if info.stages is not None:
+        states.prune(info.directory, states.found(info.directory)[0], 1)
     for stage, kept in info.kept.items():
         prune(info, stage, kept)
     places = [info.directory, *(p for p in info.directory.rglob("*") if p.is_dir())]

@@ -166,7 +166,7 @@ def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, st
     table = {
         key: value
         for key, value in unstructure(recipe).items()
-        if key not in ("evaluate", "expected", "bootstrap")
+        if key not in ("evaluate", "expected", "bootstrap", "checkpoint", "tracker")
     }
     for key in ("name", "cache"):
         table["run"].pop(key)

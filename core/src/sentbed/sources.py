@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -40,11 +41,19 @@ def code_of(*parts: type | str) -> str | None:
 
 def package_code(component: type) -> str:
     """Return a hash of the package of a class as it lies on disk now; "" for a class that was typed in."""
+    states = [(file, file.stat()) for file in sorted(_package(component))]
+    return _content(tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states))
+
+
+@lru_cache(maxsize=64)
+def _content(states: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """Return a hash of files in these states: a package has many classes."""
     digest = hashlib.sha256()
-    for file in sorted(_package(component)):
-        digest.update(f"{file.name}\0".encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    for file, *_ in states:
+        content = file.read_bytes()
+        digest.update(f"{file.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest() if states else ""
 
 
 def _package(component: type) -> set[Path]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
 from sentbed.errors import Problem, RecipeError
+
+T = TypeVar("T")
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and, for elements of arrays, numbers from 0."""
@@ -100,6 +102,23 @@ class Document:
                 place = place.get(key) if isinstance(place, Mapping) else None
             keys += (found,)
         return keys
+
+    def without(self, path: KeyPath) -> Document:
+        """Return the document whose array has lost the element at `path`; its `data` has lost it already."""
+        *above, gone = path
+        depth = len(above)
+
+        def kept(places: Mapping[KeyPath, T]) -> dict[KeyPath, T]:
+            found = {}
+            for known, at in places.items():
+                number = known[depth] if len(known) > depth and list(known[:depth]) == above else None
+                if not isinstance(number, int) or not isinstance(gone, int) or number < gone:
+                    found[known] = at
+                elif number > gone:
+                    found[(*known[:depth], number - 1, *known[depth + 1 :])] = at
+            return found
+
+        return attrs.evolve(self, lines=kept(self.lines), files=kept(self.files), before=kept(self.before))
 
     def placed(self, path: KeyPath, file: str | None, line: int | None) -> Document:
         """Return the document with `path`, and all that is below it, at another place."""

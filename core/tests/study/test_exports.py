@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from pyarrow import parquet
-from sentbed import RunError
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.study.exports import to_json, to_long_csv, write_exports, write_parquet
 from sentbed.study.formats import to_csv, to_latex, to_markdown, to_text
@@ -27,7 +28,7 @@ NUMBERS = {
     "mean": {1: {"MR": 80.0, "CR": 90.0}, 2: {"MR": 82.0, "CR": 90.0}},
     AXIS.labels[2]: {1: {"MR": 49.0, "CR": -1.5}, 2: {"MR": 50.0, "CR": -2.5}},
 }
-EXPECTED = {"Table 1": Published({"mean": {"MR": 81.05, "AVG": 70.0}}, 0.1)}
+EXPECTED = {"Table 1": Published({"mean": {"MR": 81.05, "CR": 90.0, "AVG": 70.0}}, 0.1)}
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_latex_marks_best_second_deviation_and_significance(summary: Summary) ->
         r"& \underline{55.50} $\pm$ 0.71"
     )
     assert rows[2].startswith(r"mean & \textbf{81.00} $\pm$ 1.41$^{\d")
-    assert rows[3] == r"\quad published & 81.05 &  & 70.00"
+    assert rows[3] == r"\quad published & 81.05 & 90.00 & 70.00"
     assert r"$-$2.00 $\pm$ 0.71" in rows[4]
 
 
@@ -115,7 +116,8 @@ def test_wide_csv_has_mean_deviation_and_p_of_each_column(summary: Summary) -> N
     assert float(found[1]["MR std"]) == pytest.approx(math.sqrt(2))
     assert float(found[1]["MR difference"]) == 30.5
     assert 0 < float(found[1]["MR corrected p"]) < 0.05
-    assert (found[1]["MR published"], found[1]["CR published"]) == ("81.05", "")
+    assert (found[1]["MR published"], found[1]["CR published"]) == ("81.05", "90.0")
+    assert (found[0]["MR published"], found[0]["CR published"]) == ("", "")
 
 
 def test_long_csv_has_each_score_of_each_seed(data: StudyData, summary: Summary) -> None:
@@ -167,7 +169,7 @@ def test_json_says_everything_and_has_no_numbers_that_are_not_finite(
     assert judged is not None
     assert value["against_baseline"]["p_value"] == judged.p_value
     assert value["against_baseline"]["basis"] == "items and seeds"
-    assert [one["verdict"] for one in found["published"]] == ["met", "not met"]
+    assert [one["verdict"] for one in found["published"]] == ["met", "met", "not met"]
 
 
 def test_parquet_has_the_rows_of_the_long_csv(tmp_path: Path, data: StudyData, summary: Summary) -> None:
@@ -220,8 +222,91 @@ def test_a_study_that_has_not_begun_leaves_its_state_only(tmp_path: Path, study_
     assert (tmp_path / "tables" / "scores.csv").read_text().count("\n") == 1
 
 
-def test_nothing_is_written_of_unlike_protocols(tmp_path: Path, study_of: Make) -> None:
-    data = study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 1.0}}})
-    with pytest.raises(RunError, match=r"`MR` of `b` .* `metric` \(accuracy against f1\)"):
-        write_exports(tmp_path, data)
-    assert not list(tmp_path.iterdir())
+def test_unlike_protocols_are_files_of_their_own(tmp_path: Path, study_of: Make) -> None:
+    data = study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 2.0}}})
+    write_exports(tmp_path, data)
+    tables = [(tmp_path / "tables" / f"transfer-p{number}.md").read_text() for number in ("", "-2")]
+    assert ["| a |" in table for table in tables] == [True, False]
+    assert ["| b |" in table for table in tables] == [False, True]
+    assert "unlike other tables in metric (f1 against accuracy)" in tables[1]
+
+
+def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None:
+    def label(path: Path) -> str:
+        (found,) = re.findall(r"\\label\{tab:([a-z0-9-]+)\}", path.read_text())
+        return found
+
+    data = study_of({"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}})
+    runs = data.cells[0].runs
+    other = [attrs.evolve(score, protocol={"id": "Q"}) for score in runs[0].scores]
+    more = tuple(attrs.evolve(run, scores=(*run.scores, *other)) for run in runs)
+    data = attrs.evolve(data, cells=(attrs.evolve(data.cells[0], runs=more), data.cells[1]))
+    write_exports(tmp_path, data)
+    labels = {path.stem: label(path) for path in (tmp_path / "tables").glob("*.tex")}
+    assert labels["transfer-p"] == "toy-transfer-p"
+    assert labels["transfer-Q-a_b"] == "toy-transfer-q-a-b"
+    assert len(set(labels.values())) == len(labels) == 7
+
+
+def test_numbered_names_take_no_other_tables_place(tmp_path: Path, study_of: Make) -> None:
+    numbers = {"a": {1: {"MR/x": 1.0, "CR/x": 1.0}}, "b": {1: {"MR/y": 1.0}}}
+    data = study_of(numbers)
+    (run,) = data.cells[1].runs
+    named = (*run.scores, attrs.evolve(run.scores[0], evaluator="transfer-p-2", protocol={}))
+    upper = attrs.evolve(run.scores[0], evaluator="SCORES", protocol={})
+    cell = attrs.evolve(data.cells[1], runs=(attrs.evolve(run, scores=(*named, upper)),))
+    data = attrs.evolve(data, cells=(data.cells[0], cell))
+    write_exports(tmp_path, data)
+    names = {path.stem for path in (tmp_path / "tables").glob("*.tex")}
+    assert names == {"transfer-p", "transfer-p-2", "transfer-p-2-2", "SCORES-2"}
+    assert (tmp_path / "tables" / "scores.csv").read_text().startswith("evaluator,")
+
+
+def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path: Path, study_of: Make) -> None:
+    write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0, "MR/f1": 2.0}}}))
+    tables = tmp_path / "tables"
+    (tables / "mine.tex").write_text("by hand")
+    outside = tmp_path / "outside.md"
+    outside.write_text("by hand")
+    assert (tables / "transfer-p-f1.csv").is_file()
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert [table["name"] for table in found["tables"]] == ["transfer-p", "transfer-p-f1"]
+    found["tables"] += [{"name": "../outside"}, {"name": 3}]
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))
+    assert {path.name for path in tables.iterdir()} == {
+        *(f"transfer-p.{suffix}" for suffix in ("md", "csv", "tex")),
+        *("scores.csv", "mine.tex"),
+    }
+    assert outside.is_file()
+    for broken in ("", "[]", '{"tables": 3}', '{"tables": [{}]}'):
+        (tmp_path / "results.json").write_text(broken)
+        write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))
+
+
+@pytest.mark.parametrize("sign", list("=+-@\t\r"))
+def test_no_text_of_a_csv_file_is_a_formula(study_of: Make, sign: str) -> None:
+    label = f"{sign}cmd|' /C calc'!A0"
+    axis = AxisInfo(f"{sign}axis", (label, "-0.5"))
+    data = study_of({label: {1: {f"{sign}MR": -50.0}}, "-0.5": {1: {f"{sign}MR": 60.0}}}, [axis])
+    (summary,) = summarise(data)
+    for text in (to_csv(summary), to_long_csv(data, [summary])):
+        cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+        formulas = {cell for cell in cells if cell.startswith(tuple("=+-@\t\r"))}
+        # Numbers are what they are, also those that are labels.
+        assert formulas == {"-50.0", "-0.5"}
+        assert f"'{label}".replace("\r", "\n") in cells
+
+
+def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty(study_of: Make) -> None:
+    numbers = {"a": {1: {"MR": math.nan}, 2: {"MR": 1.0}}, "b": {1: {}, 2: {}}}
+    data = study_of(numbers, statuses={"b": "failed"})
+    (summary,) = summarise(data)
+    first, second = csv.DictReader(to_csv(summary).splitlines())
+    assert [first[f"MR {what}"] for what in ("mean", "std", "seeds")] == ["nan", "nan", "2"]
+    assert [second[f"MR {what}"] for what in ("mean", "std", "seeds")] == ["", "", "0"]
+    assert [row["value"] for row in csv.DictReader(to_long_csv(data, [summary]).splitlines())] == [
+        "nan",
+        "1.0",
+    ]
+    assert "| a | not finite |" in to_markdown(summary)

@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 import attrs
 import numpy as np
 import pytest
-from sentbed.errors import RunError
 from sentbed.study.model import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed.study.report import write_study_report
 from sentbed.study.report.axes_plots import effects_plot, number_plots
@@ -279,12 +278,96 @@ def test_runs_without_axes_are_a_table(write) -> None:
     assert len(page.all("svg")) == 3
 
 
-def test_a_report_refuses_scores_of_unlike_protocols(tmp_path: Path) -> None:
+def test_scores_of_unlike_protocols_are_in_tables_of_their_own(write) -> None:
     data = study()
+    for seed in (1, 2, 3):
+        run = next(run for run in data.cells[0].runs if run.seed == seed)
+        other = tuple(attrs.evolve(s, protocol={**s.protocol, "data": "other"}) for s in run.scores)
+        data = changed(data, run.cell, seed, scores=other)
+    page, markdown = write(data)
+    for text in (page.text, markdown):
+        assert "unlike other tables in data" in text
+    assert markdown.count("| cell | STS12 |") == 2
+    regions = [a["aria-label"] for a in page.all("div", role="region")]
+    assert len(set(regions)) == len(regions)
+
+
+def test_regions_of_a_page_have_names_of_their_own(write) -> None:
+    data = study(several=True)
+    for cell in data.cells:
+        for run in cell.runs:
+            more = (attrs.evolve(score, protocol={"id": "other"}) for score in run.scores)
+            data = changed(data, run.cell, run.seed, scores=(*run.scores, *more))
+    page, _ = write(data)
+    regions = [a["aria-label"] for a in page.all("div", role="region")]
+    assert len(set(regions)) == len(regions) > 8
+
+
+def test_what_is_not_finite_is_not_called_unmeasured(write, tmp_path: Path) -> None:
+    data = study(seeds=(1,))
     run = data.cells[0].runs[0]
-    other = tuple(attrs.evolve(s, protocol={**s.protocol, "data": "other"}) for s in run.scores)
-    with pytest.raises(RunError, match="another protocol"):
-        write_study_report(tmp_path, changed(data, run.cell, run.seed, scores=other))
+    scores = tuple(attrs.evolve(s, value=float("nan"), items=None) for s in run.scores)
+    page, markdown = write(changed(data, run.cell, 1, scores=scores))
+    html = (tmp_path / "report.html").read_text()
+    assert html.count('<span class="none">not finite</span>') == 5
+    (row,) = [line for line in markdown.splitlines() if line.startswith("| first, 0.01 | not")]
+    assert row == "| first, 0.01 | not finite | not finite | not finite | not finite | not finite |"
+    assert "not finite ±" not in page.text + markdown
+
+
+def test_the_deviation_stands_before_the_mark_as_in_other_forms(write, tmp_path: Path) -> None:
+    _, markdown = write(study())
+    assert re.search(r"\d ± \d\.\d\d[†‡] \|", markdown)
+    assert not re.search(r"[†‡]\*{0,2} ±", markdown)
+    html = (tmp_path / "report.html").read_text()
+    assert re.search(r'<small>± \d\.\d\d<span class="mark', html)
+    assert not re.search(r"[†‡]</span><small>", html)
+
+
+def test_what_a_mark_says_is_its_name(write) -> None:
+    page, _ = write(study())
+    marks = page.all("span", role="note")
+    assert len(marks) > 5
+    assert {str(mark["aria-label"])[0] for mark in marks} <= {"†", "‡"}
+    assert all(str(mark["aria-label"])[2:] == mark["title"] for mark in marks)
+
+
+def test_each_axis_of_the_effects_is_a_group_of_rows_with_a_name(write, tmp_path: Path) -> None:
+    page, _ = write(study())
+    heads = page.all("th", scope="rowgroup")
+    assert [head["rowspan"] for head in heads] == ["2", "3"]
+    html = (tmp_path / "report.html").read_text()
+    assert not re.search(r"<th[^>]*></th>", html)
+    effects = html.split('<table class="effects">')[1].split("</table>")[0]
+    assert effects.count("<tbody>") == 2
+    assert effects.count('<th scope="row">') == 5
+
+
+def test_why_something_was_not_judged_is_said_as_in_other_forms(write) -> None:
+    data = study(seeds=(1,))
+    for cell in data.cells:
+        (run,) = cell.runs
+        data = changed(data, cell.name, 1, scores=tuple(attrs.evolve(s, items=None) for s in run.scores))
+    page, markdown = write(data)
+    for text in (page.text, markdown):
+        assert (
+            "Not judged everywhere (first, 0.01, first, 0.05, first, 0.25, mean, 0.01, mean, 0.25): there"
+            in text
+        )
+        assert "Not compared" not in text
+
+
+def test_what_is_marked_is_the_best_of_what_has_finished(write) -> None:
+    page, markdown = write(study())
+    assert "that have finished" not in page.text + markdown
+    data = changed(study(), "mean, 0.05", 2, status="failed", scores=())
+    page, markdown = write(data)
+    assert "both of all cells that have finished" in page.text
+    assert "the second best, of the cells that have finished." in markdown
+    (row,) = [
+        line for line in markdown.splitlines() if line.startswith("| mean, 0.05 (baseline, failed, 2 of 3) |")
+    ]
+    assert "*" not in row
 
 
 def test_a_table_that_was_made_before_is_taken(tmp_path: Path) -> None:

@@ -155,24 +155,32 @@ def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> 
         tmp_path,
         """
         const mark = one(".mark"), tip = document.getElementById("tip");
-        const first = tip.hidden;
+        const first = [tip.hidden, all("[aria-describedby]").length];
         mark.dispatchEvent(new MouseEvent("mouseenter"));
         const hovered = [tip.hidden, tip.textContent, tip.getBoundingClientRect().left];
         mark.dispatchEvent(new MouseEvent("mouseleave"));
-        const left = tip.hidden;
+        const left = [tip.hidden, all("[aria-describedby]").length];
         mark.focus({preventScroll: true});
         await new Promise(done => setTimeout(done, 300));
         const focused = [tip.hidden, mark.getAttribute("aria-describedby")];
         dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
-        tell({first, hovered, left, focused, escaped: tip.hidden});
+        const escaped = tip.hidden;
+        mark.blur();
+        mark.focus({preventScroll: true});
+        all(".mark")[1].dispatchEvent(new MouseEvent("mouseenter"));
+        const described = all("[aria-describedby]").map(e => all(".mark").indexOf(e));
+        mark.blur();
+        tell({first, hovered, left, focused, escaped, described, name: mark.getAttribute("aria-label")});
         """,
     )
-    assert seen["first"]
-    assert seen["left"]
+    assert seen["first"] == seen["left"] == [True, 0]
+    # The tip is of one mark at a time.
+    assert seen["described"] == [1]
     assert seen["escaped"]
     hidden, text, left = seen["hovered"]
     assert not hidden
     assert "Holm" in text
+    assert text in seen["name"]
     assert left >= 0
     assert seen["focused"] == [False, "tip"]
 

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sentbed import runner
 from sentbed.errors import RecipeError, RunError
 from sentbed.registry import load_plugins
 from sentbed.study import running
 from sentbed.study.cells import Study, load_study
+from sentbed.study.identity import Identities
 from sentbed.study.locks import locked
 from sentbed.study.running import Job, run_study
+from sentbed.study.sharing import plan_work
 from sentbed.study.state import lock_of, read_data
 from toy_plugin import TOWERS, quicken
 
@@ -48,7 +52,7 @@ def found(directory: Path) -> dict[str, list[float]]:
 def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
     said: list[str] = []
     run_study(study, tmp_path / "shared", say=said.append)
-    run_study(study, tmp_path / "alone", share=False)
+    run_study(study, tmp_path / "alone", work=plan_work(study.cells, Identities(load_plugins()), False))
     assert found(tmp_path / "shared") == found(tmp_path / "alone")
     assert len(list((tmp_path / "shared" / "shared").iterdir())) == 4
     assert not (tmp_path / "alone" / "shared").exists()
@@ -79,7 +83,7 @@ def test_what_has_finished_is_not_run_again(
     monkeypatch.setattr(running, "_run", lambda *_: pytest.fail("a run was started"))
     said: list[str] = []
     run_study(study, tmp_path / "study", say=said.append)
-    assert len(said) == 12
+    assert len(said) == 8
     assert all(line.endswith(": was finished") for line in said)
 
 
@@ -207,5 +211,54 @@ def test_a_directory_without_a_study_is_none(tmp_path: Path) -> None:
         read_data(tmp_path)
 
 
-def test_workers_load_the_plugins_that_are_installed() -> None:
-    assert ("runtime", "toy") in load_plugins().components
+@pytest.mark.parametrize("left", ["study.toml", ".study.json.k2j4h5g6"])
+def test_a_directory_whose_making_was_cut_short_is_taken_up(left: str, study: Study, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / left).touch()
+    run_study(study, tmp_path / "new", only=[{"lr": "0.5", "noise": "0.0"}])
+    assert read_data(tmp_path / "new").finished == 2
+
+
+def test_stages_that_nobody_needs_any_more_are_not_trained_again(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    shutil.rmtree(tmp_path / "study" / "shared")
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    assert len(said) == 8
+    assert not (tmp_path / "study" / "shared").exists()
+
+
+def test_shared_stages_leave_one_state_and_no_encoder(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    for run in (tmp_path / "study" / "shared").iterdir():
+        assert [path.name for path in (run / "states").iterdir()] == ["01-00000000"]
+        assert not (run / "encoder").exists()
+    assert not list((tmp_path / "study" / "cells").glob("*/states"))
+
+
+def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study: Study, tmp_path: Path) -> None:
+    only = [{"lr": "0.5", "noise": "0.0"}]
+    run_study(study, tmp_path / "study", only=only)
+    shutil.rmtree(tmp_path / "study" / "cells")
+    for run in (tmp_path / "study" / "shared").iterdir():
+        (run / "states" / "01-00000000" / "state.json").write_text("{}")
+    with pytest.raises(RunError, match="has left no state to go on from; remove it, and it is done again"):
+        run_study(study, tmp_path / "study", only=only)
+
+
+def test_a_study_that_was_stopped_may_be_renamed(
+    study: Study, tmp_path: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = [{"lr": "0.5", "noise": "0.0"}]
+    evaluate = runner._evaluate
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_evaluate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path / "study", only=only)
+    monkeypatch.setattr(runner, "_evaluate", evaluate)
+    renamed = load_study(put("study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')))
+    assert run_study(renamed, tmp_path / "study", only=only).failed == ()
+    assert read_data(tmp_path / "study").finished == 2

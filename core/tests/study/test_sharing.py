@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sentbed.recipe import first_stages
 from sentbed.registry import Plugins
 from sentbed.study.cells import Study, load_study
 from sentbed.study.identity import Identities
-from sentbed.study.sharing import Prefix, Work, first_stages, plan_work
+from sentbed.study.sharing import Prefix, Work, plan_work
 from toy_plugin import TOWERS, Characters
 
 Make = Callable[..., tuple[Study, Work]]

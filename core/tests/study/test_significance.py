@@ -115,6 +115,7 @@ def test_what_all_items_share_cancels() -> None:
         (bare([1.0, 2.0]), bare([2.0, 3.0]), "the seeds change nothing, and the score has no items"),
         (bare([1.0, 2.0]), {}, "no seed has a score of both"),
         (bare([1.0, 2.0]), {8: scored(None, 1.0), 9: scored(None, 2.0)}, "no seed has a score of both"),
+        (bare([1.0]), {9: scored(None, 2.0)}, "no seed has a score of both"),
         (bare([1.0, math.nan]), bare([2.0, 3.0]), "a score is not finite"),
         ({1: scored(right(0.5))}, {1: scored(right(0.5, 199))}, "one was scored on 200 items, the other on"),
         (
@@ -143,13 +144,18 @@ def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
     assert (found.difference, found.p_value, found.low, found.high) == (0, 1, 0, 0)
 
 
-def test_only_seeds_of_both_count_and_two_single_runs_are_a_pair() -> None:
+def test_only_seeds_of_both_count() -> None:
     found = one(bare([70, 71, 72]), {0: scored(None, 71.0), 2: scored(None, 75.0), 9: scored(None, 1.0)})
     assert dict(found.differences) == {0: 1, 2: 3}
+
+
+def test_single_runs_are_a_pair_whatever_their_seeds_are() -> None:
     a, b = right(0.5), right(0.8, seed=1)
-    alone = one({1: scored(a)}, {2: scored(b)})
+    alone = judge_column({1: scored(a)}, {"cell": {2: scored(b)}}, 1000, single=True)["cell"]
     assert alone.difference == pytest.approx(value(b) - value(a))
     assert alone.significant
+    two = judge_column(bare([1.0, 2.0]), {"cell": {9: scored(None, 1.0)}}, single=True)["cell"]
+    assert two.reason == "no seed has a score of both"
 
 
 # --- columns and averages ----------------------------------------------------------------------------------

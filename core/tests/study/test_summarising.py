@@ -7,7 +7,6 @@ from collections.abc import Callable
 import attrs
 import pytest
 from scipy import stats
-from sentbed import RunError
 from sentbed.protocols import Score
 from sentbed.study.model import AxisInfo, CellRun, StudyData
 from sentbed.study.published import published_numbers
@@ -55,6 +54,33 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of: Make) 
     assert found.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
 
 
+def test_what_the_numbers_are_over_is_counted_row_by_row(study_of: Make) -> None:
+    def over(**seeds: list[int]) -> tuple[str, list[str]]:
+        found = only(
+            study_of({cell: {seed: {"MR": 70.0 + seed} for seed in of} for cell, of in seeds.items()})
+        )
+        return found.over, [row.remark for row in found.rows]
+
+    assert over(a=[1], b=[2], c=[1]) == ("One run a row, under the seeds 1, 2.", ["", "", ""])
+    assert over(a=[1], b=[1]) == ("One run a row.", ["", ""])
+    assert over(a=[1, 2], b=[3, 4])[0] == "Mean and standard deviation over 2 seeds a row, of 1, 2, 3, 4."
+    assert over(a=[1, 2], b=[1]) == (
+        "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",
+        ["2 seeds", "1 seed"],
+    )
+
+
+def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of: Make) -> None:
+    data = study_of(
+        {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]}, {}, statuses={"a": "failed"}
+    )
+    assert only(data).seeds == (1, 2, 3)
+    assert only(data).over.startswith(
+        "Mean and standard deviation over the seeds that have finished, up to 3;"
+    )
+    assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
+
+
 def test_one_seed_has_no_deviation(study_of: Make) -> None:
     found = only(study_of({"a": {5: {"MR": 70.0}}}))
     assert (found.rows[0].cells[0].mean, found.rows[0].cells[0].std) == (70.0, None)
@@ -99,6 +125,16 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of: Make) -> None:
     numbers = dict(zip("abcd", (80.004, 80.001, 70.0, 60.0), strict=True))
     found = only(study_of({name: {1: {"MR": value}} for name, value in numbers.items()}))
     assert [row.cells[0].place for row in found.rows] == [0, 0, 1, None]
+
+
+def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of: Make) -> None:
+    numbers = {
+        "half": {1: {"MR": 99.0}, 2: {}},
+        **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
+    }
+    for status in ("running", "failed", "waiting"):
+        rows = only(study_of(numbers, statuses={"half": status})).rows
+        assert [row.cells[0].place for row in rows] == [None, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -152,14 +188,47 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
     assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
 
 
-def test_unlike_protocols_are_refused_with_cell_task_and_entries(study_of: Make) -> None:
-    def shorter(run: CellRun) -> tuple[Score, ...]:
-        first, *rest = run.scores
-        return (attrs.evolve(first, protocol={"id": "p", "folds": 5}), *rest)
+def shorter(run: CellRun) -> tuple[Score, ...]:
+    """MR with fewer folds, and all else as it is."""
+    first, *rest = run.scores
+    return (attrs.evolve(first, protocol={"id": "p", "folds": 5}), *rest)
 
-    data = with_scores(study_of(TWO, protocol={"folds": 10}), "mean", shorter)
-    with pytest.raises(RunError, match=r"`MR` of `mean, seed 1` is .* `folds` \(10 against 5\)"):
-        summarise(data)
+
+def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
+    data = with_scores(study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10}), "mean", shorter)
+    longer, other = summarise(data)
+    assert [[row.name for row in one.rows] for one in (longer, other)] == [["first"], ["mean"]]
+    assert [cell.mean for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
+    assert (longer.apart, other.apart) == ("folds (10 against 5) of MR", "folds (5 against 10) of MR")
+    assert other.note == "transfer; accuracy; p; unlike other tables in folds (5 against 10) of MR"
+    for column, folds in zip((longer.columns[0], other.columns[0]), (10, 5), strict=True):
+        assert column.protocol["folds"] == folds
+
+
+def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(study_of: Make) -> None:
+    numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
+    data = with_scores(study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10}), "a", shorter)
+    assert [[row.name for row in one.rows] for one in summarise(data)] == [["a"], ["b"]]
+
+
+def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make) -> None:
+    data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
+
+    def twice(run: CellRun) -> tuple[Score, ...]:
+        return (*run.scores, attrs.evolve(run.scores[0], value=9.0, protocol={"id": "p", "folds": 5}))
+
+    for cell in "ab":
+        data = with_scores(data, cell, twice)
+    first, second = summarise(data)
+    assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
+    assert [len(one.rows) for one in (first, second)] == [2, 2]
+    assert (first.rows[0].cells[0].mean, second.rows[0].cells[0].mean) == (71.0, 9.0)
+    assert (first.apart, second.apart) == ("folds (10 against 5)", "folds (5 against 10)")
+
+
+def test_a_task_of_which_cells_give_unlike_metrics_is_in_two_tables(study_of: Make) -> None:
+    found = summarise(study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 1.0}}}))
+    assert [one.apart for one in found] == ["metric (accuracy against f1)", "metric (f1 against accuracy)"]
 
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
@@ -199,6 +268,18 @@ def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of: M
     assert "over seeds, with Holm" in found.test
 
 
+def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(study_of: Make) -> None:
+    numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
+    for axes, reason in (([], ""), ([AxisInfo("pooler", ("first", "mean"))], "no seed has a score of both")):
+        judged = only(study_of(numbers, axes, baseline="first", items=True)).rows[1].cells[0].judged
+        assert judged is not None
+        assert (judged.reason, judged.p_value is None) == (reason, bool(reason))
+    numbers["first"][3] = {"MR": 51.0}
+    judged = only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
+    assert judged is not None
+    assert judged.reason == "no seed has a score of both"
+
+
 def test_holm_counts_the_cells_of_a_column(study_of: Make) -> None:
     numbers = {**TWO, "other": {seed: {"MR": 90.0 + seed**2, "CR": 1.0} for seed in (1, 2, 3)}}
     cells = [row.cells[0].judged for row in only(study_of(numbers, baseline="first")).rows[1:]]
@@ -220,7 +301,9 @@ def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of: Make) ->
 # --- published numbers -------------------------------------------------------------------------------------
 
 EXPECTED = {
-    "Table 1": Published({"first": {"MR": 71.05, "AVG": 80.0}, "mean": {"CR/accuracy@p": 83.0}}, 0.1, "p. 4"),
+    "Table 1": Published(
+        {"first": {"MR": 71.05, "CR": 83.0, "AVG": 80.0}, "mean": {"CR/accuracy@p": 83.0}}, 0.1, "p. 4"
+    ),
     "Figure 2": Published({"first": {"MR": 70.0, "TREC": 9.0}, "gone": {"MR": 1.0}}),
 }
 
@@ -238,6 +321,7 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
     verdicts = [(one.cell, one.row.key, one.row.verdict) for one in published_numbers(data, [found])]
     assert verdicts == [
         ("first", "MR", "met"),
+        ("first", "CR", "met"),
         ("first", "AVG", "not met"),
         ("mean", "CR/accuracy@p", "met"),
         ("first", "MR", "to compare"),
@@ -255,6 +339,38 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> Non
     assert len(found) == 2
     assert all(not cell.published for one in found for cell in one.rows[0].cells)
     assert published_numbers(data, found)[0].row.verdict.startswith("fits 2 scores")
+
+
+def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: Make) -> None:
+    def beside(numbers: dict[str, float], own: bool = False) -> list[float]:
+        data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
+        if own:
+            data = with_scores(
+                data, "first", lambda run: (*run.scores, attrs.evolve(run.scores[0], task="AVG", value=9.0))
+            )
+        return [one.found for one in only(data).rows[0].cells[2].published]
+
+    assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
+    assert beside({"MR/accuracy": 71.0, "en/CR": 83.0, "AVG": 77.0}) == [77.0]
+    assert beside({"MR": 71.0, "CR": 83.0, "SST2": 9.0, "AVG": 54.0}) == []
+    assert beside({"MR": 71.0, "AVG": 71.0}) == []
+    assert beside({"AVG": 77.0}) == []
+    # The evaluator's own average says itself of what it is.
+    assert beside({"MR": 71.0, "AVG": 77.0}, own=True) == [9.0]
+    data = study_of(TWO, expected={"T": Published({"first": {"AVG": 77.0}}, 0.1)})
+    (number,) = published_numbers(data, summarise(data))
+    assert (number.row.found, number.row.verdict) == (None, "not measured")
+
+
+def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make) -> None:
+    numbers = {**TWO, "late": {1: {}}}
+    expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
+    data = study_of(numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10})
+    data = with_scores(data, "mean", shorter)
+    assert [len(one.rows) for one in summarise(data)] == [2, 2]
+    late, mean = published_numbers(data, summarise(data))
+    assert (late.row.fits, late.row.verdict) == (1, "not measured")
+    assert (mean.row.fits, mean.row.verdict) == (1, "met")
 
 
 def test_a_bare_task_is_its_first_metric(study_of: Make) -> None:

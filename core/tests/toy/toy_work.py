@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError, Problem, RecipeError
+from sentbed.stopping import Stop
 
 
 class AwkwardError(Exception):
@@ -53,6 +54,11 @@ class Doubling:
             raise AwkwardError("hard to carry")
         if task in (-6, -7):
             self.sleep(tell if task == -7 else lambda _: None)
+        if task == -8:
+            self.save()
+        if task == -9:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self.sleep(lambda _: None)
         tell(1)
         return 2 * task
 
@@ -64,6 +70,18 @@ class Doubling:
                 time.sleep(0.1)
         finally:
             self.note("cleaned", str(os.getpid()))
+
+    def save(self) -> None:
+        """Wait for the end as a run does: what has been done is saved, which takes a while."""
+        stop = Stop(lambda _: None)
+        with stop.listening(), stop.patient():
+            self.note("asleep", str(os.getpid()))
+            while stop.asked is None:
+                time.sleep(0.01)
+            self.note("ended", f"asked {os.getpid()}")
+            time.sleep(0.7)
+            self.note("ended", f"saved {os.getpid()}")
+        raise KeyboardInterrupt
 
     def notes(self, name: str) -> list[list[str]]:
         file = self.directory / name

@@ -103,3 +103,18 @@ def test_most_sentences_of_a_novel_change(real: Callable[[str], str]) -> None:
     rows = table.rows(range(1430))
     changed = sum(a != b for a, b in zip(rows["anchor"], rows["positive"], strict=True))
     assert changed > 1430 / 2
+
+
+@pytest.mark.parametrize("variable", ["WNSEARCHDIR", "WNHOME", None])
+def test_the_lexicon_that_is_found_is_said_to_be_read(
+    put: Put, wordnet: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None
+) -> None:
+    for name in ("WNSEARCHDIR", "WNHOME"):
+        monkeypatch.delenv(name, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(variable, str(wordnet if variable == "WNSEARCHDIR" else wordnet.parent))
+    put("dict/README", "no part of the lexicon")
+    source = Synonyms(path=put("a.txt", "big\n"), lexicon=None if variable else str(wordnet))
+    files = set(source.files())
+    assert {file.parent for file in files} == {wordnet}
+    assert {file.name for file in files} == {file.name for file in wordnet.iterdir()} - {"README"}

@@ -1,31 +1,102 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sentbed_evaluators.geometry import Geometry
+from sentbed_evaluators.probing import SentEvalProbing
+from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
 from sentbed_evaluators.transfer import SentEvalTransfer
 
+Write = Callable[[str, str | bytes], Path]
 
-@pytest.mark.parametrize(
-    ("evaluator", "entry"),
-    [(SentEvalSTS, "STS/STSBenchmark"), (SentEvalTransfer, "TREC"), (Geometry, "STS/STSBenchmark")],
-)
-def test_an_evaluator_says_which_directory_it_reads(
-    evaluator: type, entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+STSB = ["senteval/downstream/STS/STSBenchmark/sts-test.csv"]
+
+FILES: list[tuple[Any, list[str]]] = [
+    (SentEvalSTS(tasks=("STSB",)), STSB),
+    (
+        SentEvalSTS(tasks=("STSB-dev", "STS13")),
+        [
+            "senteval/downstream/STS/STSBenchmark/sts-dev.csv",
+            *(
+                f"senteval/downstream/STS/STS13-en-test/STS.{kind}.{name}.txt"
+                for name in ("FNWN", "headlines", "OnWN")
+                for kind in ("input", "gs")
+            ),
+        ],
+    ),
+    (
+        SentEvalTransfer(tasks=("TREC", "MR")),
+        [
+            "senteval/downstream/TREC/train_5500.label",
+            "senteval/downstream/TREC/TREC_10.label",
+            "senteval/downstream/MR/rt-polarity.pos",
+            "senteval/downstream/MR/rt-polarity.neg",
+        ],
+    ),
+    (
+        SentEvalProbing(tasks=("Depth", "Tense")),
+        [f"senteval/probing/{n}.txt" for n in ("tree_depth", "past_present")],
+    ),
+    # The two share their training set; STS-B trains nothing.
+    (
+        SentGLUE(tasks=("MNLI-m", "MNLI-mm", "STS-B")),
+        [
+            "glue/MNLI/train.tsv",
+            "glue/MNLI/dev_matched.tsv",
+            "glue/MNLI/dev_mismatched.tsv",
+            "glue/STS-B/dev.tsv",
+        ],
+    ),
+    (Geometry(), STSB),
+    (Geometry(task="SICKR-dev"), ["senteval/downstream/SICK/SICK_trial.txt"]),
+    (
+        SentBench(tasks=("MPQA", "CQA")),
+        [
+            "senteval/downstream/MPQA/mpqa.pos",
+            "senteval/downstream/MPQA/mpqa.neg",
+            "commonsenseqa/train_rand_split.jsonl",
+            "commonsenseqa/dev_rand_split.jsonl",
+        ],
+    ),
+    (
+        SentBench(paradigms=("contrast",), tasks=("SWAG",)),
+        ["swag/train.csv", "swag/val.csv"],
+    ),
+]
+
+
+def named(case: object) -> str | None:
+    return getattr(case, "name", None)
+
+
+@pytest.mark.parametrize(("evaluator", "expected"), FILES, ids=named)
+def test_an_evaluator_says_which_files_its_tasks_are_read_from(
+    evaluator: Any, expected: list[str], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    downstream = tmp_path / "senteval" / "downstream"
-    (downstream / entry).mkdir(parents=True)
+    for _, names in FILES:
+        for name in names:
+            write(name, "x")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert list(evaluator().files()) == [downstream]
+    assert [file.relative_to(tmp_path).as_posix() for file in evaluator.files()] == expected
 
 
-def test_glue_is_read_from_its_own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "glue" / "RTE").mkdir(parents=True)
+@pytest.mark.parametrize(("evaluator", "expected"), FILES, ids=named)
+def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
+    evaluator: Any, expected: list[str], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in expected:
+        write(name, "x")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert list(SentGLUE().files()) == [tmp_path / "glue"]
+    assert list(evaluator.check()) == []
+    for name in expected:
+        (tmp_path / name).unlink()
+        assert list(evaluator.check()) != []
+        write(name, "x")
 
 
 def test_pairs_that_a_field_names_need_no_directory(tmp_path: Path) -> None:

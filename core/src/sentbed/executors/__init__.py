@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.executors.local import LocalExecutor
-from sentbed.executors.pool import RETRIES, Function, Say, Start, Tell, Told
+from sentbed.executors.pool import RETRIES, Function, Lost, Say, Start, Tell, Told
 
-__all__ = ["NAMES", "Executor", "Function", "LocalExecutor", "Start", "Tell", "Told", "executor"]
+__all__ = ["NAMES", "Executor", "Function", "LocalExecutor", "Lost", "Start", "Tell", "Told", "executor"]
 
 NAMES = ("local", "ray")
 
@@ -24,7 +24,11 @@ class Executor(Protocol):
     """Does tasks that do not depend on each other, in any order and perhaps on other machines."""
 
     def run(
-        self, start: Start[Task, Result], tasks: Sequence[Task], told: Callable[[Task, int], None] = ...
+        self,
+        start: Start[Task, Result],
+        tasks: Sequence[Task],
+        told: Told[Task] = ...,
+        lost: Lost[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result, as they are done.
 
@@ -34,8 +38,10 @@ class Executor(Protocol):
         arrives as `told(task, amount)` where the executor can carry it.
 
         The task of a worker that died is done again by a new worker, some times, and then is a `RunError`
-        that names it by its `str`. An exception that the function raises is not tried again: it ends all, and
-        is raised here. Workers end when the generator is closed: use `contextlib.closing`.
+        that names it by its `str`; with `lost`, it gets the result `lost(task, message)` instead, and the
+        others go on. An exception that the function raises is not tried again: it ends all, and is raised
+        here. Workers end when the generator is closed: use `contextlib.closing`. Those of the executor
+        `local` then get a `KeyboardInterrupt`, and some time to save what is half done.
         """
 
 

@@ -16,7 +16,7 @@ from ray.exceptions import RayError
 
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.executors.local import cores
-from sentbed.executors.pool import RETRIES, Died, Done, Failed, Hand, News, Say, Start, Told, run_pool
+from sentbed.executors.pool import RETRIES, Died, Done, Failed, Hand, Lost, News, Say, Start, Told, run_pool
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -37,7 +37,11 @@ class RayExecutor:
     say: Say = print
 
     def run(
-        self, start: Start[Task, Result], tasks: Sequence[Task], told: Told[Task] = lambda *_: None
+        self,
+        start: Start[Task, Result],
+        tasks: Sequence[Task],
+        told: Told[Task] = lambda *_: None,
+        lost: Lost[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `Executor.run`.
 
@@ -52,7 +56,7 @@ class RayExecutor:
             need = reserved(nodes, self.workers, self.cpus, self.gpus)
             actor = ray.remote(_Actor).options(max_restarts=0, max_task_retries=0, **need)
             transport = _Actors(actor, start, need["num_cpus"])
-            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say)
+            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -148,8 +152,9 @@ class _Actors:
         ready, _ = ray.wait(list(by_answer), num_returns=1)
         return [(by_answer[answer], _result(answer)) for answer in ready]
 
-    def dismiss(self, worker: _Worker) -> None:
-        ray.kill(worker.actor, no_restart=True)
+    def dismiss(self, workers: Sequence[_Worker]) -> None:
+        for worker in workers:
+            ray.kill(worker.actor, no_restart=True)
 
 
 def _result(answer: Any) -> News:

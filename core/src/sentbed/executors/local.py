@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -14,13 +15,13 @@ from typing import Any, TypeVar
 
 import attrs
 
-from sentbed.executors.pool import RETRIES, Died, Hand, News, Progress, Say, Start, Tell, Told, run_pool
+from sentbed.executors.pool import RETRIES, Died, Hand, Lost, News, Progress, Say, Start, Tell, Told, run_pool
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-PATIENCE = 5.0
-"""Seconds in which a worker that is told to end may clean up."""
+PATIENCE = 30.0
+"""Seconds in which workers that are told to end may save what is half done, and clean up."""
 
 
 @attrs.frozen
@@ -36,13 +37,17 @@ class LocalExecutor:
     say: Say = print
 
     def run(
-        self, start: Start[Task, Result], tasks: Sequence[Task], told: Told[Task] = lambda *_: None
+        self,
+        start: Start[Task, Result],
+        tasks: Sequence[Task],
+        told: Told[Task] = lambda *_: None,
+        lost: Lost[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `Executor.run`. A single worker is this process."""
         if self.workers > 1:
             threads = self.cpus or max(1, cores() // self.workers)
             transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
-            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say)
+            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
         elif tasks:
             function = start(self.cpus)
             for task in tasks:
@@ -112,14 +117,21 @@ class _Processes:
             return Died(_how(worker.process.exitcode))
         return news
 
-    def dismiss(self, worker: _Worker) -> None:
-        worker.connection.close()
-        worker.process.terminate()
-        worker.process.join(PATIENCE)
-        worker.process.kill()
-        worker.process.join()
-        worker.process.close()
-        self.slots.append(worker.slot)
+    def dismiss(self, workers: Sequence[_Worker]) -> None:
+        try:
+            for worker in workers:
+                worker.connection.close()
+                worker.process.terminate()
+            end = time.monotonic() + PATIENCE
+            for worker in workers:
+                worker.process.join(max(0.0, end - time.monotonic()))
+        finally:
+            # Also after a second Ctrl-C, which is never put off.
+            for worker in workers:
+                worker.process.kill()
+                worker.process.join()
+                worker.process.close()
+                self.slots.append(worker.slot)
 
 
 def _how(code: int | None) -> str:
@@ -148,14 +160,19 @@ def _work(
     threads: int,
     environment: dict[str, str],
 ) -> None:
-    """Do tasks until no more can come; what is half done when SIGTERM arrives is cleaned up."""
+    """Do tasks until no more can come; SIGTERM is a `KeyboardInterrupt`, so that a run saves its state."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    os.environ.update(environment)
-    hand: Hand[Any, Any] = Hand(start, threads)
-    with suppress(EOFError, OSError):
-        while True:
-            task = connection.recv()
-            connection.send(hand.do(task, lambda amount: connection.send(Progress(amount))))
-    # It is on its way out, and libraries that it has loaded clean up.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        # A handler that `Stop` takes the place of.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        os.environ.update(environment)
+        hand: Hand[Any, Any] = Hand(start, threads)
+        with suppress(EOFError, OSError):
+            while True:
+                task = connection.recv()
+                connection.send(hand.do(task, lambda amount: connection.send(Progress(amount))))
+    except KeyboardInterrupt:
+        sys.exit(1)
+    finally:
+        # It is on its way out, and libraries that it has loaded clean up.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -19,6 +19,8 @@ Tell: TypeAlias = Callable[[int], None]
 """Called by a task's function with how much has been done since its last call."""
 Told: TypeAlias = Callable[[Task, int], None]
 """Called with a task and how much more of it has been done."""
+Lost: TypeAlias = Callable[[Task, str], Result]
+"""Called with a task whose workers all died, and how; returns the result that is given for it."""
 Function: TypeAlias = Callable[[Task, Tell], Result]
 Start: TypeAlias = Callable[[int | None], Function[Task, Result]]
 Say: TypeAlias = Callable[[str], object]
@@ -73,8 +75,8 @@ class Transport(Protocol[Worker]):
     def news(self, workers: Sequence[Worker]) -> Iterable[tuple[Worker, News]]:
         """Wait until some of these workers have something to say, and return it."""
 
-    def dismiss(self, worker: Worker) -> None:
-        """End a worker, dead or alive."""
+    def dismiss(self, workers: Sequence[Worker]) -> None:
+        """End workers, dead or alive, all at once."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - no error of its own
@@ -91,6 +93,7 @@ def run_pool(
     retries: int,
     told: Told[Task],
     say: Say,
+    lost: Lost[Task, Any] | None = None,
 ) -> Generator[tuple[Task, Any], None, None]:
     """Yield each task with its result; see `Executor.run`."""
     waiting, deaths = deque(range(len(tasks))), Counter[int]()
@@ -111,26 +114,27 @@ def run_pool(
                         raise error from WorkerTraceback(where)
                     case Died(how):
                         del busy[worker]
-                        transport.dismiss(worker)
+                        transport.dismiss([worker])
                         deaths[number] += 1
-                        if deaths[number] > retries:
-                            raise RunError(
-                                f"{task}: {deaths[number]} workers died of it, the last one {how}; what the "
-                                "others have finished is kept; look at this part, and at the memory"
-                            )
-                        say(f"a worker {how}; {task}: done again by a new one")
-                        waiting.appendleft(number)
+                        if deaths[number] <= retries:
+                            say(f"a worker {how}; {task}: done again by a new one")
+                            waiting.appendleft(number)
+                            continue
+                        died = f"{deaths[number]} workers died of it, the last one {how}"
+                        advice = "look at this part, and at the memory"
+                        if lost is None:
+                            raise RunError(f"{task}: {died}; what the others have finished is kept; {advice}")
+                        yield task, lost(task, f"{died}; {advice}")
                     case Done(result):
                         if waiting:
                             busy[worker] = waiting.popleft()
                             transport.give(worker, tasks[busy[worker]])
                         else:
                             del busy[worker]
-                            transport.dismiss(worker)
+                            transport.dismiss([worker])
                         yield task, result
     finally:
-        for worker in busy:
-            transport.dismiss(worker)
+        transport.dismiss(list(busy))
 
 
 @attrs.define(eq=False)

@@ -418,6 +418,7 @@ class Runtime(Component, Protocol):
 
     A runtime that takes several processes may have two further methods, which a run calls before `build`:
 
+    - `processes: int`: of how many processes a run consists; of one where it does not say;
     - `launch(command: Sequence[str]) -> int | None`: where processes are to be started and this is none of
       them, starts each with `command`, waits, and returns the exit code; None where none is to be started;
     - `serve() -> bool`: where this process is one of several and not the first, does what the engine of the

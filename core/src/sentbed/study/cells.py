@@ -172,6 +172,9 @@ def cell_document(document: Document, combination: Combination) -> Document:
         found = ((problem, places[problem.path]) for problem in error.problems)
         raise RecipeError(attrs.evolve(p, file=file, line=line) for p, (file, line) in found) from error
     for path, place in places.items():
+        if combination.settings[path] is False and path.rpartition(".")[2].isdigit():
+            # An element of an array was taken out, and the next one has its number.
+            continue
         document = document.placed(document.key_path(path), *place)
     return document
 
@@ -184,6 +187,12 @@ def _cell(
         check(recipe, plugins, look)
     except RecipeError as error:
         return None, error.problems
+    if getattr(recipe.runtime, "processes", 1) > 1:
+        message = (
+            "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
+            "with a recipe of its own"
+        )
+        return None, [recipe.document.problem(message, ("runtime",))]
     return recipe, ()
 
 

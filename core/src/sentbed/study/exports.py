@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.paths import atomic_file, write_atomic
 from sentbed.report.formats import DIRECTORY
 from sentbed.report.record import plain
-from sentbed.study.formats import to_csv, to_latex, to_markdown
+from sentbed.study.formats import harmless, names_of, to_csv, to_latex, to_markdown
 from sentbed.study.model import CellInfo, StudyData
 from sentbed.study.published import Number, published_numbers
 from sentbed.study.significance import Judged
@@ -35,26 +33,25 @@ SCORES = "scores.csv"
 def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
     """Write `tables/*.md`, `.csv` and `.tex`, `results.json` and, where pyarrow is there, `results.parquet`.
 
-    `summaries` are the study's own where they are left out.
+    `summaries` are the study's own where they are left out. Tables of an earlier `results.json` that are none
+    of these are taken away; what else lies in `tables` stays.
 
     Raises:
-        RunError: where scores of unlike protocol would stand in one column, or the disk is full.
+        RunError: where the disk is full.
     """
     found = summarise(data) if summaries is None else summaries
     numbers = published_numbers(data, found)
-    names: Counter[str] = Counter({Path(SCORES).stem: 1})
-    for summary in found:
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(_parts(summary)))
-        names[name] += 1
-        numbered = name if names[name] == 1 else f"{name}-{names[name]}"
+    files = {SCORES: to_long_csv(data, found)}
+    for summary, name in zip(found, _names(found), strict=True):
         shown = [one for one in numbers if _beside(summary, one)]
-        for suffix, content in (
-            ("md", to_markdown(summary, shown)),
-            ("tex", to_latex(summary)),
-            ("csv", to_csv(summary)),
-        ):
-            write_atomic(directory / DIRECTORY / f"{numbered}.{suffix}", _encoded(content))
-    write_atomic(directory / DIRECTORY / SCORES, _encoded(to_long_csv(data, found)))
+        files[f"{name}.md"] = to_markdown(summary, shown)
+        files[f"{name}.tex"] = to_latex(summary, name)
+        files[f"{name}.csv"] = to_csv(summary)
+    for file, content in files.items():
+        write_atomic(directory / DIRECTORY / file, _encoded(content))
+    for file in [f"{name}.{suffix}" for name in _written(directory) for suffix in ("md", "tex", "csv")]:
+        if file not in files:
+            (directory / DIRECTORY / file).unlink(missing_ok=True)
     write_atomic(directory / RESULTS, _encoded(to_json(data, found)))
     try:
         write_parquet(directory / PARQUET, data, found)
@@ -64,11 +61,12 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
 
 
 def to_long_csv(data: StudyData, summaries: Sequence[Summary]) -> str:
-    """Return comma-separated values of several tables, one score of one seed a line."""
+    """Return comma-separated values of several tables, one score of one seed a line; see `formats.to_csv`."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(_types(data)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_scores(data, summaries))
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(map(harmless, _types(data)))
+    for line in _scores(data, summaries):
+        writer.writerow([harmless(line[name]) for name in _types(data)])
     return stream.getvalue()
 
 
@@ -101,18 +99,24 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "total": data.total,
         "cells": [_cell(cell) for cell in data.cells],
         "excluded": [{"cell": name, "reasons": reasons} for name, reasons in data.excluded],
-        "tables": [_table(summary) for summary in summaries],
+        "tables": [_table(one, name) for one, name in zip(summaries, _names(summaries), strict=True)],
         "published": [_number(one) for one in published_numbers(data, summaries)],
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _parts(summary: Summary) -> Iterator[str]:
-    yield summary.evaluator
-    if summary.protocol not in ("", summary.evaluator):
-        yield summary.protocol
-    if summary.metric:
-        yield summary.metric
+def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:
+    """Return the names of the tables' files."""
+    return names_of(summaries, [Path(SCORES).stem])
+
+
+def _written(directory: Path) -> list[str]:
+    """Return the names of the tables that `results.json` has; none where it cannot be read."""
+    try:
+        names = [table["name"] for table in json.loads((directory / RESULTS).read_bytes())["tables"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return [name for name in names if isinstance(name, str) and Path(name).name == name]
 
 
 def _encoded(text: str) -> bytes:
@@ -163,8 +167,9 @@ def _cell(cell: CellInfo) -> dict[str, Any]:
     return {"name": cell.name, "labels": cell.labels, "differences": cell.differences, "runs": runs}
 
 
-def _table(summary: Summary) -> dict[str, Any]:
+def _table(summary: Summary, name: str) -> dict[str, Any]:
     return {
+        "name": name,
         "evaluator": summary.evaluator,
         "protocol": summary.protocol,
         "note": summary.note,

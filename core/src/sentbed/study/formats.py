@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sentbed.report.formats import aligned, latex
 from sentbed.report.markdown import escape, markdown_table
@@ -16,6 +17,9 @@ from sentbed.study.summary import Measured, Summary, SummaryRow
 _VERY = 0.01
 """The p-value below which a difference has the second mark."""
 
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""With what a cell begins that spreadsheets compute."""
 
 _SIGNS = {MINUS: "$-$", "–": "--", "±": r"$\pm$", "†": r"$^{\dagger}$", "‡": r"$^{\ddagger}$"}
 """What LaTeX has for the signs of our own."""
@@ -29,16 +33,55 @@ def mark(cell: Measured) -> str:
     return "‡" if judged.corrected < _VERY else "†"
 
 
+def deviation(cell: Measured, digits: int) -> str:
+    """Return the standard deviation; empty where there is none, or the mean is not finite."""
+    return "" if cell.std is None or not math.isfinite(cell.std) else number(cell.std, digits)
+
+
+def names_of(summaries: Iterable[Summary], taken: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return a name for each table, for files and labels: evaluator, protocol, metric, and a number.
+
+    They differ, also from those of `taken`, in letters and digits alone, whatever their case.
+    """
+    known, names = set(map(_reduced, taken)), []
+    for summary in summaries:
+        parts = [summary.evaluator]
+        if summary.protocol not in ("", summary.evaluator):
+            parts.append(summary.protocol)
+        if summary.metric:
+            parts.append(summary.metric)
+        base = name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
+        times = 1
+        while _reduced(name) in known:
+            times += 1
+            name = f"{base}-{times}"
+        known.add(_reduced(name))
+        names.append(name)
+    return tuple(names)
+
+
+def harmless(value: object) -> object:
+    """Return what a CSV file has of a value: an apostrophe before a text that spreadsheets would compute."""
+    if not isinstance(value, str):
+        return value
+    # The module csv puts no quotes around a carriage return, and readers begin a row at it.
+    text = value.replace("\r", "\n")
+    if not value.startswith(_FORMULA):
+        return text
+    try:
+        float(value)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
 def to_text(summary: Summary) -> str:
     """Return aligned columns for a terminal; `*` stands behind the best of a column."""
     rows = [("", *summary.headings)]
     for row in summary.rows:
-        cells = (
-            f"{_value(cell, summary.digits)}{mark(cell)}{'*' if cell.place == 0 else ''}"
-            for cell in row.cells
-        )
+        cells = (_marked(cell, summary.digits, ("{}",) * 3) + "*" * (cell.place == 0) for cell in row.cells)
         rows.append((_title(summary, row), *cells))
-    return "\n".join([summary.note, *aligned(rows), *_said(summary), ""])
+    return "\n".join([summary.note, *aligned(rows), *said(summary), ""])
 
 
 def to_markdown(summary: Summary, published: Sequence[Number] = ()) -> str:
@@ -53,16 +96,24 @@ def to_markdown(summary: Summary, published: Sequence[Number] = ()) -> str:
         f"# {escape(summary.study)}",
         markdown_table(heading, rows, numbers=range(1, len(heading))),
         escape(summary.note),
-        *map(escape, _said(summary)),
+        *map(escape, said(summary)),
     ]
     if published:
-        heading = ["cell", "number", "found", "published", "difference", "tolerance", "", "source"]
-        blocks.append(markdown_table(heading, map(_published, published), numbers=range(2, 6)))
+        blocks.append(published_table(published))
     return "\n\n".join(blocks) + "\n"
 
 
-def to_latex(summary: Summary) -> str:
-    """Return a `table` for the package booktabs: the best value bold, the second best underlined."""
+def published_table(numbers: Iterable[Number]) -> str:
+    """Return a table of Markdown of what was published beside what was found."""
+    heading = ["cell", "number", "found", "published", "difference", "tolerance", "", "source"]
+    return markdown_table(heading, map(_published, numbers), numbers=range(2, 6))
+
+
+def to_latex(summary: Summary, name: str = "") -> str:
+    """Return a `table` for the package booktabs: the best value bold, the second best underlined.
+
+    Its label is made of the study's name and `name`, that of the table where it has none of its own.
+    """
     marks = (r"\textbf{{{}}}", r"\underline{{{}}}", "{}")
     body = []
     for row in summary.rows:
@@ -74,14 +125,14 @@ def to_latex(summary: Summary) -> str:
                 for cell in row.cells
             )
             body.append(" & ".join([r"\quad published", *shown]) + r" \\")
-    name = re.sub(r"[^A-Za-z0-9-]+", "-", f"{summary.study}-{summary.evaluator}-{summary.metric}").strip("-")
-    caption = " ".join(map(latex, [f"{summary.study}: {summary.note}.", *_said(summary)]))
+    label = _reduced(f"{summary.study}-{name or names_of([summary])[0]}")
+    caption = " ".join(map(latex, [f"{summary.study}: {summary.note}.", *said(summary)]))
     text = "\n".join(
         [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{caption}}}",
-            rf"\label{{tab:{name}}}",
+            rf"\label{{tab:{label}}}",
             rf"\begin{{tabular}}{{l{'r' * len(summary.columns)}}}",
             r"\toprule",
             " & ".join(["Cell", *map(latex, summary.headings)]) + r" \\",
@@ -97,13 +148,18 @@ def to_latex(summary: Summary) -> str:
 
 
 def to_csv(summary: Summary) -> str:
-    """Return comma-separated values with all their digits: for each column mean, std, seeds, p, published."""
+    """Return comma-separated values with all their digits: for each column mean, std, seeds, p, published.
+
+    Empty is what was not measured or not compared; `nan` and `inf` are scores that are not finite. A text
+    that a spreadsheet would take for a formula has an apostrophe before it.
+    """
     axes = list(dict.fromkeys(axis for row in summary.rows for axis in row.labels))
     about = ("mean", "std", "seeds", "difference", "corrected p", "published")
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     columns = [f"{heading} {what}" for heading in summary.headings for what in about]
-    writer.writerow(["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns])
+    heading = ["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns]
+    writer.writerow(map(harmless, heading))
     for row in summary.rows:
         line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
         for cell in row.cells:
@@ -111,16 +167,16 @@ def to_csv(summary: Summary) -> str:
             line += [cell.mean, cell.std, len(cell.values)]
             line += [None, None] if judged is None else [judged.difference, judged.corrected]
             line.append(cell.published[0].value if cell.published else None)
-        writer.writerow(line)
+        writer.writerow(map(harmless, line))
     return stream.getvalue()
 
 
 def _title(summary: Summary, row: SummaryRow) -> str:
-    said = [word for word in ("baseline" if row.cell == summary.baseline else "", row.remark) if word]
-    return f"{row.name} ({'; '.join(said)})" if said else row.name
+    words = [word for word in ("baseline" if row.cell == summary.baseline else "", row.remark) if word]
+    return f"{row.name} ({'; '.join(words)})" if words else row.name
 
 
-def _said(summary: Summary) -> Iterator[str]:
+def said(summary: Summary) -> Iterator[str]:
     """Yield what has to be known of the numbers."""
     yield summary.over
     if summary.test:
@@ -134,15 +190,18 @@ def _said(summary: Summary) -> Iterator[str]:
         yield f"Not judged everywhere ({', '.join(names)}): {reason}."
 
 
-def _value(cell: Measured, digits: int) -> str:
-    text = number(cell.mean, digits)
-    return text if cell.std is None else f"{text} ± {number(cell.std, digits)}"
-
-
 def _marked(cell: Measured, digits: int, marks: Sequence[str]) -> str:
     mean = marks[2 if cell.place is None else cell.place].format(number(cell.mean, digits))
-    spread = "" if cell.std is None else f" ± {number(cell.std, digits)}"
-    return f"{mean}{spread}{mark(cell)}"
+    return with_deviation(mean, deviation(cell, digits), mark(cell))
+
+
+def with_deviation(mean: str, spread: str, sign: str) -> str:
+    """Return a mean, its standard deviation where there is one, and the mark of its significance."""
+    return f"{mean} ± {spread}{sign}" if spread else f"{mean}{sign}"
+
+
+def _reduced(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
 def _published(one: Number) -> list[str]:

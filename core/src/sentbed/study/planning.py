@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sentbed.errors import SentbedError
 from sentbed.plan import plan
-from sentbed.recipe import Recipe
-from sentbed.study.sharing import Prefix, Work, first_stages
-from sentbed.study.state import is_finished
+from sentbed.recipe import Recipe, first_stages
+from sentbed.study.sharing import Prefix, Work
+from sentbed.study.state import is_finished, needed
 
 
 def seconds_of(work: Work, directory: Path) -> tuple[float, float] | None:
@@ -19,7 +19,7 @@ def seconds_of(work: Work, directory: Path) -> tuple[float, float] | None:
     low = high = 0.0
     known: dict[str, list[tuple[float, float] | None]] = {}
     jobs: list[tuple[Path, Recipe, Prefix | None]] = [
-        *((p.directory, first_stages(p.recipe, p.count), p.above) for p in work.prefixes),
+        *((p.directory, first_stages(p.recipe, p.count), p.above) for p in needed(directory, work)),
         *((task.directory, task.cell.recipe, task.above) for task in work.tasks),
     ]
     for place, recipe, above in jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
@@ -30,8 +30,8 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
                 attrs.evolve(
                     row,
                     cells=tuple(
-                        attrs.evolve(cell, published=tuple(_beside(data, summaries, summary, row, place)))
-                        for place, cell in enumerate(row.cells)
+                        attrs.evolve(cell, published=tuple(_beside(data, summaries, row.cell, cell)))
+                        for cell in row.cells
                     ),
                 )
                 for row in summary.rows
@@ -44,7 +44,7 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
 def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
     """Return every published number beside the one found, in the recipe's order."""
     return tuple(
-        Number(name, _compared(title, published, key, value, _named(summaries, name, key)))
+        Number(name, _compared(title, published, key, value, _named(summaries, name, key, numbers)))
         for title, published in data.expected.items()
         for name, numbers in published.cells.items()
         for key, value in numbers.items()
@@ -52,27 +52,39 @@ def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Nu
 
 
 def _beside(
-    data: StudyData, summaries: Sequence[Summary], summary: Summary, row: SummaryRow, place: int
+    data: StudyData, summaries: Sequence[Summary], cell: str, measured: Measured
 ) -> Iterator[ExpectedRow]:
-    """Yield the numbers that name this value, and no other."""
+    """Yield the numbers that name this value of a cell, and no other."""
     for title, published in data.expected.items():
-        for key, value in published.cells.get(row.cell, {}).items():
-            if key in _keys(summary, row, summary.columns[place]):
-                found = _named(summaries, row.cell, key)
-                if len(found) == 1:
-                    yield _compared(title, published, key, value, found)
+        numbers = published.cells.get(cell, {})
+        for key, value in numbers.items():
+            found = _named(summaries, cell, key, numbers)
+            if len(found) == 1 and found[0] is measured:
+                yield _compared(title, published, key, value, found)
 
 
-def _named(summaries: Sequence[Summary], cell: str, key: str) -> list[Measured]:
-    """Return the values of a cell that a key names."""
-    return [
+def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]) -> list[Measured]:
+    """Return the values of a cell that a key names; `numbers` are all that a table has of the cell."""
+    found = [
         measured
         for summary in summaries
         for row in summary.rows
         if row.cell == cell
         for column, measured in zip(summary.columns, row.cells, strict=True)
         if key in _keys(summary, row, column)
+        and (not column.average or column.protocol or _is_mean_of(summary, row, column, numbers))
     ]
+    # A cell that has not finished has a place in every table, also in those where it will have no score.
+    return [one for one in found if one.values] or found[:1]
+
+
+def _is_mean_of(
+    summary: Summary, row: SummaryRow, average: SummaryColumn, numbers: Mapping[str, float]
+) -> bool:
+    """Whether an average that no evaluator gave is of the very tasks of which a table has numbers."""
+    others = numbers.keys() - _keys(summary, row, average)
+    tasks = [_keys(summary, row, column) for column in summary.columns if not column.average]
+    return len(others) == len(tasks) and all(others & keys for keys in tasks)
 
 
 def _keys(summary: Summary, row: SummaryRow, column: SummaryColumn) -> set[str]:

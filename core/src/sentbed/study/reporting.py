@@ -14,7 +14,7 @@ def write_reports(directory: Path) -> Path:
     """Write tables and reports of what has finished until now; returns the path of `report.html`.
 
     Raises:
-        RunError: where the directory is no study, or runs cannot stand in one table.
+        RunError: where the directory is no study, or a file cannot be written.
     """
     data = read_data(directory)
     found = summarise(data)

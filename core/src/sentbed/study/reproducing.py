@@ -9,7 +9,7 @@ import attrs
 
 from sentbed.errors import RunError, suggest
 from sentbed.report.formats import aligned
-from sentbed.report.text import number, signed
+from sentbed.report.text import count, number, signed
 from sentbed.study.cells import Study
 from sentbed.study.model import StudyData
 from sentbed.study.published import Number, published_numbers
@@ -87,7 +87,7 @@ def verdict(found: Number) -> str:
     """Say whether a number was reproduced."""
     row = found.row
     if row.found is None:
-        return "no such score" if row.fits == 1 else f"the key fits {row.fits} scores"
+        return "not measured" if row.fits == 1 else f"the key fits {row.fits} scores"
     if row.tolerance is None:
         return "shown only"
     return "within" if row.met else "not within"
@@ -98,15 +98,24 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
     rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
     for found in numbers:
         row = found.row
-        tolerance = "" if row.tolerance is None else f"{row.tolerance:g}"
-        values = (number(row.found), number(row.value), signed(row.difference), tolerance)
-        rows.append((found.cell, row.key, *values, verdict(found)))
+        tolerance = "" if row.tolerance is None else number(row.tolerance, row.digits)
+        ours, theirs = number(row.found, row.digits), number(row.value, row.digits)
+        difference = signed(row.difference, row.digits)
+        rows.append((found.cell, row.key, ours, theirs, difference, tolerance, verdict(found)))
     yield from aligned(rows, left=2)
-    decided = [found for found in numbers if found.row.tolerance is not None]
+    decided = [found for found in numbers if _decided(found)]
     within = sum(verdict(found) == "within" for found in decided)
-    yield f"{within} of {len(decided)} numbers within their tolerance"
+    left = sum(verdict(found) == "not measured" for found in numbers)
+    yield f"{within} of {count(len(decided), 'number')} within their tolerance" + (
+        f"; {left} not measured" if left else ""
+    )
 
 
 def missed(numbers: Sequence[Number]) -> bool:
-    """Whether a number that has a tolerance was not reproduced."""
-    return any(found.row.tolerance is not None and verdict(found) != "within" for found in numbers)
+    """Whether a number that has a tolerance was not reproduced; what was not measured is not missed."""
+    return any(_decided(found) and verdict(found) != "within" for found in numbers)
+
+
+def _decided(found: Number) -> bool:
+    """Whether a number has a tolerance, and a score that it names, or several."""
+    return found.row.decides and (found.row.found is not None or found.row.fits > 1)

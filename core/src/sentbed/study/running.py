@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 import traceback
@@ -24,15 +25,17 @@ from sentbed.search import search
 from sentbed.study.cells import Study
 from sentbed.study.collecting import RANKING
 from sentbed.study.identity import Identities, slug
-from sentbed.study.locks import locked
+from sentbed.study.locks import is_locked, locked
 from sentbed.study.sharing import Prefix, Task, Work, plan_work
-from sentbed.study.state import STUDY, is_finished, lock_of, write_state
+from sentbed.study.state import STUDY, is_finished, lock_of, needed, write_state
 
 Say: TypeAlias = Callable[[str], object]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
 CONSOLE = "sentbed:console"
 """The tracker that shows one run; a study has many."""
+OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
+"""What lies in the directory of a study that has just been begun."""
 PAUSE = 0.5
 """Seconds between two looks at what another process is doing."""
 
@@ -47,6 +50,8 @@ class Job:
     recipe: Recipe = attrs.field(eq=False, repr=False)
     above: Path | None = None
     """The run whose stages this one begins with."""
+    begun: int = 0
+    """How many stages those are."""
     stages: int | None = None
     """Only so many of its stages, for others to go on from."""
 
@@ -92,7 +97,7 @@ def run_study(
     *,
     executor: Executor | None = None,
     only: Sequence[Mapping[str, str | tuple[str, ...]]] = (),
-    share: bool = True,
+    work: Work | None = None,
     keep_going: bool = False,
     say: Say = lambda _: None,
 ) -> StudyResult:
@@ -100,8 +105,8 @@ def run_study(
 
     A cell is known by everything that decides its scores (`Identities`): what has finished under that key is
     not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
-    of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. Without `share`,
-    every cell trains all of its stages and encodes all of its texts itself.
+    of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. `work` is what
+    `plan_work` said of the whole study; it says what cells share.
 
     Raises:
         RecipeError: where `only` names what is not there.
@@ -109,38 +114,43 @@ def run_study(
     """
     plugins = plugins or load_plugins()
     directory = Path(out) if out is not None else Path("studies") / study.name
-    work = plan_work(study.cells, Identities(plugins), share)
+    work = work or plan_work(study.cells, Identities(plugins))
     _begin(directory, study, work)
     if only:
         work = work.of(study.only(only).cells)
-    runner = _Runner(directory.resolve(), executor or LocalExecutor(), keep_going, say, len(work.tasks))
-    depths = sorted({prefix.depth for prefix in work.prefixes})
-    for depth in depths:
-        jobs = [_shared(prefix) for prefix in work.prefixes if prefix.depth == depth]
-        runner.do([Bundle((job,)) for job in jobs])
+    directory = directory.resolve()
+    runner = _Runner(directory, executor or LocalExecutor(), keep_going, say, len(work.tasks))
+    shared = needed(directory, work)
+    for depth in sorted({prefix.depth for prefix in shared}):
+        runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
     runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
     return StudyResult(directory, tuple(runner.failed))
 
 
 def _begin(directory: Path, study: Study, work: Work) -> None:
     """Make the study's directory, or take it up again, and write down what belongs to it."""
-    if not (directory / STUDY).is_file():
+    held = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    # A process may have been killed, or another be about, before `study.json` is there.
+    if STUDY not in held and not all(OURS.fullmatch(name) for name in held):
         new_directory(directory)
     write_state(directory, study, work)
 
 
 def _shared(prefix: Prefix) -> Job:
-    above = None if prefix.above is None else prefix.above.directory
     # What shows a run elsewhere shows the cells.
     recipe = attrs.evolve(prefix.recipe, tracker=(), study=None)
-    return Job(prefix.directory, str(prefix), recipe, above, prefix.count)
+    return Job(prefix.directory, str(prefix), recipe, *_above(prefix.above), prefix.count)
 
 
 def _cell(study: Study, task: Task) -> Job:
     recipe = task.cell.recipe
     name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
     recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name), study=None)
-    return Job(task.directory, str(task), recipe, None if task.above is None else task.above.directory)
+    return Job(task.directory, str(task), recipe, *_above(task.above))
+
+
+def _above(prefix: Prefix | None) -> tuple[Path | None, int]:
+    return (None, 0) if prefix is None else (prefix.directory, prefix.count)
 
 
 @attrs.define(eq=False)
@@ -156,18 +166,30 @@ class _Runner:
     def do(self, bundles: Sequence[Bundle], cells: bool = False) -> None:
         """Do all jobs, those that another process is at last."""
         while bundles:
-            busy: list[Job] = []
+            later: list[Bundle] = []
             start = partial(_start, self.directory, self.keep_going)
-            with closing(self.executor.run(start, bundles)) as results:
+            with closing(self.executor.run(start, bundles, lost=self._lost)) as results:
                 for _, outcomes in results:
+                    busy = tuple(outcome.job for outcome in outcomes if outcome.result == "busy")
+                    later += [Bundle(busy)] if busy else []
                     for outcome in outcomes:
-                        if outcome.result == "busy":
-                            busy.append(outcome.job)
-                        else:
+                        if outcome.result != "busy":
                             self._tell(outcome, cells)
-            bundles = [Bundle((job,)) for job in busy]
-            if busy:
+            bundles = later
+            while bundles and all(self._is_busy(job) for bundle in bundles for job in bundle.jobs):
                 time.sleep(PAUSE)
+
+    def _is_busy(self, job: Job) -> bool:
+        return is_locked(lock_of(self.directory, self.directory / job.directory))
+
+    def _lost(self, bundle: Bundle, message: str) -> list[Outcome]:
+        """Say what became of jobs whose workers died."""
+        return [
+            Outcome(job, "was finished")
+            if is_finished(self.directory / job.directory)
+            else Outcome(job, "failed", error=message)
+            for job in bundle.jobs
+        ]
 
     def _tell(self, outcome: Outcome, cell: bool) -> None:
         self.done += cell
@@ -238,19 +260,22 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     recipe, searched = job.recipe, None
     if recipe.search is not None:
         searched = directory / "searches" / run.name
-        search(recipe, searched, plugins)
+        if not (searched / RANKING).is_file():
+            search(recipe, searched, plugins)
         recipe = load_recipe(searched / RESOLVED, plugins=plugins)
+    for left in run.parent.glob(f".{run.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
     if not (run / MANIFEST).is_file():
         # A process was killed before the run could be gone on with.
         shutil.rmtree(run, ignore_errors=True)
         if job.above is not None:
             if not is_finished(directory / job.above):
                 raise RunError(f"the stages in `{job.above}`, which it goes on from, have not finished")
-            branch(directory / job.above, run, recipe)
+            branch(directory / job.above, run, recipe, job.begun)
     if (run / MANIFEST).is_file():
-        # Shared stages are known by their key: in what follows them, the recipe may be another cell's.
-        changes = job.stages is not None
-        resume(run, recipe, plugins, allow_changes=changes, stages=job.stages, scatters=False)
+        # Shared stages are known by their key: in what follows them, the recipe may be another cell's by now.
+        said = recipe if job.stages is None else None
+        resume(run, said, plugins, stages=job.stages, scatters=False)
         return
     new_directory(run)
     if searched is not None:

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from sentbed.recipe import Recipe
-from sentbed.structure import unstructure
+from sentbed.recipe import Recipe, first_stages
 from sentbed.study.cells import Cell
 from sentbed.study.identity import Identities, directory_of, short
 from sentbed.study.shared_pass import groups
@@ -81,8 +80,12 @@ class Work:
         """Return what there is to do for these cells alone."""
         wanted = [tuple(task for task in bundle if task.cell in cells) for bundle in self.bundles]
         bundles = tuple(bundle for bundle in wanted if bundle)
-        needed = {prefix.key for bundle in bundles for task in bundle for prefix in _chain(task.above)}
+        needed = {prefix.key for bundle in bundles for task in bundle for prefix in chain(task.above)}
         return Work(tuple(prefix for prefix in self.prefixes if prefix.key in needed), bundles)
+
+    def sharing(self, prefix: Prefix) -> int:
+        """Return how many of the runs begin with a prefix."""
+        return sum(prefix in chain(task.above) for task in self.tasks)
 
 
 def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True) -> Work:
@@ -96,25 +99,19 @@ def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True)
         for number, (cell, key) in enumerate(zip(cells, keys, strict=True))
     ]
     bundles = tuple(tuple(tasks[i] for i in group) for group in groups([cell.recipe for cell in cells]))
-    distinct = {prefix.key: prefix for last in prefixes.values() for prefix in _chain(last)}
+    distinct = {prefix.key: prefix for last in prefixes.values() for prefix in chain(last)}
     return Work(tuple(sorted(distinct.values(), key=lambda prefix: prefix.depth)), bundles)
 
 
-def first_stages(recipe: Recipe, count: int) -> Recipe:
-    """Return the recipe of the first `count` stages alone: nothing is evaluated after them."""
-    starts = tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
-    return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=starts, expected={}, bootstrap=None)
-
-
 def _texts(recipe: Recipe) -> list[Any]:
-    """Return, for JSON, on which texts the encoders of a recipe are built; nothing where none reads any."""
+    """Return on which texts the encoders of a recipe are built; nothing where none reads any."""
     if all(getattr(encoder.backbone, "from_files", False) for encoder in recipe.encoders.values()):
         return []
     towers = [recipe.towers(stage) for stage in recipe.stage]
-    read = [[unstructure(stage.data), found] for stage, found in zip(recipe.stage, towers, strict=True)]
+    read = [[stage.data, found] for stage, found in zip(recipe.stage, towers, strict=True)]
     # An encoder that no stage uses reads the texts of its evaluations.
     alone = set(recipe.encoders) - {name for found in towers for name in found.values()}
-    return [read, [unstructure(entry) for entry in recipe.evaluate] if alone else []]
+    return [read, list(recipe.evaluate) if alone else []]
 
 
 def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix]:
@@ -123,21 +120,21 @@ def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix
     firsts: dict[Key, tuple[Recipe, int]] = {}
     chains: list[list[Key]] = []
     for number, cell in enumerate(cells):
-        chain = []
+        keys = []
         # What a search finds, it finds before the first stage.
         stages = 0 if cell.recipe.search is not None else len(cell.recipe.stage)
         for count in range(1, stages + 1):
             key = identities.of(first_stages(cell.recipe, count), *_texts(cell.recipe))
-            chain.append(key)
+            keys.append(key)
             firsts.setdefault(key, (cell.recipe, count))
             members.setdefault(key, []).append(number)
-        chains.append(chain)
+        chains.append(keys)
     made: dict[Key, Prefix] = {}
     found = {}
-    for number, chain in enumerate(chains):
+    for number, keys in enumerate(chains):
         above = None
-        ahead: list[Key | None] = [*chain[1:], None]
-        for key, after in zip(chain, ahead, strict=False):
+        ahead: list[Key | None] = [*keys[1:], None]
+        for key, after in zip(keys, ahead, strict=False):
             # Where all that share it share the next stage as well, it is of no use alone.
             if len(members[key]) < 2 or (after is not None and len(members[after]) == len(members[key])):
                 continue
@@ -150,7 +147,7 @@ def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix
     return found
 
 
-def _chain(prefix: Prefix | None) -> Iterator[Prefix]:
+def chain(prefix: Prefix | None) -> Iterator[Prefix]:
     """Yield a prefix and those that it goes on from."""
     while prefix is not None:
         yield prefix

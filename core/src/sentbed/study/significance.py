@@ -88,14 +88,25 @@ class Judged:
 
 
 def judge_column(
-    baseline: Scored, cells: Mapping[Key, Scored], resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+    baseline: Scored,
+    cells: Mapping[Key, Scored],
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    single: bool = False,
 ) -> dict[Key, Judged]:
     """Compare each cell with the baseline in one column; see the module for the method.
 
-    Cells whose runs have other items than the baseline's are not compared, and say why.
+    Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
+    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
     """
     drawn = _Draws(resamples)
-    return corrected({name: _judged(baseline, cell, drawn, confidence) for name, cell in cells.items()})
+    found = {}
+    for name, cell in cells.items():
+        pairs = {seed: (baseline[seed], cell[seed]) for seed in baseline if seed in cell}
+        if single and len(baseline) == len(cell) == 1:
+            pairs = {seed: (next(iter(baseline.values())), score) for seed, score in cell.items()}
+        found[name] = _judged(pairs, drawn, confidence)
+    return corrected(found)
 
 
 def judge_average(
@@ -194,11 +205,7 @@ class _Draws:
         return self._found[id(score)][1]
 
 
-def _judged(baseline: Scored, cell: Scored, drawn: _Draws, confidence: float) -> Judged:
-    pairs = {seed: (baseline[seed], cell[seed]) for seed in baseline if seed in cell}
-    if not pairs and len(baseline) == len(cell) == 1:
-        # Two runs that were started alone: nothing else can be paired.
-        pairs = {seed: (next(iter(baseline.values())), score) for seed, score in cell.items()}
+def _judged(pairs: Mapping[int, tuple[Score, Score]], drawn: _Draws, confidence: float) -> Judged:
     try:
         variance = _item_variance(list(pairs.values()), drawn.of)
     except RunError as error:

@@ -17,9 +17,9 @@ from sentbed.runner import MANIFEST
 from sentbed.structure import unstructure
 from sentbed.study.cells import Study
 from sentbed.study.collecting import read_run
-from sentbed.study.locks import locked
+from sentbed.study.locks import is_locked
 from sentbed.study.model import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
-from sentbed.study.sharing import Work
+from sentbed.study.sharing import Prefix, Work, chain
 from sentbed.study.table import Published
 
 STUDY = "study.json"
@@ -42,8 +42,17 @@ def write_state(directory: Path, study: Study, work: Work) -> None:
         ],
         "cells": _cells(study, work),
     }
-    write_atomic(directory / RECIPE, tomli_w.dumps(dict(study.document.data)))
+    write_atomic(directory / RECIPE, _recipe(study))
     write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def _recipe(study: Study) -> str:
+    """Return the recipe, bases and overrides applied, and from where the paths in it start."""
+    document = study.document
+    files = dict.fromkeys(str(Path(f).resolve()) for f in (document.file, *document.files.values()) if f)
+    said = "".join(f"# From {file}\n" for file in files)
+    note = "# A relative path starts from the directory of the file that says it.\n" if files else ""
+    return said + note + tomli_w.dumps(dict(document.data))
 
 
 def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
@@ -121,12 +130,26 @@ def status_of(place: Path, directory: Path) -> CellStatus:
     said = manifest_status(run)
     if said == "finished":
         return "finished"
-    with locked(lock_of(place, run)) as free:
-        if not free:
-            return "running"
+    if is_locked(lock_of(place, run)):
+        return "running"
     if said is None:
         return "waiting"
     return "failed" if said == "failed" else "interrupted"
+
+
+def needed(place: Path, work: Work) -> list[Prefix]:
+    """Return the shared stages that are still to be done, shorter ones first: what has begun needs none."""
+    wanted = set()
+    for task in work.tasks:
+        if manifest_status(place / task.directory) is not None:
+            continue
+        for prefix in chain(task.above):
+            status = manifest_status(place / prefix.directory)
+            if status != "finished":
+                wanted.add(prefix.key)
+            if status is not None:
+                break
+    return [prefix for prefix in work.prefixes if prefix.key in wanted]
 
 
 def lock_of(place: Path, run: Path) -> Path:

@@ -2,19 +2,22 @@
 
 Which scores may stand in one column is what `report/papers.py` says of runs: here every cell under every seed
 is a row of such a table first, and the rows of one cell become one. So the average of a row is that of each
-seed, and its spread the spread of these averages.
+seed, and its spread the spread of these averages. Scores that may not stand in one table stand in several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+import attrs
 
 from sentbed.protocols import Score
 from sentbed.report.comparing import evaluation_protocol
 from sentbed.report.model import START, digits
 from sentbed.report.papers import AVERAGE, PaperTable, paper_tables
 from sentbed.report.tables import encoder_order
+from sentbed.study.alike import alike
 from sentbed.study.model import CellInfo, CellStatus, StudyData
 from sentbed.study.published import with_published
 from sentbed.study.significance import RESAMPLES, Judged, corrected, judge_average, judge_column
@@ -31,10 +34,8 @@ Task: TypeAlias = tuple[str, str, str, str]
 def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) -> tuple[Summary, ...]:
     """Return the tables of a study: one an evaluator, protocol id and, of further metrics, metric.
 
-    `start` adds encoders as they were before training. A cell that has not finished has a row without values.
-
-    Raises:
-        RunError: where one column would hold scores of unlike protocol; names cell, task and entries.
+    Cells whose scores are of unlike protocol make further tables, whose notes name the entries. `start` adds
+    encoders as they were before training. A cell that has not finished has a row without values.
     """
     labels: dict[str, tuple[Named, int]] = {}
     left: list[tuple[str, Score]] = []
@@ -51,11 +52,12 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
     while left:
         taken: set[tuple[str, ...]] = set()
         for group in _groups(left, by_metric=not first):
-            used = _first(group)
-            taken |= {(*task, score.metric, score.protocol_name) for task, score in used.items()}
-            for table in paper_tables(group):
+            for scores, apart in alike(group):
+                used = _first(scores)
+                taken |= {(*task, score.metric, score.protocol_name) for task, score in used.items()}
+                (table,) = paper_tables(scores)
                 metric = "" if first else table.columns[0].metric
-                found.append(_summary(data, table, used, labels, metric, resamples))
+                found.append(_summary(data, table, used, labels, metric, apart, resamples))
         left = [one for one in left if (*_task(*one), one[1].metric, one[1].protocol_name) not in taken]
         first = False
     order = list(dict.fromkeys((one.evaluator, one.protocol) for one in found))
@@ -97,6 +99,7 @@ def _summary(
     scores: Mapping[Task, Score],
     labels: Mapping[str, tuple[Named, int]],
     metric: str,
+    apart: str,
     resamples: int,
 ) -> Summary:
     columns = sorted(table.columns, key=lambda column: _order(column.task, data.order))
@@ -117,12 +120,16 @@ def _summary(
                 of_row[index][seed] = score
                 protocols.setdefault(column.task, evaluation_protocol(score))
     heads = tuple(SummaryColumn(c.task, c.metric, protocols.get(c.task, {})) for c in columns)
-    judged = _judged(data.baseline, heads, found, resamples)
-    places = _places(heads, values)
+    # Only runs that were started alone have no axes.
+    single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
+    judged = _judged(data.baseline, heads, found, resamples, single)
+    unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
+    places = _places(heads, values, unfinished)
     rows = []
     for cell in data.cells:
         keys = [key for key in values if key[0] == cell.name]
-        if not keys and all(run.status == "finished" for run in cell.runs):
+        # What one seed has no score of, the others will have none of either.
+        if not keys and any(run.status == "finished" for run in cell.runs):
             continue
         for key in keys or [(cell.name, "")]:
             cells = tuple(
@@ -130,26 +137,35 @@ def _summary(
                 for index, one in enumerate(values.get(key, [{} for _ in heads]))
             )
             rows.append(_row(cell, key[1], len(keys) > 1, cells))
+    scored = {seed for row in rows for seed in row.scored}
+    counts = {len(row.scored) for row in rows if row.status == "finished"}
+    order = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
     return Summary(
         data.name,
         table.evaluator,
         table.protocol,
         metric,
-        table.note,
+        f"{table.note}; unlike other tables in {apart}" if apart else table.note,
+        apart,
         heads,
-        tuple(rows),
+        tuple(attrs.evolve(row, counted=len(counts) > 1) for row in rows),
         data.baseline,
         resamples,
+        tuple(seed for seed in order if seed in scored),
     )
 
 
 def _places(
-    columns: Sequence[SummaryColumn], values: Mapping[Named, Sequence[Mapping[int, float]]]
+    columns: Sequence[SummaryColumn],
+    values: Mapping[Named, Sequence[Mapping[int, float]]],
+    unfinished: Collection[str],
 ) -> list[dict[Named, Place | None]]:
+    """Return the place of each row in each column; a mean that is not over all seeds has none."""
     means = {key: [Measured(one).mean for one in row] for key, row in values.items()}
     decimals = digits(mean for row in means.values() for mean in row if mean is not None)
+    ranked = {key: row for key, row in means.items() if key[0] not in unfinished}
     return [
-        dict(zip(means, column.places([row[index] for row in means.values()], decimals), strict=True))
+        dict(zip(ranked, column.places([row[index] for row in ranked.values()], decimals), strict=True))
         for index, column in enumerate(columns)
     ]
 
@@ -178,6 +194,7 @@ def _judged(
     columns: Sequence[SummaryColumn],
     scores: Mapping[Named, Sequence[Mapping[int, Score]]],
     resamples: int,
+    single: bool,
 ) -> list[dict[Named, Judged]]:
     """Compare each row with that of the baseline's encoder of the same name, or its only one."""
     of_baseline = [key for key in scores if key[0] == baseline]
@@ -194,7 +211,8 @@ def _judged(
         tasks: list[dict[Named, Judged]] = []
         for index, column in enumerate(columns):
             before = scores[against][index]
-            found = judge_column(before, {key: scores[key][index] for key in keys}, resamples)
+            after = {key: scores[key][index] for key in keys}
+            found = judge_column(before, after, resamples, single=single)
             if column.average and tasks:
                 found = judge_average(tasks, found if before else None)
             tasks.append(found)

@@ -14,6 +14,7 @@ import attrs
 
 from sentbed.report.model import ExpectedRow, digits
 from sentbed.report.papers import AVERAGE, Column
+from sentbed.report.text import count
 from sentbed.study.model import CellStatus
 from sentbed.study.significance import Judged
 
@@ -105,12 +106,19 @@ class SummaryRow:
     """Of the first run that failed."""
     cells: tuple[Measured, ...]
     """One a column."""
+    counted: bool = False
+    """Whether to say how many seeds it has although it has finished: other rows have more, or fewer."""
+
+    @property
+    def scored(self) -> tuple[int, ...]:
+        """The seeds that have a score in this table."""
+        return tuple(dict.fromkeys(seed for cell in self.cells for seed in cell.values))
 
     @property
     def remark(self) -> str:
-        """What its status says; empty where it has finished."""
+        """What its status says; of one that has finished its seeds, where other rows have more or fewer."""
         if self.status == "finished":
-            return ""
+            return count(len(self.scored), "seed") if self.counted else ""
         return f"{self.status}, {len(self.seeds)} of {self.total}" if self.seeds else self.status
 
 
@@ -125,7 +133,9 @@ class Summary:
     metric: str
     """Where it is a further metric of tasks that stand in an earlier table; else empty."""
     note: str
-    """Evaluator, metrics and protocols, in a few words."""
+    """Evaluator, metrics and protocols, in a few words; then `apart`."""
+    apart: str
+    """In what it is unlike a table of the same evaluator and protocol id; empty where there is none."""
     columns: tuple[SummaryColumn, ...]
     """Tasks in the papers' order, or the study's; the average, where there is one, comes last."""
     rows: tuple[SummaryRow, ...]
@@ -133,6 +143,8 @@ class Summary:
     """The name of the cell that others are compared with."""
     resamples: int
     """How many of the items."""
+    seeds: tuple[int, ...]
+    """Every seed that has a score here, in the study's order."""
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -148,17 +160,21 @@ class Summary:
         return digits(c.mean for row in self.rows for c in row.cells if c.mean is not None)
 
     @property
-    def seeds(self) -> tuple[int, ...]:
-        """Every seed under which a run has finished."""
-        return tuple(dict.fromkeys(seed for row in self.rows for seed in row.seeds))
-
-    @property
     def over(self) -> str:
         """What the numbers are, in a sentence."""
-        if len(self.seeds) < 2:
-            return "One run a row." if self.seeds else "Nothing has finished."
-        listed = ", ".join(map(str, self.seeds))
-        return f"Mean and standard deviation over {len(self.seeds)} seeds ({listed})."
+        counts = {len(row.scored) for row in self.rows if row.scored}
+        most, listed = max(counts, default=0), ", ".join(map(str, self.seeds))
+        if most < 2:
+            if len(self.seeds) > 1:
+                return f"One run a row, under the seeds {listed}."
+            return "One run a row." if most else "Nothing has finished."
+        if most == len(self.seeds) and counts == {most}:
+            return f"Mean and standard deviation over {most} seeds ({listed})."
+        if counts == {most}:
+            return f"Mean and standard deviation over {most} seeds a row, of {listed}."
+        return (
+            f"Mean and standard deviation over the seeds that have finished, up to {most}; rows say how many."
+        )
 
     @property
     def test(self) -> str:

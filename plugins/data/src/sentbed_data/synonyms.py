@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from sentbed import DataError, FilePath
 
 from sentbed_data.augment import Augmentation, Augmented
 from sentbed_data.library_formats import require
-from sentbed_data.wordnet import find_lexicon, open_lexicon
+from sentbed_data.wordnet import FILES, find_lexicon, open_lexicon
 
 # A word of small letters, hyphens inside; not part of a word with a capital, a digit or an apostrophe.
 _WORD = re.compile(r"(?<![\w'’-])[a-z]{2,}(?:-[a-z]+)*(?![\w'’-])")
@@ -60,6 +61,11 @@ class Synonyms(Augmentation):
             find_lexicon(self.lexicon)
         except DataError as error:
             yield str(error)
+
+    def files(self) -> Iterator[Path]:
+        """Yield the files of the lexicon, also of one that no field names."""
+        place = find_lexicon(self.lexicon)
+        yield from (place / name for name in FILES)
 
     def open(self) -> Augmented:
         """Read the file and the lexicon. Raises `DataError` that names file and line."""

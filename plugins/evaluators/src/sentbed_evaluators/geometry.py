@@ -16,7 +16,14 @@ from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_sin
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
 from sentbed_evaluators.pairs import PairFile
 from sentbed_evaluators.parallel import ParallelFiles
-from sentbed_evaluators.senteval_files import DEVELOPMENT, TASKS, find_root, missing_files, missing_message
+from sentbed_evaluators.senteval_files import (
+    DEVELOPMENT,
+    TASKS,
+    find_root,
+    missing_files,
+    missing_message,
+    task_files,
+)
 from sentbed_evaluators.similarity import embed_sides, zero_vectors
 
 if TYPE_CHECKING:
@@ -147,9 +154,10 @@ class Geometry:
             yield missing_message(root, task)
 
     def files(self) -> Iterator[Path]:
-        """Yield the directory that is read, where no field names files."""
-        if self.path is None and self.parallel is None:
-            yield find_root(self.data_dir)
+        """Yield the files of SentEval's task, where no field names files."""
+        task = self.task or _DEFAULT_TASK
+        if self.path is None and self.parallel is None and task in TASKS:
+            yield from task_files(find_root(self.data_dir), task)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode all sentences and measure.

@@ -67,8 +67,9 @@ class SentEvalProbing:
             read_task(root / TASKS[task][0], TASKS[task][1] if self.check_sizes else None)
 
     def files(self) -> Iterator[Path]:
-        """Yield the directory that is read."""
-        yield find_root(self.data_dir)
+        """Yield the files of the tasks."""
+        root = find_root(self.data_dir)
+        yield from (root / TASKS[task][0] for task in self.tasks if task in TASKS)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode, train and score, task by task.

@@ -23,7 +23,7 @@ from sentbed_evaluators.sentbench_sets import (
 from sentbed_evaluators.sentbench_sets.vectors import TextVectors
 from sentbed_evaluators.similarity import cosines
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
-from sentbed_evaluators.transfer_files import find_transfer_root
+from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
 
@@ -150,12 +150,13 @@ class SentBench:
             self._sets(task)
 
     def files(self) -> Iterator[Path]:
-        """Yield what is read: SentEval's directory, and the files that pairs are built from."""
-        if "single" in self.paradigms:
-            yield find_transfer_root(self.data_dir)
+        """Yield the files of the tasks: SentEval's, and those that pairs are built from."""
+        if "single" in self.paradigms and (single := self._of("single")):
+            root = find_transfer_root(self.data_dir)
+            for task in single:
+                yield from transfer_files(root, SINGLE[task])
         for task in self._built():
-            found = find_files(data_directory(self.data_dir), task)
-            yield from found.all
+            yield from find_files(data_directory(self.data_dir), task).all
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Build what is not in the cache, encode, train and score.

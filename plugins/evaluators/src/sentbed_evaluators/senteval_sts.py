@@ -19,6 +19,7 @@ from sentbed_evaluators.senteval_files import (
     missing_files,
     missing_message,
     read_task,
+    task_files,
 )
 from sentbed_evaluators.similarity import (
     correlate,
@@ -87,8 +88,11 @@ class SentEvalSTS:
         return tasks
 
     def files(self) -> Iterator[Path]:
-        """Yield the directory that is read."""
-        yield find_root(self.data_dir)
+        """Yield the files of the tasks."""
+        root = find_root(self.data_dir)
+        for task in self.tasks:
+            if task in TASKS:
+                yield from task_files(root, task)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode and score each task.

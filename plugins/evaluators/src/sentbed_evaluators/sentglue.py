@@ -94,8 +94,10 @@ class SentGLUE:
                 read_rows(root, task, split, self.check_sizes)
 
     def files(self) -> Iterator[Path]:
-        """Yield the directory that is read."""
-        yield find_root(self.data_dir)
+        """Yield the files of the tasks."""
+        root = find_root(self.data_dir)
+        found = [TASKS[task] for task in self.tasks if task in TASKS]
+        yield from dict.fromkeys(root / task.path(split) for task in found for split in task.splits)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode, train and score, task by task.

@@ -20,6 +20,7 @@ from sentbed_evaluators.transfer_files import (
     find_transfer_root,
     missing_transfer,
     read_transfer,
+    transfer_files,
 )
 
 if TYPE_CHECKING:
@@ -74,8 +75,11 @@ class SentEvalTransfer:
         return read_tasks(self.tasks, self.data_dir, self.check_sizes)
 
     def files(self) -> Iterator[Path]:
-        """Yield the directory that is read."""
-        yield find_transfer_root(self.data_dir)
+        """Yield the files of the tasks."""
+        root = find_transfer_root(self.data_dir)
+        for task in self.tasks:
+            if task in TRANSFER:
+                yield from transfer_files(root, task)
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode every task, train its classifiers and score them.

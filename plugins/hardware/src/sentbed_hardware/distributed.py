@@ -53,12 +53,17 @@ class Distributed:
         if self.parallel == "fsdp" and getattr(self, "compile", False):
             yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
 
+    @property
+    def processes(self) -> int:
+        """How many processes a run consists of."""
+        return self.devices * self.nodes
+
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.
 
         None where one process is enough, or where this is one of them.
         """
-        if self.devices * self.nodes == 1 or is_member():
+        if self.processes == 1 or is_member():
             return None
         from sentbed_hardware.launching import launch
 

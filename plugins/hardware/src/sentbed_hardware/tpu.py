@@ -64,6 +64,11 @@ class Tpu(PlannedAccelerator):
         """The processes: one on each machine, whatever the number of its devices."""
         return Distributed(nodes=self.nodes, rendezvous=self.rendezvous)
 
+    @property
+    def processes(self) -> int:
+        """How many processes a run consists of."""
+        return self.machines.processes
+
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the process of this machine among several; see `Distributed.launch`."""
         return self.machines.launch(command)

@@ -21,8 +21,7 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
     `summaries` are the study's own where they are left out.
 
     Raises:
-        RunError: where runs cannot stand in one table, or a file cannot be written; each file is whole or
-            as it was before.
+        RunError: where a file cannot be written; each file is whole or as it was before.
     """
     views = views_of(data, summaries)
     # The numbers first: whatever happens while plots are drawn, they are on disk.

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from sentbed.report.markdown import escape, markdown_table
-from sentbed.report.text import duration, number, signed
+from sentbed.report.text import duration
+from sentbed.study.formats import published_table, with_deviation
 from sentbed.study.model import CellRun, StudyData
 from sentbed.study.report import texts
 from sentbed.study.report.results import Entry, ResultTable
@@ -37,7 +38,7 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
                 entries = "; ".join(f"{escape(name)} = {escape(value)}" for name, value in table.protocol)
                 yield f"Protocol: {entries}"
         yield from map(escape, views.remarks)
-        yield "Bold: the best of a column; italics: the second best."
+        yield f"Bold: the best of a column; italics: the second best{texts.of_which(data)}."
     else:
         yield "No run has finished with scores yet."
     yield from _published(views)
@@ -75,7 +76,7 @@ def _results(table: ResultTable, data: StudyData) -> str:
 
 def _entry(entry: Entry) -> str:
     text = {None: entry.text, 0: f"**{entry.text}**", 1: f"*{entry.text}*"}[entry.place]
-    text += entry.mark + (f" ± {entry.spread}" if entry.spread else "")
+    text = with_deviation(text, entry.spread, entry.mark)
     return ", ".join([text, *(f"published {one.text}" for one in entry.published)])
 
 
@@ -84,7 +85,11 @@ def _views(views: Views) -> Iterator[str]:
         yield "## One factor"
     for effects in views.effects:
         yield f"**{escape(effects.title)}**"
-        rows = [(escape(r.axis), escape(r.label), r.mean, r.difference, str(r.pairs)) for r in effects.rows]
+        rows = [
+            (escape(axis), escape(row.label), row.mean, row.difference, str(row.pairs))
+            for axis, of_axis in effects.axes
+            for row in of_axis
+        ]
         yield markdown_table(("axis", "label", "mean", "difference", "pairs"), rows, numbers=(2, 3, 4))
         yield from map(escape, effects.remarks)
     if views.effects:
@@ -102,21 +107,7 @@ def _published(views: Views) -> Iterator[str]:
     if not views.published:
         return
     yield "## Published"
-    heading = ("cell", "number", "found", "published", "difference", "tolerance", "", "source")
-    rows = (
-        (
-            escape(one.cell),
-            escape(one.row.key),
-            number(one.row.found, one.row.digits),
-            number(one.row.value, one.row.digits),
-            signed(one.row.difference, one.row.digits),
-            f"±{number(one.row.tolerance, one.row.digits)}" if one.row.decides else "–",
-            f"**{one.row.verdict}**" if one.row.met is False else escape(one.row.verdict),
-            escape(one.row.source),
-        )
-        for one in views.published
-    )
-    yield markdown_table(heading, rows, numbers=range(2, 6))
+    yield published_table(views.published)
 
 
 def _runs(data: StudyData) -> str:

@@ -13,7 +13,7 @@ from sentbed.report.record import plain
 from sentbed.report.tables import shown
 from sentbed.report.text import chance, number, signed, spread
 from sentbed.statistics import CONFIDENCE
-from sentbed.study.formats import mark
+from sentbed.study.formats import deviation, mark, said
 from sentbed.study.model import CellInfo, StudyData
 from sentbed.study.significance import Judged
 from sentbed.study.summary import Measured, Place, Summary, SummaryColumn, SummaryRow
@@ -40,9 +40,10 @@ class Entry:
     value: float | None
     """To sort by; None where nothing was measured, or it is not finite."""
     text: str
+    """The number; what it is in words where there is none, or it is not finite."""
     place: Place | None
     spread: str
-    """The standard deviation; empty where there is none."""
+    """The standard deviation; empty where there is none, or it is not finite."""
     mark: str
     kind: Kind
     """What a mark says against the baseline; empty where neither is better."""
@@ -93,7 +94,7 @@ def result_table(summary: Summary, data: StudyData) -> ResultTable:
         rows=tuple(
             Line(cells[row.cell], row.name, row.remark, _entries(row, summary)) for row in summary.rows
         ),
-        remarks=_remarks(summary),
+        remarks=tuple(said(summary)),
         protocol=_protocol(summary),
     )
 
@@ -113,7 +114,7 @@ def _entry(found: Measured, column: SummaryColumn, summary: Summary) -> Entry:
         value=mean if mean is not None and math.isfinite(mean) else None,
         text=number(mean, summary.digits),
         place=found.place,
-        spread=number(found.std, summary.digits) if found.std is not None else "",
+        spread=deviation(found, summary.digits),
         mark=sign,
         kind=kind,
         tip=_tip(judged, summary) if judged is not None and sign else "",
@@ -145,19 +146,6 @@ def _published(row: ExpectedRow) -> PublishedText:
     verdict = "" if row.met is None else "met" if row.met else "unmet"
     title = row.source + (f": {row.verdict}, ±{number(row.tolerance, row.digits)}" if row.decides else "")
     return PublishedText(text, title, verdict)  # type: ignore[arg-type]
-
-
-def _remarks(summary: Summary) -> tuple[str, ...]:
-    parts = [summary.over, summary.test]
-    reasons = [
-        f"{row.name}: {cell.judged.reason}"
-        for row in summary.rows
-        for cell in row.cells
-        if cell.judged is not None and cell.judged.reason and cell.mean is not None
-    ]
-    if reasons:
-        parts.append("Not compared: " + "; ".join(dict.fromkeys(reasons)) + ".")
-    return tuple(filter(None, parts))
 
 
 def _protocol(summary: Summary) -> tuple[tuple[str, str], ...]:

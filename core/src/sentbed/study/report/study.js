@@ -66,8 +66,15 @@ tip.id = "tip";
 tip.role = "tooltip";
 tip.hidden = true;
 document.body.append(tip);
-const hide = () => { tip.hidden = true; };
+let shown = null;
+const hide = () => {
+  tip.hidden = true;
+  shown?.removeAttribute("aria-describedby");
+};
 const place = (mark) => {
+  hide();
+  shown = mark;
+  mark.setAttribute("aria-describedby", "tip");
   tip.textContent = mark.dataset.tip;
   tip.hidden = false;
   const at = mark.getBoundingClientRect(), size = tip.getBoundingClientRect();
@@ -78,7 +85,6 @@ const place = (mark) => {
 for (const mark of document.querySelectorAll(".mark")) {
   mark.dataset.tip = mark.title;
   mark.removeAttribute("title");
-  mark.setAttribute("aria-describedby", "tip");
   for (const event of ["mouseenter", "focus"]) mark.addEventListener(event, () => place(mark));
   for (const event of ["mouseleave", "blur"]) mark.addEventListener(event, hide);
 }

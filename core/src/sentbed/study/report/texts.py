@@ -38,6 +38,11 @@ def summary_line(data: StudyData) -> str:
     return ", ".join(parts) + "."
 
 
+def of_which(data: StudyData) -> str:
+    """Return of which cells the best is marked, where it is not all of them."""
+    return "" if data.finished == data.total else ", of the cells that have finished"
+
+
 def failures(data: StudyData) -> tuple[CellRun, ...]:
     """Return the runs that failed."""
     return tuple(run for run in _runs(data) if run.status == "failed")

@@ -29,8 +29,6 @@ _HEAT = (6, 62)
 class EffectRow:
     """One label of an axis."""
 
-    axis: str
-    """Empty where the row above has the same."""
     label: str
     reference: bool
     mean: str
@@ -43,7 +41,8 @@ class EffectTable:
     """What each axis does to one column."""
 
     title: str
-    rows: tuple[EffectRow, ...]
+    axes: tuple[tuple[str, tuple[EffectRow, ...]], ...]
+    """Axis, and a row a label."""
     remarks: tuple[str, ...]
 
 
@@ -93,11 +92,7 @@ class Views:
 
 
 def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Views:
-    """Return what is printed of a study; `summaries` are its own where they are left out.
-
-    Raises:
-        RunError: where scores of unlike protocol would stand in one column.
-    """
+    """Return what is printed of a study; `summaries` are its own where they are left out."""
     found = tuple(summarise(data) if summaries is None else summaries)
     judged = [summary for summary in found if summary.columns[-1].ranked]
     tables = result_tables(found, data)
@@ -117,6 +112,8 @@ def title_of(summary: Summary) -> str:
     parts = [summary.evaluator]
     if summary.protocol not in ("", summary.evaluator):
         parts.append(summary.protocol)
+    if summary.apart:
+        parts.append(summary.apart)
     metric = summary.columns[-1].metric
     return f"{', '.join(parts)}: {summary.headings[-1]}" + (f" ({metric})" if metric != "mean" else "")
 
@@ -130,24 +127,17 @@ def _effects(data: StudyData, summary: Summary) -> EffectTable | None:
         for one in found
         if one.together
     )
-    return EffectTable(title_of(summary), tuple(_rows(found, summary.digits)), tuple(remarks))
+    axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found)
+    return EffectTable(title_of(summary), tuple(axes), tuple(remarks))
 
 
-def _rows(effects: Sequence[AxisEffect], places: int) -> Iterator[EffectRow]:
-    for effect in effects:
-        for index, one in enumerate(effect.labels):
-            reference = one.label == effect.reference
-            difference = "–" if reference else signed(one.difference, places)
-            if not reference and one.std is not None:
-                difference += f" ± {number(one.std, places)}"
-            yield EffectRow(
-                "" if index else effect.axis,
-                one.label,
-                reference,
-                number(one.mean, places),
-                difference,
-                one.pairs,
-            )
+def _rows(effect: AxisEffect, places: int) -> Iterator[EffectRow]:
+    for one in effect.labels:
+        reference = one.label == effect.reference
+        difference = "–" if reference else signed(one.difference, places)
+        if not reference and one.std is not None:
+            difference += f" ± {number(one.std, places)}"
+        yield EffectRow(one.label, reference, number(one.mean, places), difference, one.pairs)
 
 
 def _heat_maps(data: StudyData, summary: Summary) -> Iterator[HeatMap]:
