@@ -100,9 +100,9 @@ def train_stage(
             # A run that was asked to end has saved its state before anything looked at the step.
             ended = not resumed.content.get("looked", True) and look(step)
         for step in () if ended else range(first, total_steps + 1):
-            batch = sampler.next()
             keeper.at = step
             with run.stop.patient():
+                batch = sampler.next()
                 result = trainer.step(feed(batch))
                 run.stepped = True
                 _require_finite(result, stage.name, step, total_steps, batch)

@@ -16,7 +16,7 @@ from sentbed.study.locks import locked
 from sentbed.study.running import Job, run_study
 from sentbed.study.sharing import plan_work
 from sentbed.study.state import lock_of, read_data
-from toy_plugin import TOWERS, quicken
+from toy_plugin import RECIPE, TOWERS, quicken
 
 AXES = """
 [study]
@@ -261,4 +261,37 @@ def test_a_study_that_was_stopped_may_be_renamed(
     monkeypatch.setattr(runner, "_evaluate", evaluate)
     renamed = load_study(put("study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')))
     assert run_study(renamed, tmp_path / "study", only=only).failed == ()
+    assert read_data(tmp_path / "study").finished == 2
+
+
+def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
+    text = (
+        RECIPE.replace(
+            'pooler = { use = "average" }', 'pooler = { use = "average" }\nprompt.template = "prompt-eol"'
+        )
+        .replace("width = 4", "width = 4, positions = 400")
+        .replace(
+            "[[evaluate]]",
+            '[search]\ncandidates = "d.tsv"\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
+        )
+    )
+    axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'
+    study = load_study(put("search.toml", text + axes))
+    run_study(study, tmp_path / "study")
+    cells = read_data(tmp_path / "study").cells
+    for cell in cells:
+        rows = cell.runs[0].record["ranking"]["rows"]
+        assert {row["word"] for row in rows} == {"", "Sleep", "Bread"}
+        best = next(row["word"] for row in rows if row["rank"] == 1)
+        assert cell.runs[0].directory is not None
+        resolved = (tmp_path / "study" / cell.runs[0].directory / "resolved.toml").read_text()
+        assert f'word = "{best}"' in resolved
+        assert "[search]" not in resolved
+    monkeypatch.setattr(running, "search", lambda *_: pytest.fail("it was searched again"))
+    for manifest in (tmp_path / "study" / "cells").glob("*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
+    run_study(study, tmp_path / "study")
     assert read_data(tmp_path / "study").finished == 2
