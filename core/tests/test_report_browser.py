@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browser import ERRORS, POLICY, browse, found, needed
 from sentbed.protocols import Scatter, Score
 from sentbed.report import ExpectedRow, ReportData, StageCurve, write_report
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
-
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"),
-    *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000"),
-)
-
-ERRORS = """<script>window.wrong = []; addEventListener("error", e => wrong.push(e.message));</script>"""
-"""Goes first, so that it hears of everything."""
+pytestmark = needed
 
 PROBE = """<script>addEventListener("load", () => {
   const box = e => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
@@ -60,24 +46,13 @@ FRAME = """<!doctype html>
 });</script>"""
 
 
-def browse(page: Path, tmp_path: Path, *options: str) -> str:
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return done.stdout
-
-
 def probe(page: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
     """Measure a copy of the page; its security policy, which lets no other script run, is taken out."""
-    text, found = re.subn(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>", ERRORS, page.read_text())
-    assert found == 1
+    text, times = re.subn(POLICY, ERRORS, page.read_text())
+    assert times == 1
     copy = tmp_path / "probe.html"
     copy.write_text(text.replace("</body>", f"{PROBE}</body>"))
-    dom = browse(copy, tmp_path, "--dump-dom", *options)
-    measured = re.search(r'data-probe="([^"]*)"', dom)
-    assert measured, dom[:2000]
-    return dict(json.loads(unescape(measured[1])))
+    return found(browse(copy, tmp_path, "--dump-dom", *options))
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +118,7 @@ def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> No
     outer = tmp_path / "outer.html"
     outer.write_text(FRAME)
     dom = browse(outer, tmp_path, "--dump-dom", "--allow-file-access-from-files")
-    measured = re.search(r'data-probe="([^"]*)"', dom)
-    assert measured, dom[:2000]
-    seen = json.loads(unescape(measured[1]))
+    seen = found(dom)
     assert seen["page"] == 390
     assert seen["table"] > 390
     assert seen["svgs"]

@@ -21,7 +21,7 @@ from sentbed.prompts import TEMPLATES, Demonstration, read_candidates
 from sentbed.recipe import Recipe
 from sentbed.registry import Plugins
 from sentbed.search import JOURNAL, SearchResult, search
-from toy_plugin import RECIPE, Gap
+from toy_plugin import SEARCH, Gap
 
 Load = Callable[..., Recipe]
 Put = Callable[[str, str | bytes], Path]
@@ -35,16 +35,6 @@ SENTENCES = (
     "Icy.",
 )
 TABLE = "sentence\tword\n" + "".join(f"{s}\t{w}\n" for s, w in zip(SENTENCES, WORDS, strict=True))
-SEARCH = (
-    RECIPE.replace(
-        'pooler = { use = "average" }', 'pooler = { use = "average" }\nprompt.template = "prompt-eol"'
-    )
-    .replace("width = 4", "width = 4, positions = 400")
-    .replace(
-        "[[evaluate]]",
-        '[search]\ncandidates = "d.tsv"\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
-    )
-)
 FILES = {JOURNAL, "resolved.toml", "search.html", "search.json", "search.md"}
 
 

@@ -10,6 +10,7 @@ import click
 
 from sentbed import __version__
 from sentbed.cli_check import check
+from sentbed.cli_common import BAD_INPUT, FAILED, INTERRUPTED, set_option
 from sentbed.cli_data import cache, data
 from sentbed.cli_encode import encode
 from sentbed.cli_explain import explain
@@ -22,9 +23,6 @@ from sentbed.errors import RecipeError, SentbedError
 
 if TYPE_CHECKING:
     from sentbed.registry import Plugins
-
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-"""Exit codes: what was asked for cannot be done; a run failed or missed its `[expected]`; Ctrl-C."""
 
 
 class _Group(click.Group):
@@ -55,9 +53,7 @@ def main(traceback: bool) -> None:
     """
 
 
-_set = click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value; PATH= takes a key out."
-)
+_set = set_option()
 
 
 _no_cache = click.option(

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sentbed.cli_common import BAD_INPUT, set_option
+
 if TYPE_CHECKING:
     from sentbed.registry import Plugins
 
-BAD_INPUT = 2
 """The exit code where there are problems."""
 
 
 @click.command()
 @click.argument("recipes", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value; PATH= takes a key out."
-)
+@set_option()
 def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     """Find every problem of each of RECIPES, without loading anything heavy.
 

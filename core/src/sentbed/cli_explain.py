@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
+from sentbed.cli_common import set_option
+
 
 @click.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @click.argument("path", required=False)
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value; PATH= takes a key out."
-)
+@set_option()
 @click.option("--cell", metavar="LABELS", help='A cell of the study, by its labels: `--cell "mean, raw"`.')
 def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str | None) -> None:
     """Say which file each value of RECIPE comes from; a recipe may extend others.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sentbed.cli_common import set_option
+
 if TYPE_CHECKING:
     from sentbed.plan import EncoderPlan, Plan, StagePlan
     from sentbed.protocols import Device
@@ -16,9 +18,7 @@ LABEL_WIDTH = 14
 
 @click.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value; PATH= takes a key out."
-)
+@set_option()
 @click.option("--on", metavar="DEVICE", help="Plan for a device that is not here, such as `H100` or `v5e`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, in bytes, operations and seconds.")
 def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool) -> None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sentbed.cli_common import FAILED, set_before_axes
+
 if TYPE_CHECKING:
     from sentbed.study.cells import Study
     from sentbed.study.model import StudyData
     from sentbed.study.sharing import Work
-
-FAILED = 1
 
 
 class _Default(click.Group):
@@ -41,17 +41,10 @@ def study() -> None:
 
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value, before the axes do."
-)
+@set_before_axes
 @click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
 @click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="AXIS=LABEL",
-    help="Only cells with this label.",
-)
+@click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
 @click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
 @click.option("--executor", "where", type=click.Choice(["local", "ray"]), default="local", show_default=True)
@@ -96,13 +89,12 @@ def run(
         # One worker is this process, which saves a state when it is told to end.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     say = partial(click.echo, err=True)
-    found_executor = executor(where, workers, gpus=gpus, address=address, say=say)
     with reported(directory):
         result = run_study(
             found,
             directory,
             plugins,
-            executor=found_executor,
+            executor=executor(where, workers, gpus=gpus, address=address, say=say),
             only=wanted,
             work=work,
             keep_going=keep_going,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
-from sentbed import items, states
+from sentbed import items, locks, states
 from sentbed.encoder import Encoder, evaluate, pair_name
 from sentbed.errors import RecipeError, RunError, SentbedError
 from sentbed.feeding import VECTORS
@@ -72,7 +72,7 @@ class RunInfo:
     @property
     def last(self) -> int:
         """How many stages are run."""
-        return len(self.recipe.stage) if self.stages is None else self.stages
+        return len(self.begun.stage)
 
     @property
     def begun(self) -> Recipe:
@@ -385,24 +385,10 @@ def _free_name(name: str) -> Path:
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Keep other processes out of a run directory. Raises `RunError` where one is in it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    with locks.held(partial(os.open, directory, os.O_RDONLY)) as free:
+        if not free:
+            raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
         yield
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise RunError(f"another process is at work on the run in `{directory}`; let it end first") from error
-    except OSError:
-        # Not every file system has locks.
-        pass
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -417,9 +403,10 @@ def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> 
 
 def _tidy(info: RunInfo) -> None:
     """Remove what only a run that goes on needs, and what processes that were killed while writing left."""
-    for name in (states.STATES, VECTORS) if info.stages is None else (VECTORS,):
-        shutil.rmtree(info.directory / name, ignore_errors=True)
-    if info.stages is not None:
+    shutil.rmtree(info.directory / VECTORS, ignore_errors=True)
+    if info.stages is None:
+        shutil.rmtree(info.directory / states.STATES, ignore_errors=True)
+    else:
         states.prune(info.directory, states.found(info.directory)[0], 1)
     for stage, kept in info.kept.items():
         prune(info, stage, kept)

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import ERRORS, POLICY, browse, found, needed
 from sentbed.study.report import write_study_report
 from toy_study import study
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
-
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"),
-    *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000"),
-)
-
-POLICY = r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>"
-
-ERRORS = """<script>window.wrong = []; addEventListener("error", e => wrong.push(e.message));</script>"""
-"""Goes first, so that it hears of everything."""
+pytestmark = needed
 
 TOOLS = """
 const one = (what, within = document) => within.querySelector(what);
@@ -60,20 +44,6 @@ FRAME = """<!doctype html>
   });
 });</script>"""
 """A headless window is no narrower than 500 pixels; a frame is."""
-
-
-def browse(page: Path, tmp_path: Path, *options: str) -> str:
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return done.stdout
-
-
-def found(dom: str) -> dict[str, Any]:
-    measured = re.search(r'data-probe="([^"]*)"', dom)
-    assert measured, dom[:2000]
-    return dict(json.loads(unescape(measured[1])))
 
 
 def act(page: Path, tmp_path: Path, script: str, *options: str) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from sentbed import runner
 from sentbed.errors import RecipeError, RunError
+from sentbed.locks import locked
 from sentbed.registry import load_plugins
 from sentbed.study import running
 from sentbed.study.cells import Study, load_study
 from sentbed.study.identity import Identities
-from sentbed.study.locks import locked
 from sentbed.study.running import Job, run_study
 from sentbed.study.sharing import plan_work
 from sentbed.study.state import lock_of, read_data
-from toy_plugin import RECIPE, TOWERS, quicken
+from toy_plugin import SEARCH, TOWERS, quicken
 
 AXES = """
 [study]
@@ -268,18 +268,8 @@ def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
     put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
-    text = (
-        RECIPE.replace(
-            'pooler = { use = "average" }', 'pooler = { use = "average" }\nprompt.template = "prompt-eol"'
-        )
-        .replace("width = 4", "width = 4, positions = 400")
-        .replace(
-            "[[evaluate]]",
-            '[search]\ncandidates = "d.tsv"\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
-        )
-    )
     axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'
-    study = load_study(put("search.toml", text + axes))
+    study = load_study(put("search.toml", SEARCH + axes))
     run_study(study, tmp_path / "study")
     cells = read_data(tmp_path / "study").cells
     for cell in cells:

@@ -17,6 +17,7 @@ import attrs
 
 from sentbed.errors import RunError, SentbedError
 from sentbed.executors import Executor, LocalExecutor, Tell
+from sentbed.locks import is_locked, locked
 from sentbed.recipe import RESOLVED, Recipe, load_recipe
 from sentbed.registry import Plugins, load_plugins
 from sentbed.resuming import branch, resume
@@ -25,7 +26,6 @@ from sentbed.search import search
 from sentbed.study.cells import Study
 from sentbed.study.collecting import RANKING
 from sentbed.study.identity import Identities, slug
-from sentbed.study.locks import is_locked, locked
 from sentbed.study.sharing import Prefix, Task, Work, plan_work
 from sentbed.study.state import STUDY, is_finished, lock_of, needed, write_state
 

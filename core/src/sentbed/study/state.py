@@ -11,13 +11,13 @@ import attrs
 import tomli_w
 
 from sentbed.errors import RunError
+from sentbed.locks import is_locked
 from sentbed.paths import write_atomic
 from sentbed.resuming import differences
 from sentbed.runner import MANIFEST
 from sentbed.structure import unstructure
 from sentbed.study.cells import Study
 from sentbed.study.collecting import read_run
-from sentbed.study.locks import is_locked
 from sentbed.study.model import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
 from sentbed.study.sharing import Prefix, Work, chain
 from sentbed.study.table import Published
@@ -62,7 +62,7 @@ def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
     for task in sorted(work.tasks, key=lambda task: study.cells.index(task.cell)):
         name = task.cell.name
         if name not in found:
-            differ = [] if other is None else list(differences(other, tables[name]))
+            differ = list(differences(other, tables[name]))
             found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
         found[name]["runs"].append(
             {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)}
