@@ -29,7 +29,7 @@ from sentbed.paths import CACHE_VARIABLE
 from sentbed.recipe import Recipe, load_recipe
 from sentbed.registry import load_plugins
 from sentbed.runner import RunInfo, execute
-from sentbed.study.shared_pass import groups
+from sentbed.shared_pass import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
 POOLERS = ("mean", "first", "last", "cls-mlp")
@@ -84,7 +84,7 @@ def main() -> None:
     for precision in options.precision:
         recipes = cells(precision, options.tasks)
         if groups(recipes) != [list(range(len(recipes)))]:
-            raise SystemExit("the cells cannot share a pass; look at `study/shared_pass.py`")
+            raise SystemExit("the cells cannot share a pass; look at `shared_pass.py`")
         rounds: list[dict[str, Any]] = []
         alone: dict[int, Any] = {}
         for _ in range(options.rounds):

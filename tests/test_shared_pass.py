@@ -13,7 +13,7 @@ from sentbed import Encoder, build_encoder, run, sources
 from sentbed.recipe import EncoderRecipe, Recipe, load_recipe
 from sentbed.registry import load_plugins
 from sentbed.runner import RunInfo, execute
-from sentbed.study.shared_pass import can_share, groups
+from sentbed.shared_pass import can_share, groups
 from sentbed.vectors import VectorStore
 from sentbed_backbones import Bert, Opt
 from sentbed_hardware import Cpu

@@ -33,6 +33,7 @@ from sentbed.report.formats import write_tables
 from sentbed.report.model import START, Status
 from sentbed.report.record import plain
 from sentbed.seeds import derive
+from sentbed.shared_pass import can_share
 from sentbed.stages import require_fit, train_stage
 from sentbed.states import State
 from sentbed.stopping import Stop
@@ -210,8 +211,6 @@ def _head_seed(recipe: Recipe, name: str) -> int:
 
 def _accompany(recipe: Recipe, others: Sequence[Recipe], encoders: dict[str, Encoder]) -> None:
     """Give the encoders companions: those of other recipes over the same backbones."""
-    from sentbed.study.shared_pass import can_share
-
     for other in others:
         if can_share(recipe, other):
             for name, encoder in encoders.items():

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import attrs
 
 from sentbed.recipe import Recipe, first_stages
+from sentbed.shared_pass import groups
 from sentbed.study.cells import Cell
 from sentbed.study.identity import Identities, directory_of, short
-from sentbed.study.shared_pass import groups
 
 Key: TypeAlias = str
 

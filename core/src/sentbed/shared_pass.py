@@ -1,4 +1,4 @@
-"""Which cells of a study encode the same texts with the same backbone: one forward pass serves them all."""
+"""Which runs encode the same texts with the same backbone: one forward pass serves them all."""
 
 from __future__ import annotations
 

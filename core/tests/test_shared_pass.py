@@ -8,7 +8,7 @@ import pytest
 from sentbed.prompts import Demonstration, Prompt
 from sentbed.protocols import Head
 from sentbed.recipe import Recipe
-from sentbed.study.shared_pass import can_share, groups
+from sentbed.shared_pass import can_share, groups
 from toy_plugin import RECIPE, Average, Characters, Gap, Toy
 
 START = RECIPE.index("[[stage]]")
