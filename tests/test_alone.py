@@ -14,8 +14,17 @@ ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
 
 
-def test_there_are_seven_plugins() -> None:
-    assert PLUGINS == ["backbones", "data", "evaluators", "hardware", "losses", "poolers", "trackers"]
+def test_there_are_eight_plugins() -> None:
+    assert PLUGINS == [
+        "backbones",
+        "data",
+        "evaluators",
+        "hardware",
+        "interop",
+        "losses",
+        "poolers",
+        "trackers",
+    ]
 
 
 @pytest.mark.alone

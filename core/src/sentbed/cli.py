@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,16 +13,16 @@ from sentbed.cli_check import check
 from sentbed.cli_common import BAD_INPUT, FAILED, INTERRUPTED, set_option
 from sentbed.cli_data import cache, data
 from sentbed.cli_encode import encode
+from sentbed.cli_exchange import export, import_
 from sentbed.cli_explain import explain
 from sentbed.cli_machine import doctor
+from sentbed.cli_new import new
 from sentbed.cli_plan import plan
+from sentbed.cli_plugins import plugins
 from sentbed.cli_reproduce import reproduce
 from sentbed.cli_results import compare, table
 from sentbed.cli_study import study
 from sentbed.errors import RecipeError, SentbedError
-
-if TYPE_CHECKING:
-    from sentbed.registry import Plugins
 
 
 class _Group(click.Group):
@@ -173,61 +173,6 @@ def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache:
             click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
 
 
-@main.command()
-@click.argument("encoder", type=click.Path(file_okay=False))
-@click.argument("output", type=click.Path(file_okay=False))
-def export(encoder: str, output: str) -> None:
-    """Write the encoder in ENCODER to OUTPUT with its adapters merged: plain weights, the same vectors to the
-    rounding of the backbone's `dtype`.
-    """
-    from sentbed.encoder import Encoder
-
-    Encoder.load(encoder).export(output)
-    click.echo(output)
-
-
-@main.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plugins(as_json: bool) -> None:
-    """List the installed plugins and what they offer."""
-    from sentbed.registry import KINDS, load_plugins
-
-    found = load_plugins()
-    if as_json:
-        click.echo(_plugins_json(found))
-        return
-    for plugin in found.plugins:
-        state = f"cannot be loaded: {plugin.problem}" if plugin.problem else ""
-        click.echo(f"{plugin.name} ({plugin.distribution} {plugin.version}) {state}".rstrip())
-    for kind in KINDS:
-        for name in found.names(kind):
-            info = found.find(kind, name)
-            click.echo(f"  {kind:<10} {name:<18} {info.summary}")
-
-
-def _plugins_json(found: Plugins) -> str:
-    import json
-
-    import attrs
-
-    return json.dumps(
-        {
-            "plugins": [attrs.asdict(plugin) for plugin in found.plugins],
-            "components": [
-                {
-                    "kind": info.kind,
-                    "name": info.name,
-                    "distribution": info.distribution,
-                    "version": info.version,
-                    "summary": info.summary,
-                }
-                for info in found.components.values()
-            ],
-        },
-        indent=2,
-    )
-
-
 def _kinds() -> list[str]:
     from sentbed.registry import KINDS
 
@@ -253,27 +198,21 @@ def show(kind: str, name: str | None) -> None:
     click.echo(describe_table(kind) if name is None else describe(load_plugins().find(kind, name)))
 
 
-for _command in (reproduce, check, explain, study, encode, compare, table, data, cache, doctor, plan):
+for _command in (
+    reproduce,
+    check,
+    explain,
+    study,
+    encode,
+    compare,
+    table,
+    data,
+    cache,
+    doctor,
+    plan,
+    plugins,
+    new,
+    export,
+    import_,
+):
     main.add_command(_command)
-
-
-@main.group()
-def new() -> None:
-    """Start something from a template."""
-
-
-@new.command()
-@click.argument("path", required=False, type=click.Path(dir_okay=False))
-def recipe(path: str | None) -> None:
-    """Write a commented recipe to PATH, or print it."""
-    from sentbed.show import RECIPE_TEMPLATE
-
-    if path is None:
-        click.echo(RECIPE_TEMPLATE, nl=False)
-        return
-    if Path(path).exists():
-        raise SentbedError(f"`{path}` exists already; choose another name")
-    from sentbed.paths import write_atomic
-
-    write_atomic(Path(path), RECIPE_TEMPLATE)
-    click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")

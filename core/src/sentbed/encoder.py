@@ -118,6 +118,23 @@ class Encoder:
         engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
         return cls.build(recipe, engine, saved=directory)
 
+    @classmethod
+    def of(
+        cls,
+        table: Mapping[str, Any],
+        runtime: Runtime | Mapping[str, Any] | None = None,
+        plugins: Plugins | None = None,
+    ) -> Encoder:
+        """Build the encoder of a recipe's table `[encoder]`: `{"backbone": {"use": "bert", ...}, ...}`.
+
+        Relative paths start in the current directory. Raises `RecipeError` with everything that is wrong.
+        """
+        plugins = plugins or load_plugins()
+        recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+        if problems:
+            raise RecipeError(problems)
+        return cls.build(recipe, _runtime(runtime or {"use": "cpu"}, plugins).build())
+
     def accompany(self, recipe: EncoderRecipe, head_seed: int) -> None:
         """Add the encoder of another recipe, whose backbone would be this one's, to the companions.
 

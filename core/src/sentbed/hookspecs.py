@@ -20,7 +20,9 @@ from sentbed.protocols import (
     DataSource,
     Evaluation,
     Evaluator,
+    Exporter,
     Finding,
+    Importer,
     KnownData,
     Loss,
     Optimizer,
@@ -86,6 +88,16 @@ def schedules() -> Sequence[type[Schedule]]:
 @hookspec
 def trackers() -> Sequence[type[Tracker]]:
     """Return tracker classes: where a recipe's `[[tracker]]` sends what the run shows."""
+
+
+@hookspec
+def exporters() -> Sequence[type[Exporter]]:
+    """Return exporter classes: what `sentbed export --to NAME` writes."""
+
+
+@hookspec
+def importers() -> Sequence[type[Importer]]:
+    """Return importer classes: what `sentbed import --from NAME` reads."""
 
 
 @hookspec

@@ -31,11 +31,15 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "optimizer": "optimizers",
         "schedule": "schedules",
         "tracker": "trackers",
+        "exporter": "exporters",
+        "importer": "importers",
     }
 )
 """Kind of component -> the hook that offers it."""
 
-METHODS: Mapping[str, str] = MappingProxyType({"data": "open", "evaluator": "evaluate", "schedule": "factor"})
+METHODS: Mapping[str, str] = MappingProxyType(
+    {"data": "open", "evaluator": "evaluate", "schedule": "factor", "exporter": "write", "importer": "read"}
+)
 """The method that a component of a kind must have, where it is not `build`."""
 
 OURS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -71,6 +75,16 @@ OURS: Mapping[str, frozenset[str]] = MappingProxyType(
                 "data/nli",
                 "data/qa",
                 "data/mix",
+            }
+        ),
+        "sentbed-interop": frozenset(
+            {
+                "exporter/sentence-transformers",
+                "exporter/hub",
+                "exporter/onnx",
+                "importer/sentence-transformers",
+                "importer/simcse",
+                "importer/peft",
             }
         ),
         "sentbed-trackers": frozenset({"tracker/tensorboard", "tracker/mlflow"}),

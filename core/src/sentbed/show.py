@@ -23,6 +23,8 @@ _PLACES = {
     "runtime": "[runtime]\n{}",
     "evaluator": "[[evaluate]]\n{}",
     "tracker": "[[tracker]]\n{}",
+    "exporter": "sentbed export ENCODER DIRECTORY --to {}",
+    "importer": "sentbed import SOURCE DIRECTORY --from {}",
 }
 
 
@@ -129,6 +131,9 @@ def _example(info: ComponentInfo) -> str:
     required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
     pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
     place = _PLACES[info.kind]
+    if info.kind in ("exporter", "importer"):
+        options = (f" --set {field.name}={_sample(field)}" for field in required)
+        return place.format(info.name) + "".join(options)
     inline = "= {}" in place
     return place.format("{ " + ", ".join(pairs) + " }" if inline else "\n".join(pairs))
 

@@ -35,6 +35,8 @@ _KIND_OF: Mapping[Any, str] = {
     protocols.Optimizer: "optimizer",
     protocols.Schedule: "schedule",
     protocols.Tracker: "tracker",
+    protocols.Exporter: "exporter",
+    protocols.Importer: "importer",
 }
 
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sentbed.encoder import Encoder
     from sentbed.protocols.engine import Engine
 
 
@@ -313,6 +314,31 @@ class Evaluator(Component, Protocol):
 
     def evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode what the tasks need and score it. Raises `DataError` that names file and line."""
+
+
+class Exporter(Component, Protocol):
+    """An encoder -> files that another library reads. Its fields are options of `sentbed export --set`."""
+
+    def write(self, encoder: Encoder, directory: Path) -> None:
+        """Write into `directory`, which is empty; it appears when all is written.
+
+        The encoder is on the runtime `cpu`, in fp32; `encoder.placed.module` is its torch module. Where the
+        other library cannot give the same vectors, it raises `ModelError`: which part, why, and what to take
+        instead.
+        """
+
+
+class Importer(Component, Protocol):
+    """What another library wrote -> an encoder. Its fields are options of `sentbed import --set`."""
+
+    def recognises(self, source: Path) -> bool:
+        """Whether `source` looks like what this class reads; nothing heavy is loaded."""
+
+    def read(self, source: Path) -> Encoder:
+        """Return the encoder, on the runtime `cpu`, with the weights that `source` has.
+
+        Raises `ModelError`: what `source` holds that an encoder cannot have, and what to do.
+        """
 
 
 class Optimizer(Component, Protocol):

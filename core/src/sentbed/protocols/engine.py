@@ -45,6 +45,9 @@ class PlacedEncoder(Protocol):
       shape: which texts, of so many tokens, share a batch; `encode.plan_batches` decides where it has none;
     - `fingerprint() -> str | None`, a hash of all weights and of the code between tokens and vector: where
       two agree, so do their vectors. Without it, or where it is None, none is taken from the store;
+    - `module: Module`, on engines of PyTorch: backbone, pooler and head as one torch module in fp32, called
+      `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler` and `projection` (an identity
+      where the head has none) and `normalize: bool`; who changes weights in it calls `weights_changed()`;
     - `beside(others: Sequence[PlacedEncoder]) -> PlacedEncoder | None`, for encoders that were assembled from
       one built backbone: an encoder whose vectors are its own and those of `others`, one after the other
       along the width, from one pass through the backbone. Each is, to the bit, what its own `encode` gives;

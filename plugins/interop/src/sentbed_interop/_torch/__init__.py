@@ -1,0 +1,1 @@
+"""What needs torch; imported when an encoder is written or read."""
