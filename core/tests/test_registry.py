@@ -58,6 +58,8 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("optimizer", "sgd"),
         ("schedule", "falling"),
         ("tracker", "notes"),
+        ("exporter", "numbers"),
+        ("importer", "numbers"),
     }
     assert {kind for kind, _ in plugins.components} == set(KINDS)
     info = plugins.find("loss", "pull")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
@@ -12,12 +12,10 @@ from sentbed.encoder import Encoder
 from sentbed.errors import ModelError, RecipeError, RunError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import write_directory
-from sentbed.protocols import Exporter, Importer
+from sentbed.protocols import Exporter, Importer, Runtime
 from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure
 from sentbed.toml import Document
-
-T = TypeVar("T")
 
 
 @attrs.frozen
@@ -31,30 +29,40 @@ class _From:
 
 
 def export_encoder(
-    encoder: str | Path, output: str | Path, to: str | None = None, overrides: Sequence[str] = ()
+    encoder: str | Path,
+    output: str | Path,
+    to: str | None = None,
+    overrides: Sequence[str] = (),
+    runtime: Runtime | Mapping[str, Any] | None = None,
+    plugins: Plugins | None = None,
 ) -> None:
     """Write an encoder on disk into a new directory, as the exporter `to` does, or for sentbed.
 
-    `overrides` (`FIELD=VALUE`) set the exporter's fields.
+    `overrides` (`FIELD=VALUE`) set the exporter's fields. What needs tensors needs a `runtime` of PyTorch:
+    `cpu`, as it is where left out.
 
     Raises:
         RunError: where `output` is not new.
         ModelError: where the other library cannot compute what the encoder does, with what to take instead.
     """
-    plugins = load_plugins()
+    plugins = plugins or load_plugins()
     target = _new(output)
     if to is None:
         if overrides:
             raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
-        Encoder.load(encoder, plugins=plugins).export(target)
+        Encoder.load(encoder, runtime, plugins).export(target)
         return
-    exporter = _part(_To, to, overrides, plugins)
-    loaded = Encoder.load(encoder, plugins=plugins)
+    exporter: Exporter = _part(_To, to, overrides, plugins)
+    loaded = Encoder.load(encoder, runtime, plugins)
     write_directory(target.resolve(), lambda directory: exporter.write(loaded, directory))
 
 
 def import_encoder(
-    source: str | Path, output: str | Path, from_: str | None = None, overrides: Sequence[str] = ()
+    source: str | Path,
+    output: str | Path,
+    from_: str | None = None,
+    overrides: Sequence[str] = (),
+    plugins: Plugins | None = None,
 ) -> Encoder:
     """Make an encoder of what another library wrote, save it in a new directory, and return it.
 
@@ -64,7 +72,7 @@ def import_encoder(
         RunError: where `output` is not new.
         ModelError: where nobody recognises `source`, several do, or it cannot be read.
     """
-    plugins = load_plugins()
+    plugins = plugins or load_plugins()
     target, found = _new(output), Path(source)
     if not found.exists():
         raise ModelError(f"`{source}` does not exist; check the path")

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
-from sentbed import DataError, FilePath, ModelError, ModelId, hookimpl
+from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl
 from sentbed.encode import pad
 from sentbed.protocols import (
     BuildContext,
@@ -733,6 +733,49 @@ class Notes:
         return NoteTaker(self.file)
 
 
+@attrs.frozen
+class ToNumbers:
+    """The mean vector of some texts, a number a line."""
+
+    name: ClassVar[str] = "numbers"
+
+    digits: int = 3
+    """Digits behind the point."""
+
+    def write(self, encoder: Any, directory: Path) -> None:
+        """Write `numbers.txt`; a second encoder beside it cannot be expressed."""
+        if encoder.recipe.max_length == 13:
+            raise ModelError("texts of 13 tokens cannot be expressed; set `max_length` to 12")
+        mean = encoder.encode(["abc", "bcd"]).mean(axis=0)
+        (directory / "numbers.txt").write_text("".join(f"{x:.{self.digits}f}\n" for x in mean))
+
+
+@attrs.frozen
+class FromNumbers:
+    """An encoder as wide as a file has lines."""
+
+    name: ClassVar[str] = "numbers"
+
+    max_length: int = 8
+    """Tokens a sentence."""
+
+    def recognises(self, source: Path) -> bool:
+        """Whether the file is there."""
+        return (source / "numbers.txt").is_file()
+
+    def read(self, source: Path) -> Any:
+        """Build an encoder of that width."""
+        width = len((source / "numbers.txt").read_text().splitlines())
+        return Encoder.of(
+            {
+                "max_length": self.max_length,
+                "backbone": {"use": "characters", "width": width},
+                "pooler": {"use": "average"},
+            },
+            Toy(),
+        )
+
+
 @attrs.define(eq=False)
 class NoteTaker:
     file: str
@@ -798,6 +841,16 @@ def schedules() -> list[type[Any]]:
 @hookimpl
 def trackers() -> list[type[Any]]:
     return [Notes]
+
+
+@hookimpl
+def exporters() -> list[Any]:
+    return [ToNumbers]
+
+
+@hookimpl
+def importers() -> list[Any]:
+    return [FromNumbers]
 
 
 class Recorder:

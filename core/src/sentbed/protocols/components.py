@@ -329,7 +329,10 @@ class Exporter(Component, Protocol):
 
 
 class Importer(Component, Protocol):
-    """What another library wrote -> an encoder. Its fields are options of `sentbed import --set`."""
+    """What another library wrote -> an encoder. Its fields are options of `sentbed import --set`.
+
+    Every field has a default: `recognises` is asked of an importer without options.
+    """
 
     def recognises(self, source: Path) -> bool:
         """Whether `source` looks like what this class reads; nothing heavy is loaded."""
