@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test check test-alone bench gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test check test-alone docs bench gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -28,10 +28,15 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
+	$(BIN)/towncrier build --draft > /dev/null
 
-# Each plugin alone with core, in a clean environment without its siblings.
+# The site, in `site/`; a warning is an error.
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict --quiet
+
+# Clean environments: each plugin with core and without its siblings; plugins of strangers.
 test-alone: $(VENV)/.dev
-	$(BIN)/pytest -q -m alone tests/test_alone.py
+	$(BIN)/pytest -q -m alone tests
 
 # Needs SENTBED_DATA.
 bench: $(VENV)/.dev
@@ -64,4 +69,4 @@ $(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs studies .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs studies site .pytest_cache .mypy_cache .ruff_cache
