@@ -24,19 +24,22 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keep sentbed's cache out of the user's home, also for what is set up once for many tests."""
+def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the user's cache and configuration out, also of what is set up once for many tests."""
     directory = tmp_path_factory.mktemp("caches")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SENTBED_CACHE", str(directory / "session"))
         patch.delenv("SENTBED_CACHE_GB", raising=False)
+        patch.setenv("SENTBED_CONFIG", os.devnull)
+        patch.delenv("SENTBED_PLUGINS_DISABLE", raising=False)
+        patch.delenv("SENTBED_PLUGINS_ALLOW", raising=False)
         yield directory
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(_no_cache_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(_nothing_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a cache that no other test has filled."""
-    monkeypatch.setenv("SENTBED_CACHE", str(_no_cache_of_the_user / str(next(_numbers))))
+    monkeypatch.setenv("SENTBED_CACHE", str(_nothing_of_the_user / str(next(_numbers))))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

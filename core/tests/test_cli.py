@@ -14,7 +14,6 @@ import tomli
 import toy_plugin
 from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder, cli
-from sentbed.registry import KINDS
 from sentbed.show import tables
 from toy_plugin import RECIPE, quicken
 
@@ -61,16 +60,20 @@ def test_help_names_every_command():
         "check",
         "compare",
         "data",
+        "diff",
         "doctor",
         "encode",
         "evaluate",
         "explain",
         "export",
+        "import",
+        "migrate",
         "new",
         "plan",
         "plugins",
         "reproduce",
         "run",
+        "schema",
         "search",
         "show",
         "study",
@@ -117,38 +120,7 @@ finally:
     assert done.stderr.splitlines()[-1] == "loaded []"
 
 
-# --- plugins and show --------------------------------------------------------------------------------------
-
-
-def test_plugins_lists_plugins_and_components(installed_toy: Path):
-    result = invoke("plugins")
-    assert result.exit_code == 0
-    lines = [line.split(maxsplit=2) for line in result.output.splitlines()]
-    assert ["toy", "(toy", "1.0)"] in lines
-    assert ["console", "(sentbed", f"{__version__})"] in lines
-    assert ["loss", "pull", "Half the mean squared distance of a pair."] in lines
-    kinds = [line.split()[0] for line in result.output.splitlines() if line.startswith("  ")]
-    assert set(kinds) == set(KINDS)
-    assert kinds == sorted(kinds, key=list(KINDS).index)
-
-
-def test_plugins_as_json_says_the_same_for_programs(installed_toy: Path):
-    found = json.loads(invoke("plugins", "--json").output)
-    assert {"name": "toy", "distribution": "toy", "version": "1.0", "problem": None} in found["plugins"]
-    assert {
-        "kind": "data",
-        "name": "words",
-        "distribution": "toy",
-        "version": "1.0",
-        "summary": "Pairs of a made-up word and the same 13 letters on.",
-    } in found["components"]
-
-
-def test_a_plugin_that_cannot_be_loaded_is_listed_with_its_reason(distribute: Callable[..., object]):
-    distribute("broken-dist", {"broken_plugin": "raise RuntimeError('no GPU here')"})
-    result = invoke("plugins")
-    assert result.exit_code == 0
-    assert "broken_plugin (broken-dist 1.0) cannot be loaded: RuntimeError: no GPU here\n" in result.output
+# --- show --------------------------------------------------------------------------------------------------
 
 
 def test_show_explains_a_component_with_fields_defaults_and_an_example(installed_toy: Path):

@@ -69,6 +69,15 @@ def test_a_wrong_name_or_option_is_said(
     assert message in str(caught.value)
 
 
+def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved: Path):
+    table = {
+        "backbone": {"use": "bert", "init": "random", "size": "tiny", "vocab_size": 300},
+        "pooler": {"use": "decoder"},
+    }
+    with pytest.raises(RecipeError, match="decoder"):
+        Encoder.of(table, toy_plugin.Toy())
+
+
 def test_options_without_an_exporter_are_refused(saved: Path, tmp_path: Path):
     with pytest.raises(RunError, match="without `--to` there is nothing to set"):
         export_encoder(saved, tmp_path / "out", None, ["digits=3"], toy_plugin.Toy())

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import subprocess
-from importlib.metadata import version
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
+import pytest
+from sentbed import API_VERSION
 from sentbed.manifest import describe, peak_memory_gib
 from sentbed.registry import load_plugins
 
@@ -13,6 +16,22 @@ def test_every_library_that_a_distribution_asks_for_has_its_version() -> None:
     for name in ("attrs", "cattrs", "click", "numpy", "pluggy", "tomli"):
         assert libraries[name] == version(name)
     assert "not-installed" not in libraries
+
+
+def test_plugins_stand_with_version_status_and_api(
+    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "c_plugin")
+    modules = {"a_plugin": "sentbed_api = '1.0'", "b_plugin": "sentbed_api = '3.0'", "c_plugin": ""}
+    found = describe(load_plugins(distribute("some-dist", modules)), None)
+    assert found["api"] == API_VERSION
+    about = [(p["name"], p["version"], p["status"], p["api"]) for p in found["plugins"]]
+    assert about == [
+        ("a_plugin", "1.0", "loaded", "1.0"),
+        ("b_plugin", "1.0", "refused", "3.0"),
+        ("c_plugin", "1.0", "disabled", None),
+    ]
+    assert [bool(p["problem"]) for p in found["plugins"]] == [False, True, False]
 
 
 def test_the_state_of_the_repository_is_that_of_the_recipes_directory(tmp_path: Path) -> None:

@@ -356,6 +356,21 @@ def test_items_that_cannot_be_paired_are_a_remark(write: Write) -> None:
     assert "MR accuracy (senteval): the two scores cannot be paired: one was scored on 200 items" in remark
 
 
+def test_scores_of_two_versions_of_a_plugin_are_compared_and_the_versions_remarked(write: Write) -> None:
+    def by(version: str, value: float, task: str = "MR") -> Score:
+        return attrs.evolve(score(task, value, of=found_items(3)), plugin=f"sentbed-evaluators {version}")
+
+    one = write("one", by("0.1.0", 80.0), by("0.1.0", 70.0, "CR"))
+    two = write("two", by("0.2.0", 81.0), by("0.2.0", 71.0, "CR"))
+    assert [one.plugin for one in read_results(two).scores] == ["sentbed-evaluators 0.2.0"] * 2
+    found = compare_runs(one, two)
+    assert [row.comparison is not None for row in found.rows] == [True, True]
+    assert found.remarks == ("A was scored by sentbed-evaluators 0.1.0, B by sentbed-evaluators 0.2.0.",)
+    (table,) = run_tables([one, two])
+    assert [column.values for column in table.columns[:2]] == [(80.0, 81.0), (70.0, 71.0)]
+    assert compare_runs(one, write("three", by("0.1.0", 82.0))).remarks[1:] == ()
+
+
 def test_the_encoder_is_the_trained_one_or_has_to_be_named(write: Write) -> None:
     one = write("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
     two = write("two", score("MR", 60.0), score("MR", 50.0, "zh"))

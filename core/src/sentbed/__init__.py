@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+API_VERSION = "1.0"
+"""What plugins are written against, MAJOR.MINOR: a minor version only adds; see `sentbed_api`."""
+
 __all__ = [
+    "API_VERSION",
     "DataError",
     "Encoder",
     "FilePath",

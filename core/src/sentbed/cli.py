@@ -19,6 +19,7 @@ from sentbed.cli_machine import doctor
 from sentbed.cli_new import new
 from sentbed.cli_plan import plan
 from sentbed.cli_plugins import plugins
+from sentbed.cli_recipes import diff, migrate, schema
 from sentbed.cli_reproduce import reproduce
 from sentbed.cli_results import compare, table
 from sentbed.cli_study import study
@@ -214,5 +215,8 @@ for _command in (
     new,
     export,
     import_,
+    schema,
+    diff,
+    migrate,
 ):
     main.add_command(_command)

@@ -1,52 +1,140 @@
-"""The command `plugins`: what is installed, and what it offers."""
+"""The command `plugins`: what is installed, what became of it, and what it offers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from sentbed.plugin_info import Clash, PluginInfo
     from sentbed.registry import Plugins
 
 
 @click.command()
+@click.option(
+    "--hooks",
+    is_flag=True,
+    help="List each lifecycle hook with the plugins that hear it, in order of calls.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plugins(as_json: bool) -> None:
-    """List the installed plugins and what they offer."""
-    from sentbed.registry import KINDS, load_plugins
+def plugins(hooks: bool, as_json: bool) -> None:
+    """List the installed plugins, what became of each, and the components that they offer.
+
+    A plugin is `loaded`, `disabled` by your configuration, `refused` because it is made for another API of
+    sentbed, or `broken`.
+    """
+    from sentbed.registry import load_plugins
 
     found = load_plugins()
+    heard = _heard(found) if hooks else None
     if as_json:
-        click.echo(_plugins_json(found))
-        return
-    for plugin in found.plugins:
-        state = f"cannot be loaded: {plugin.problem}" if plugin.problem else ""
-        click.echo(f"{plugin.name} ({plugin.distribution} {plugin.version}) {state}".rstrip())
-    for kind in KINDS:
-        for name in found.names(kind):
-            info = found.find(kind, name)
-            click.echo(f"  {kind:<10} {name:<18} {info.summary}")
+        click.echo(_json(found, heard))
+    else:
+        click.echo("\n".join(_hooks(heard) if heard is not None else _text(found)))
 
 
-def _plugins_json(found: Plugins) -> str:
+def _heard(found: Plugins) -> dict[str, list[str]]:
+    from sentbed.history import History
+
+    # As a run registers it: after the plugins.
+    found.manager.register(History(), name="history")
+    return found.hooks()
+
+
+def _hooks(heard: dict[str, list[str]]) -> Iterator[str]:
+    yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
+    yield ""
+    yield from _columns([(hook, ", ".join(names) or "–") for hook, names in heard.items()])
+
+
+def _text(found: Plugins) -> Iterator[str]:
+    rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
+    rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
+    head, *lines = _columns(rows)
+    yield head
+    for plugin, line in zip(found.plugins, lines, strict=True):
+        yield line
+        if plugin.reason is not None:
+            place = f" @ {plugin.place}" if plugin.place else ""
+            yield f"    {' '.join(plugin.reason.split())}{place}"
+    components = _components(found)
+    if components:
+        yield ""
+        table = [(c.kind, c.name, c.distribution, c.summary) for c in components]
+        yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *table])
+    remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
+    remarks += [f"warning: {warning}" for warning in found.warnings]
+    if remarks:
+        yield ""
+        yield from remarks
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    # `report.formats.aligned` would do, and takes 20 ms to import.
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _offers(plugin: PluginInfo) -> str:
+    from sentbed.registry import LIFECYCLE
+
+    more = ["hooks"] if set(plugin.hooks) & set(LIFECYCLE) else []
+    return ", ".join([*plugin.kinds, *more]) or "–"
+
+
+def _components(found: Plugins) -> Sequence[Any]:
+    from sentbed.registry import KINDS
+
+    return [found.components[kind, name] for kind in KINDS for name in found.names(kind)]
+
+
+def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
     import json
 
-    import attrs
+    from sentbed import API_VERSION
 
-    return json.dumps(
-        {
-            "plugins": [attrs.asdict(plugin) for plugin in found.plugins],
-            "components": [
-                {
-                    "kind": info.kind,
-                    "name": info.name,
-                    "distribution": info.distribution,
-                    "version": info.version,
-                    "summary": info.summary,
-                }
-                for info in found.components.values()
-            ],
-        },
-        indent=2,
-    )
+    document = {
+        "api": API_VERSION,
+        "plugins": [
+            {
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "status": plugin.status,
+                "reason": plugin.reason,
+                "problem": plugin.problem,
+                "place": plugin.place,
+                "api": plugin.api,
+                "kinds": plugin.kinds,
+                "hooks": plugin.hooks,
+            }
+            for plugin in found.plugins
+        ],
+        "components": [
+            {
+                "kind": info.kind,
+                "name": info.name,
+                "distribution": info.distribution,
+                "version": info.version,
+                "summary": info.summary,
+            }
+            for info in found.components.values()
+        ],
+        "clashes": [_clash(clash) for clash in found.clashes.values()],
+        "warnings": found.warnings,
+        **({} if heard is None else {"hooks": heard}),
+    }
+    return json.dumps(document, indent=2)
+
+
+def _clash(clash: Clash) -> dict[str, Any]:
+    return {
+        "kind": clash.kind,
+        "name": clash.name,
+        "claims": [one.distribution for one in clash.claims],
+        "preferred": None if clash.preferred is None else clash.preferred.distribution,
+        "message": clash.message,
+    }

@@ -11,9 +11,10 @@ import attrs
 
 from sentbed import __version__
 from sentbed.encode import Progress, encode_into
-from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
-from sentbed.fit import needs_of
+from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError
+from sentbed.fit import misfits, needs_of
 from sentbed.paths import write_atomic, write_directory
+from sentbed.plugin_code import plugin_of
 from sentbed.prompts import PromptTokenizer
 from sentbed.protocols import (
     Backbone,
@@ -58,6 +59,8 @@ class Encoder:
     placed: PlacedEncoder
     companions: tuple[Encoder, ...] = ()
     """Encoders over the same backbone: where a store lacks vectors, theirs come from the same pass."""
+    source: Path | None = None
+    """The directory that it was loaded from."""
 
     @classmethod
     def build(
@@ -116,7 +119,7 @@ class Encoder:
         if problems:
             raise RecipeError(problems)
         engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
-        return cls.build(recipe, engine, saved=directory)
+        return attrs.evolve(cls.build(recipe, engine, saved=directory), source=directory)
 
     @classmethod
     def of(
@@ -131,6 +134,8 @@ class Encoder:
         """
         plugins = plugins or load_plugins()
         recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+        if not problems:
+            problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
         if problems:
             raise RecipeError(problems)
         return cls.build(recipe, _runtime(runtime or {"use": "cpu"}, plugins).build())
@@ -295,6 +300,7 @@ class Encoder:
         """
         other = None if second is None else _Seen.of(second[1], progress, store)
         evaluation = evaluator.evaluate(_Seen.of(self, progress, store, other))
+        plugin = plugin_of(type(evaluator))
         how = self.protocol()
         if second is not None:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
@@ -304,6 +310,7 @@ class Encoder:
                 value=float(score.value),
                 encoder=name,
                 evaluator=evaluator.name,
+                plugin=plugin,
                 protocol={**score.protocol, **how},
             )
             for score in evaluation.scores
@@ -340,6 +347,7 @@ class Encoder:
                 component, backbone = merged
                 recipe = attrs.evolve(recipe, backbone=component)
                 shutil.rmtree(directory / BACKBONE)
+                (directory / BACKBONE).mkdir()
                 backbone.save(directory / BACKBONE)
             table = {"schema": SCHEMA, **unstructure(recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))

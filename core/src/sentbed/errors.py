@@ -33,7 +33,7 @@ class RuntimeUnavailableError(SentbedError):
 
 
 class PluginError(SentbedError):
-    """A plugin breaks the rules of the registry: a name claimed twice, a misspelt hook."""
+    """A plugin breaks the rules of the registry, a name is claimed twice, or the configuration is wrong."""
 
 
 class RunError(SentbedError):

@@ -10,6 +10,7 @@ import attrs
 
 from sentbed.errors import DataError, PluginError, suggest
 from sentbed.paths import DATA_VARIABLE, data_root, sha256
+from sentbed.plugin_code import reason_of
 from sentbed.protocols import KnownData, KnownFile
 
 if TYPE_CHECKING:
@@ -84,18 +85,24 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
     """Return the collections that the plugins know, by name.
 
     Raises:
-        PluginError: where two plugins claim one name, naming both.
+        PluginError: where two plugins claim one name, naming both, or one cannot say.
     """
     found: dict[str, KnownData] = {}
     owners: dict[str, str] = {}
     for implementation in plugins.manager.hook.known_data.get_hookimpls():
-        offered: Sequence[KnownData] = implementation.function()  # type: ignore[assignment]
+        try:
+            offered: Sequence[KnownData] = implementation.function()  # type: ignore[assignment]
+        except Exception as error:
+            raise PluginError(
+                f"the plugin `{implementation.plugin_name}` cannot say which data it knows: "
+                f"{reason_of(error)}; disable or uninstall it"
+            ) from error
         for known in offered:
             owner = owners.setdefault(known.name, implementation.plugin_name)
             if owner != implementation.plugin_name or known.name in found:
                 raise PluginError(
                     f"the data `{known.name}` is known to `{owner}` and to `{implementation.plugin_name}`; "
-                    f"uninstall one of them"
+                    f"disable or uninstall one of them"
                 )
             found[known.name] = known
     return dict(sorted(found.items()))

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sentbed import API_VERSION
 from sentbed.registry import Plugins
 
 T = TypeVar("T")
@@ -21,9 +22,17 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     """Return versions, git state of the recipe's directory, and machine."""
     return {
         "plugins": [
-            {"name": p.name, "distribution": p.distribution, "version": p.version, "problem": p.problem}
+            {
+                "name": p.name,
+                "distribution": p.distribution,
+                "version": p.version,
+                "status": p.status,
+                "api": p.api,
+                "problem": p.problem,
+            }
             for p in plugins.plugins
         ],
+        "api": API_VERSION,
         "libraries": _libraries({plugin.distribution for plugin in plugins.plugins}),
         "python": platform.python_version(),
         "command": sys.argv,

@@ -7,7 +7,7 @@ hooks, so the entry points are walked here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,21 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed.errors import PluginError, suggest
+from sentbed.ours import OURS as OURS
+from sentbed.plugin_code import (
+    api_refusal,
+    declared_api,
+    defined_at,
+    place_of,
+    reason_of,
+    unmet_sentbed,
+    would_offer,
+    written_api,
+)
+from sentbed.plugin_info import Clash as Clash
+from sentbed.plugin_info import ComponentInfo as ComponentInfo
+from sentbed.plugin_info import PluginInfo as PluginInfo
+from sentbed.settings import Settings, fits, read_settings
 
 GROUP = "sentbed"
 
@@ -42,109 +57,12 @@ METHODS: Mapping[str, str] = MappingProxyType(
 )
 """The method that a component of a kind must have, where it is not `build`."""
 
-OURS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "sentbed-backbones": frozenset({"backbone/bert", "backbone/t5", "backbone/opt", "backbone/causal"}),
-        "sentbed-poolers": frozenset(
-            {
-                "pooler/first",
-                "pooler/cls-mlp",
-                "pooler/mean",
-                "pooler/mean-first-last",
-                "pooler/last",
-                "pooler/decoder",
-                "pooler/mask",
-                "pooler/prompt",
-                "pooler/prompt-eol",
-            }
-        ),
-        "sentbed-losses": frozenset(
-            {"loss/info-nce", "loss/queue", "loss/momentum", "loss/classification", "loss/nli-softmax"}
-        ),
-        "sentbed-data": frozenset(
-            {
-                "data/pairs",
-                "data/triplets",
-                "data/dropout",
-                "data/sample",
-                "data/nsp",
-                "data/synonyms",
-                "data/crop",
-                "data/delete",
-                "data/parallel",
-                "data/nli",
-                "data/qa",
-                "data/mix",
-            }
-        ),
-        "sentbed-interop": frozenset(
-            {
-                "exporter/sentence-transformers",
-                "exporter/hub",
-                "exporter/onnx",
-                "importer/sentence-transformers",
-                "importer/simcse",
-                "importer/peft",
-            }
-        ),
-        "sentbed-trackers": frozenset({"tracker/tensorboard", "tracker/mlflow"}),
-        "sentbed-evaluators": frozenset(
-            {
-                "evaluator/senteval-sts",
-                "evaluator/senteval-transfer",
-                "evaluator/senteval-probing",
-                "evaluator/sentglue",
-                "evaluator/sentbench",
-                "evaluator/sts",
-                "evaluator/geometry",
-                "evaluator/retrieval",
-                "evaluator/bitext",
-                "evaluator/mteb",
-                "evaluator/throughput",
-            }
-        ),
-        "sentbed-hardware": frozenset(
-            {
-                "runtime/cpu",
-                "runtime/cuda",
-                "runtime/tpu",
-                "optimizer/adamw",
-                "optimizer/adafactor",
-                "schedule/constant",
-                "schedule/linear",
-                "schedule/linear-after-hold",
-                "schedule/cosine",
-            }
-        ),
-    }
+LIFECYCLE: tuple[str, ...] = tuple(
+    name
+    for name, value in vars(hookspecs).items()
+    if hasattr(value, "sentbed_spec") and name not in {*KINDS.values(), "known_data", "findings"}
 )
-"""What the distributions of this project offer, to name the one to install; a test keeps it true."""
-
-
-@attrs.frozen
-class ComponentInfo:
-    """A component class and where it came from."""
-
-    kind: str
-    name: str
-    cls: type[Any]
-    distribution: str
-    version: str
-
-    @property
-    def summary(self) -> str:
-        """The first line of the class's docstring."""
-        return (inspect.getdoc(self.cls) or "").partition("\n")[0]
-
-
-@attrs.frozen
-class PluginInfo:
-    """A plugin as installed; `problem` says why it could not be loaded."""
-
-    name: str
-    distribution: str
-    version: str
-    problem: str | None = None
+"""The hooks that a run calls, in its order."""
 
 
 @attrs.frozen
@@ -154,97 +72,205 @@ class Plugins:
     manager: pluggy.PluginManager
     plugins: tuple[PluginInfo, ...]
     components: Mapping[tuple[str, str], ComponentInfo]
+    """Without the names that several claim and none of which is preferred."""
+    clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = ()
+    """What the user's configuration says of plugins that are not there."""
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of the components of a kind."""
         return sorted(name for of_kind, name in self.components if of_kind == kind)
 
+    def hooks(self) -> dict[str, list[str]]:
+        """Return of each lifecycle hook which plugins hear it, in the order in which they are called."""
+        return {
+            hook: [found.plugin_name for found in reversed(getattr(self.manager.hook, hook).get_hookimpls())]
+            for hook in LIFECYCLE
+        }
+
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
 
         Raises:
-            PluginError: where there is none; names the distribution to install or the closest name.
+            PluginError: where there is none, or several; says whose it is, or the closest name.
         """
         found = self.components.get((kind, name))
         if found is not None:
             return found
+        if (kind, name) in self.clashes:
+            raise PluginError(self.clashes[kind, name].message)
+        absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
-        if owner is not None:
-            broken = next((p for p in self.plugins if p.distribution == owner and p.problem), None)
-            if broken is not None:
-                raise PluginError(
-                    f"the {kind} `{name}` belongs to `{owner}`, which could not be loaded: {broken.problem}"
+        for plugin in absent:
+            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind], name):
+                which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(
+                    plugin.status, "is "
                 )
+                raise PluginError(
+                    f"the {kind} `{name}` belongs to `{plugin.distribution}`, which {which}{plugin.reason}"
+                )
+        if owner is not None and owner not in {plugin.distribution for plugin in self.plugins}:
             raise PluginError(
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
-        broken_names = ", ".join(f"`{p.distribution}`" for p in self.plugins if p.problem)
-        hint = f" (not loaded, see `sentbed plugins`: {broken_names})" if broken_names else ""
+        unloaded = ", ".join(f"`{plugin.distribution}`" for plugin in absent)
+        hint = f" (not loaded, see `sentbed plugins`: {unloaded})" if unloaded else ""
         names = self.names(kind)
         if not names:
             raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}")
         raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
 
 
-def load_plugins(points: Iterable[EntryPoint] | None = None) -> Plugins:
+def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings | None = None) -> Plugins:
     """Load every plugin of the entry-point group `sentbed` into a new plugin manager.
 
-    A plugin that cannot be loaded is kept in the list with its reason and stops only the recipes that use it.
+    A plugin that cannot be loaded is kept in the list with its reason, and a name that two claim with both;
+    either stops only the recipes that use it. `settings` is the user's configuration where left out.
 
     Raises:
-        PluginError: where two distributions claim one component name, naming both.
+        PluginError: where the user's configuration is wrong.
     """
+    settings = read_settings() if settings is None else settings
     manager = pluggy.PluginManager("sentbed")
     manager.add_hookspecs(hookspecs)
     infos: list[PluginInfo] = []
-    components: dict[tuple[str, str], ComponentInfo] = {}
+    claims: dict[tuple[str, str], list[ComponentInfo]] = {}
     found = entry_points(group=GROUP) if points is None else points
-    for point in sorted(found, key=lambda p: (_origin(p), p.name)):
-        distribution, version = _origin(point)
-        key = f"{distribution}:{point.name}"
-        try:
-            plugin = point.load()
-            if inspect.isclass(plugin):
-                plugin = plugin()
-            manager.register(plugin, name=key)
-            offered = _components(manager, plugin, distribution, version)
-        except Exception as error:  # noqa: BLE001 - a plugin's fault is reported, and must not stop the others
-            if manager.has_plugin(key):
-                manager.unregister(name=key)
-            infos.append(PluginInfo(point.name, distribution, version, f"{type(error).__name__}: {error}"))
-            continue
+    for (distribution, version), point in sorted(
+        ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
+    ):
+        info, offered = _load(
+            manager, point, PluginInfo(point.name, distribution, version, point.value), settings
+        )
+        infos.append(info)
         for component in offered:
-            other = components.setdefault((component.kind, component.name), component)
-            if other is not component:
-                raise PluginError(
-                    f"the {component.kind} `{component.name}` is offered by `{other.distribution}` and by "
-                    f"`{distribution}`; uninstall one of them"
-                )
-        infos.append(PluginInfo(point.name, distribution, version))
-    return Plugins(manager, tuple(infos), components)
+            claims.setdefault((component.kind, component.name), []).append(component)
+    for name in reversed(tuple(settings.order)):
+        # pluggy calls first what was registered last.
+        for info in reversed(infos):
+            if fits(name, info.distribution, info.name) and manager.has_plugin(info.key):
+                manager.register(manager.unregister(name=info.key), name=info.key)
+    clashes = {at: _clash(several, settings) for at, several in claims.items() if len(several) > 1}
+    chosen = {at: clashes[at].preferred if at in clashes else only[0] for at, only in claims.items()}
+    components = {at: component for at, component in chosen.items() if component is not None}
+    return Plugins(manager, tuple(infos), components, clashes, _warnings(settings, infos, claims))
+
+
+def _load(
+    manager: pluggy.PluginManager, point: EntryPoint, info: PluginInfo, settings: Settings
+) -> tuple[PluginInfo, list[ComponentInfo]]:
+    """Register a plugin; returns what became of it, and its components."""
+    reason = settings.refusal(info.distribution, info.name)
+    if reason is not None:
+        return attrs.evolve(info, status="disabled", reason=reason), []
+    try:
+        plugin = point.load()
+        api = declared_api(info.value, plugin)
+        if api is not None:
+            info = attrs.evolve(info, api=str(api))
+        reason = api_refusal(api, info.distribution)
+        if reason is not None:
+            return attrs.evolve(info, status="refused", reason=reason), []
+        if inspect.isclass(plugin):
+            plugin = plugin()
+        manager.register(plugin, name=info.key)
+        offered = _components(manager, plugin, info)
+        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - set(KINDS.values())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
+        if manager.has_plugin(info.key):
+            manager.unregister(name=info.key)
+        return _failed(info, error), []
+    kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
+    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks))), offered
+
+
+def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
+    written = info.api or written_api(info.value)
+    reason = api_refusal(written, info.distribution)
+    if reason is not None:
+        return attrs.evolve(info, status="refused", reason=reason, api=written)
+    place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
+    reason = reason_of(error) + unmet_sentbed(info.distribution)
+    return attrs.evolve(info, status="broken", reason=reason, place=place)
+
+
+def _clash(claims: Sequence[ComponentInfo], settings: Settings) -> Clash:
+    kind, name = claims[0].kind, claims[0].name
+    wanted, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
+    fitting = [one for one in claims if fits(wanted, one.distribution, one.plugin)]
+    origins = " and by ".join(one.origin for one in claims)
+    if len(fitting) == 1:
+        message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{wanted}`"
+        return Clash(kind, name, tuple(claims), fitting[0], message)
+    first = claims[0]
+    own = sum(one.distribution == first.distribution for one in claims) == 1
+    choice = first.distribution if own else f"{first.distribution}:{first.plugin}"
+    message = (
+        f"the {kind} `{name}` is offered by {origins}; choose one in `[plugins]` of `{settings.file}`: "
+        f'`prefer = {{ "{kind}/{name}" = "{choice}" }}`, or disable or uninstall the other'
+    )
+    return Clash(kind, name, tuple(claims), None, message)
+
+
+def _warnings(
+    settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[ComponentInfo]]
+) -> tuple[str, ...]:
+    """Return what is said of plugins that are not installed, and of components that they do not offer."""
+    known = sorted({name for info in infos for name in (info.name, info.distribution)})
+    found = []
+    for what, name, place in settings.named():
+        if not any(fits(name, info.distribution, info.name) for info in infos):
+            hint = suggest(name, known).partition(" Choose")[0]
+            found.append(f"`{what}` of {place} names `{name}`, which is no plugin that is installed.{hint}")
+    for part, (name, place) in settings.prefer.items():
+        kind, _, of = part.partition("/")
+        offered = claims.get((kind, of), ())
+        if any(fits(name, info.distribution, info.name) for info in infos) and not any(
+            fits(name, one.distribution, one.plugin) for one in offered
+        ):
+            found.append(f"{place} prefers `{name}` for the {kind} `{of}`, which it does not offer")
+    return tuple(found)
 
 
 def _origin(point: EntryPoint) -> tuple[str, str]:
-    return (point.dist.name, point.dist.version) if point.dist else ("unknown", "0")
+    try:
+        return (str(point.dist.name), str(point.dist.version)) if point.dist else ("unknown", "0")
+    except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
+        return "unknown", "0"
 
 
-def _components(
-    manager: pluggy.PluginManager, plugin: object, distribution: str, version: str
-) -> list[ComponentInfo]:
+class _FaultError(PluginError):
+    """What a plugin does against the rules, and where."""
+
+    def __init__(self, message: str, at: object) -> None:
+        super().__init__(message)
+        self.place = defined_at(at)
+
+
+def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> list[ComponentInfo]:
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy takes a misspelt hook in silence until `check_pending`, which would name only the first.
         if not caller.has_spec():
             hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
-            raise PluginError(f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}")
-    result = []
+            message = f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}"
+            raise _FaultError(message, getattr(plugin, caller.name, None))
+    result: list[ComponentInfo] = []
     for kind, hook in KINDS.items():
         implementation = getattr(plugin, hook, None)
         if implementation is None or manager.parse_hookimpl_opts(plugin, hook) is None:
             continue
         for cls in implementation():
-            _conforms(kind, cls)
-            result.append(ComponentInfo(kind, cls.name, cls, distribution, version))
+            fault = _fault(kind, cls)
+            if fault is not None:
+                raise _FaultError(fault, cls if inspect.isclass(cls) else implementation)
+            if any(one.kind == kind and one.name == cls.name for one in result):
+                raise _FaultError(
+                    f"it offers the {kind} `{cls.name}` twice; give each a name of its own", cls
+                )
+            result.append(ComponentInfo(kind, cls.name, cls, info.distribution, info.version, info.name))
     return result
 
 
@@ -252,17 +278,19 @@ ATTRIBUTES: Mapping[str, str] = MappingProxyType({"loss": "needs", "data": "colu
 """What else the class of a component of a kind must say; see `protocols`."""
 
 
-def _conforms(kind: str, cls: Any) -> None:
+def _fault(kind: str, cls: Any) -> str | None:
+    """Return which rule a component breaks."""
     method = METHODS.get(kind, "build")
     label = getattr(cls, "__qualname__", repr(cls))
     if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(getattr(cls, "name", None), str)):
-        raise PluginError(f"the {kind} `{label}` must be an attrs class with `name: ClassVar[str]`")
+        return f"the {kind} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
-        raise PluginError(f"the {kind} `{label}` must be frozen: decorate it with `@attrs.frozen`")
+        return f"the {kind} `{label}` must be frozen: decorate it with `@attrs.frozen`"
     if not callable(getattr(cls, method, None)):
-        raise PluginError(f"the {kind} `{label}` has no method `{method}`")
+        return f"the {kind} `{label}` has no method `{method}`"
     attribute = ATTRIBUTES.get(kind)
     if attribute and not (hasattr(cls, attribute) or attribute in attrs.fields_dict(cls)):
-        raise PluginError(f"the {kind} `{label}` has no `{attribute}`")
+        return f"the {kind} `{label}` has no `{attribute}`"
     if not inspect.getdoc(cls):
-        raise PluginError(f"the {kind} `{label}` has no docstring; its first line is what users are shown")
+        return f"the {kind} `{label}` has no docstring; its first line is what users are shown"
+    return None

@@ -24,6 +24,14 @@ class Component(Protocol):
     A component may also define `check(self) -> Iterator[str]`: problems that can be seen without a heavy
     import (a file that does not exist, parameters that exclude each other), each a sentence that ends in
     what to do. `sentbed check` calls it.
+
+    And `cites: tuple[str, ...]`, a class attribute or property: the papers behind it, for model cards. Each
+    is a key of `sentbed/citations.bib`, or a whole BibTeX entry, which begins with `@`.
+
+    One that has got another name says so in `formerly: ClassVar[tuple[str, ...]]`, the names that it had;
+    `renamed: ClassVar[Mapping[str, str]]` has the former name of each field that got another -> its name now.
+    `sentbed check` then says what an old recipe is to have, and `sentbed migrate` rewrites it. The class of
+    a table within a component may have `renamed` as well.
     """
 
     name: ClassVar[str]
@@ -72,7 +80,7 @@ class BuiltBackbone(Protocol):
         """
 
     def save(self, directory: Path) -> None:
-        """Write weights (safetensors), configuration and tokenizer into `directory`."""
+        """Write weights (safetensors), configuration and tokenizer into `directory`, an empty one."""
 
 
 class Backbone(Component, Protocol):
@@ -100,7 +108,11 @@ class Pooler(Component, Protocol):
       one has, and no other), `decoder`, `mask-token`, `layers` (see `TokenStates`), `template` (a prompt
       around the sentence), or words of a plugin's own that some backbone `offers`;
     - `template: str` and `normalizer: str`, the prompt where the recipe says nothing; see `prompts.Prompt`;
-    - `at_test: str`, the name of what it computes in eval mode, where that differs from training.
+    - `at_test: str`, the name of what it computes in eval mode, where that differs from training;
+    - `pooling: str`, what it computes in eval mode in the words of sentence-transformers, for exporters:
+      `cls`, `lasttoken`, `max`, `mean`, `mean_sqrt_len_tokens` or `weightedmean`, over the real tokens;
+      and `dense: str | None`, the attribute of its module that is a linear layer behind that, followed by
+      tanh.
     """
 
     def build(self, width: int) -> Module:
@@ -269,6 +281,8 @@ class Score:
     """Filled in by the runner."""
     items: Items | None = attrs.field(default=None, eq=False, repr=False)
     """What it was computed from; None where it cannot be resampled."""
+    plugin: str = ""
+    """Distribution and version of the evaluator, filled in by the runner; no part of the protocol."""
 
     @property
     def protocol_name(self) -> str:

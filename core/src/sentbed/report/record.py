@@ -64,10 +64,11 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score without the items behind it."""
+    """Return a score without the items behind it; with its plugin where that is known."""
     return {
         "encoder": score.encoder,
         "evaluator": score.evaluator,
+        **({"plugin": score.plugin} if score.plugin else {}),
         "task": score.task,
         "metric": score.metric,
         "value": score.value,

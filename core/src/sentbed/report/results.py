@@ -182,7 +182,7 @@ def compare_runs(
     if not rows:
         listed = "\n".join(f"  {reason}" for reason in refused)
         raise RunError(f"nothing of {labels[0]} and {labels[1]} can be compared:\n{listed}")
-    remarks = (*_encoders_differ(rows), *refused)
+    remarks = (*_encoders_differ(rows), *_plugins_differ(rows), *refused)
     return RunComparison(labels[0], labels[1], method, resamples, tuple(rows), remarks)
 
 
@@ -237,7 +237,10 @@ def _score(record: dict[str, Any]) -> Score:
     names = ("task", "metric", "encoder", "evaluator")
     if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
         raise TypeError("a score without names or protocol")
-    return Score(value=value, protocol=record["protocol"], **{name: record[name] for name in names})
+    plugin = str(record.get("plugin", ""))
+    return Score(
+        value=value, protocol=record["protocol"], plugin=plugin, **{name: record[name] for name in names}
+    )
 
 
 def _chosen(run: Results, name: str | None) -> str:
@@ -276,3 +279,10 @@ def _encoders_differ(rows: Sequence[Compared]) -> Iterator[str]:
     found = (entry for row in rows for entry in unlike(encoder_protocol(row.a), encoder_protocol(row.b)))
     if entries := list(dict.fromkeys(found)):
         yield f"The encoders differ in {', '.join(entries)}."
+
+
+def _plugins_differ(rows: Sequence[Compared]) -> Iterator[str]:
+    """Yield, once each, which versions of a plugin scores that are compared come from."""
+    found = dict.fromkeys((row.a.plugin, row.b.plugin) for row in rows if row.a.plugin != row.b.plugin)
+    for a, b in found:
+        yield f"A was scored by {a or 'a plugin that is not known'}, B by {b or 'one that is not known'}."

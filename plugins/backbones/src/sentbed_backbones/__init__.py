@@ -12,6 +12,8 @@ from sentbed_backbones.t5 import T5
 
 __all__ = ["T5", "Bert", "Causal", "Opt", "backbones", "findings"]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def backbones() -> list[type[Backbone]]:

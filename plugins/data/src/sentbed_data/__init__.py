@@ -37,6 +37,8 @@ __all__ = [
     "known_data",
 ]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def data_sources() -> list[type]:

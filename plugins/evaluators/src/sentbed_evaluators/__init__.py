@@ -31,6 +31,8 @@ __all__ = [
     "Throughput",
 ]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def evaluators() -> list[type]:

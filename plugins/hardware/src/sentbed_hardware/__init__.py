@@ -28,6 +28,8 @@ __all__ = [
     "schedules",
 ]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def runtimes() -> list[type[Runtime]]:

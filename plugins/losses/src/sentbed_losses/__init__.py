@@ -22,6 +22,8 @@ __all__ = [
     "losses",
 ]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def losses() -> list[type[Loss]]:

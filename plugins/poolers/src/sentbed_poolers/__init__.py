@@ -28,6 +28,8 @@ __all__ = [
     "poolers",
 ]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def poolers() -> list[type[Pooler]]:

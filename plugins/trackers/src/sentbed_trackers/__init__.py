@@ -10,6 +10,8 @@ from sentbed_trackers.tensorboard import TensorBoard
 
 __all__ = ["MLflow", "TensorBoard", "findings", "trackers"]
 
+sentbed_api = "1.0"
+
 
 @hookimpl
 def trackers() -> list[type[Tracker]]:

@@ -1,0 +1,154 @@
+"""What a plugin's code says of itself: the API that it is made for, where it failed, what it would offer.
+
+What is asked of a plugin that is not loaded is read from its source: one that is disabled must not run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from itertools import accumulate
+from pathlib import Path
+
+from sentbed import API_VERSION, __version__
+from sentbed.errors import SentbedError
+
+API_NAME = "sentbed_api"
+"""What a plugin's module calls the API that it is made for."""
+
+_WRITTEN = re.compile(rf"^{API_NAME}\b[^=\n]*=\s*[\"']([^\"'\n]*)[\"']", re.MULTILINE)
+
+
+def declared_api(value: str, plugin: object) -> object:
+    """Return what a loaded plugin, or its entry point's module, says in `sentbed_api`; None if nothing."""
+    modules = reversed(list(accumulate(_module(value).split("."), "{}.{}".format)))
+    for thing in (plugin, *map(sys.modules.get, modules)):
+        found = getattr(thing, API_NAME, None)
+        if found is not None:
+            return found
+    return None
+
+
+def written_api(value: str) -> str | None:
+    """Return what the source of a plugin says in `sentbed_api`: of one whose import fails."""
+    found = (_WRITTEN.search(text) for text in _sources(value))
+    return next((match[1] for match in found if match), None)
+
+
+def api_refusal(api: object, distribution: str) -> str | None:
+    """Return why a plugin made for this API cannot be used, and what to do; None where it can."""
+    if api is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
+    if found is None:
+        return (
+            f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
+            f'such as "{API_VERSION}"'
+        )
+    wanted = tuple(map(int, found.groups()))
+    ours = tuple(map(int, API_VERSION.split(".")))
+    if wanted[0] == ours[0] and wanted <= ours:
+        return None
+    release = f"get a release of `{distribution}` for API {ours[0]}"
+    remedy = f"upgrade sentbed (`pip install --upgrade sentbed`), or {release}" if wanted > ours else release
+    return f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; {remedy}"
+
+
+def unmet_sentbed(distribution: str) -> str:
+    """Return a clause that says which other sentbed a distribution asks for; "" where this one will do."""
+    from sentbed.looking import requirements
+
+    try:
+        wanted = [one for one in requirements(distribution) if one.name.lower() == "sentbed"]
+    except ValueError:  # what it asks for cannot be read
+        return ""
+    if all(one.specifier.contains(__version__, prereleases=True) for one in wanted):
+        return ""
+    asked = ", ".join(str(one.specifier) for one in wanted)
+    return (
+        f"; it asks for sentbed{asked}, and this is sentbed {__version__}: install the sentbed that it asks "
+        f"for, or another release of `{distribution}`"
+    )
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error of a plugin in words."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its own words included
+        said = ""
+    if isinstance(error, SentbedError) and said:
+        return said
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def place_of(error: BaseException, value: str) -> str | None:
+    """Return `file:line` of the innermost frame in the plugin's own code, or of what is no Python."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    top = _module(value).partition(".")[0]
+    found = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == top != "sentbed"
+    ]
+    return found[-1] if found else file_of(_module(value))
+
+
+def defined_at(thing: object) -> str | None:
+    """Return `file:line` of a class or function."""
+    try:
+        return f"{inspect.getsourcefile(thing)}:{inspect.getsourcelines(thing)[1]}"  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return None
+
+
+def file_of(module: str) -> str | None:
+    """Return the file of a module that is loaded."""
+    return getattr(sys.modules.get(module), "__file__", None)
+
+
+def would_offer(value: str, hook: str, name: str) -> bool:
+    """Whether the source of a plugin implements a hook, and has a component of this name."""
+    texts = list(_sources(value))
+    hooked = re.compile(rf"^\s*def {hook}\(", re.MULTILINE)
+    named = re.compile(rf"^\s+name\b[^=\n]*=\s*[\"']{re.escape(name)}[\"']", re.MULTILINE)
+    return any(map(hooked.search, texts)) and any(map(named.search, texts))
+
+
+def plugin_of(component: type) -> str:
+    """Return `DISTRIBUTION VERSION` of the plugin that a component's class is of; "" where there is none."""
+    names = component.__module__.split(".")
+    best, found = 0, ""
+    for point in entry_points(group="sentbed"):
+        own = _module(point.value).split(".")
+        shared = next((n for n, (a, b) in enumerate(zip(names, own, strict=False)) if a != b), None)
+        shared = min(len(names), len(own)) if shared is None else shared
+        if shared > best and point.dist is not None:
+            best, found = shared, f"{point.dist.name} {point.dist.version}"
+    return found
+
+
+def _module(value: str) -> str:
+    return value.partition(":")[0].strip()
+
+
+def _sources(value: str) -> Iterator[str]:
+    """Yield the source of every file of a plugin's outermost package, which is not imported for it."""
+    try:
+        spec = find_spec(_module(value).partition(".")[0])
+    except (ImportError, ValueError):
+        return
+    if spec is None:
+        return
+    files = [file for place in spec.submodule_search_locations or () for file in Path(place).rglob("*.py")]
+    for file in sorted(files) if files else [Path(spec.origin or "")]:
+        try:
+            yield file.read_text("utf-8", errors="replace")
+        except OSError:
+            continue

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sentbed import API_VERSION, __version__, cli, runner
+from sentbed.history import History
+from sentbed.recipe import Recipe
+from sentbed.registry import KINDS, LIFECYCLE, Plugins
+from toy_plugin import RECIPE, quicken
+
+Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+
+POOLER = '''
+import attrs
+import sentbed
+from typing import ClassVar
+
+@attrs.frozen
+class Mine:
+    """Mine of two."""
+    name: ClassVar[str] = "mine"
+    def build(self, width): ...
+
+@sentbed.hookimpl
+def poolers():
+    return [Mine]
+'''
+
+
+def listed(*arguments: str) -> str:
+    result = CliRunner().invoke(cli.main, ["plugins", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def words(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
+
+
+def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy: Path):
+    lines = words(listed())
+    assert lines[0] == ["PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS"]
+    assert ["console", "hooks", "sentbed", __version__, "loaded"] in lines
+    (toy,) = (line for line in lines if line[:1] == ["toy"])
+    assert toy == ["toy", *", ".join(KINDS).split(), "toy", "1.0", "loaded"]
+
+
+def test_components_stand_with_kind_name_distribution_and_what_they_are(installed_toy: Path):
+    output = listed().partition("\n\n")[2]
+    lines = words(output)
+    assert lines[0] == ["KIND", "NAME", "DISTRIBUTION"]
+    summary = ["Half", "the", "mean", "squared", "distance", "of", "a", "pair."]
+    assert ["loss", "pull", "toy", *summary] in lines
+    kinds = [line[0] for line in lines[1:]]
+    assert set(kinds) == set(KINDS)
+    assert kinds == sorted(kinds, key=list(KINDS).index)
+
+
+def test_json_says_the_same_for_programs(installed_toy: Path):
+    found = json.loads(listed("--json"))
+    assert found["api"] == API_VERSION
+    (toy,) = (plugin for plugin in found["plugins"] if plugin["name"] == "toy")
+    assert toy == {
+        "name": "toy",
+        "distribution": "toy",
+        "version": "1.0",
+        "status": "loaded",
+        "reason": None,
+        "problem": None,
+        "place": None,
+        "api": None,
+        "kinds": list(KINDS),
+        "hooks": [],
+    }
+    assert {
+        "kind": "data",
+        "name": "words",
+        "distribution": "toy",
+        "version": "1.0",
+        "summary": "Pairs of a made-up word and the same 13 letters on.",
+    } in found["components"]
+    assert (found["clashes"], found["warnings"]) == ([], [])
+    assert "hooks" not in found
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "reason"),
+    [
+        ("\nraise RuntimeError('no\\nGPU')", "broken", "RuntimeError: no GPU @ SITE/bad_plugin.py:2"),
+        (
+            "sentbed_api = '9.0'",
+            "refused",
+            f"it is made for API 9.0 of sentbed, and sentbed {__version__} has",
+        ),
+    ],
+)
+def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(
+    source: str, status: str, reason: str, distribute: Distribute, tmp_path: Path
+):
+    distribute("bad-dist", {"bad_plugin": source})
+    lines = listed().splitlines()
+    (at,) = (n for n, line in enumerate(lines) if line.startswith("bad_plugin"))
+    assert lines[at].split() == ["bad_plugin", "–", "bad-dist", "1.0", status]
+    assert lines[at + 1].startswith("    " + reason.replace("SITE", str(tmp_path / "site")))
+    (found,) = (p for p in json.loads(listed("--json"))["plugins"] if p["name"] == "bad_plugin")
+    assert (found["status"], found["problem"]) == (status, found["reason"])
+
+
+def test_a_disabled_plugin_is_listed_and_is_no_problem(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+):
+    distribute("off-dist", {"off_plugin": POOLER})
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off-dist,typo")
+    output = listed()
+    place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
+    assert f"\n    disabled by {place}; take it out there\n" in output
+    warning = f"`disable` of {place} names `typo`, which is no plugin that is installed."
+    assert output.endswith(f"\nwarning: {warning}\n")
+    found = json.loads(listed("--json"))
+    (off,) = (p for p in found["plugins"] if p["name"] == "off_plugin")
+    assert (off["status"], off["problem"]) == ("disabled", None)
+    assert found["warnings"] == [warning]
+
+
+def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
+    distribute("one-dist", {"one_plugin": POOLER})
+    distribute("two-dist", {"two_plugin": POOLER})
+    output = listed()
+    assert "\nclash: the pooler `mine` is offered by `one-dist` 1.0 (one_plugin, " in output
+    assert "Mine of two." not in output
+    (clash,) = json.loads(listed("--json"))["clashes"]
+    assert f"clash: {clash.pop('message')}\n" in output
+    assert clash == {
+        "kind": "pooler",
+        "name": "mine",
+        "claims": ["one-dist", "two-dist"],
+        "preferred": None,
+    }
+
+
+# --- hooks -------------------------------------------------------------------------------------------------
+
+
+def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
+    distribute("ear-dist", {"ear": "import sentbed\n@sentbed.hookimpl\ndef warned(): ...\n"})
+    head, _, table = listed("--hooks").partition("\n\n")
+    assert head.startswith("In a run the recipe's trackers hear each hook first")
+    lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in table.splitlines()}
+    assert list(lines) == list(LIFECYCLE)
+    assert lines["warned"] == "history, sentbed:jsonl, sentbed:console, ear-dist:ear"
+    assert lines["checkpoint_saved"] == "sentbed:jsonl"
+    heard = json.loads(listed("--hooks", "--json"))["hooks"]
+    assert {hook: ", ".join(names) for hook, names in heard.items()} == lines
+
+
+def test_a_run_calls_hooks_in_the_order_that_is_printed(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    quicken(monkeypatch)
+    printed = plugins.hooks()["step_finished"]
+    assert printed == ["toy:recorder", "sentbed:jsonl", "sentbed:console"]
+    notes = '\n[[tracker]]\nuse = "notes"\nfile = "{}"\n'
+    recipe = recipe_of(RECIPE + notes.format("first") + notes.format("last"))
+    called: list[list[Any]] = []
+
+    def before(hook: str, methods: Sequence[Any], _: Mapping[str, Any]) -> None:
+        if hook == "step_finished":
+            # pluggy calls a list of implementations from its end.
+            called.append([method.plugin for method in reversed(methods)])
+
+    plugins.manager.add_hookcall_monitoring(before, lambda *_: None)
+    runner.run(recipe, tmp_path / "run", plugins)
+    last, first, history, *others = called[0]
+    assert (last.file, first.file) == ("last", "first")
+    assert isinstance(history, History)
+    assert [plugins.manager.get_name(one) for one in others] == printed

@@ -1,0 +1,229 @@
+"""A plugin with a fault is named with its reason, and stops only the recipes that use it.
+
+Each is a distribution as an installer leaves it, on the path of another process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import attrs
+import pytest
+from sentbed import API_VERSION, __version__
+
+ROOT = Path(__file__).parent.parent
+QUICKSTART = "recipes/quickstart.toml"
+FINE = f"{QUICKSTART}: no problems\n"
+_LINE = (ROOT / QUICKSTART).read_text().splitlines().index('pooler = { use = "mean" }') + 1
+POOLER_AT = f"{QUICKSTART}:{_LINE} encoder.pooler.use"
+WITHOUT_MEAN = "recipes/mini/prompteol.toml"
+
+POOLER = '''
+import attrs
+import sentbed
+from typing import ClassVar
+
+
+@attrs.frozen
+class Mean:
+    """Another mean."""
+
+    name: ClassVar[str] = "mean"
+
+    def build(self, width): ...
+
+
+@sentbed.hookimpl
+def poolers():
+    return [Mean]
+'''
+
+
+@attrs.frozen
+class Site:
+    """A directory of installed packages, and a user's configuration beside it."""
+
+    path: Path
+
+    def install(self, name: str, source: str, *requirements: str) -> Path:
+        """Install a distribution of one module; returns the module's file."""
+        module = name.replace("-", "_")
+        info = self.path / f"{module}-1.2.dist-info"
+        info.mkdir(parents=True)
+        asked = "".join(f"Requires-Dist: {one}\n" for one in requirements)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n{asked}")
+        (info / "entry_points.txt").write_text(f"[sentbed]\n{module} = {module}\n")
+        (info / "RECORD").write_text("")
+        file = self.path / f"{module}.py"
+        file.write_text(source)
+        return file
+
+    @property
+    def config(self) -> Path:
+        """The user's configuration."""
+        return self.path / "config" / "sentbed" / "config.toml"
+
+    def configure(self, text: str) -> None:
+        """Write the user's configuration."""
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(dedent(text))
+
+    def sentbed(self, *arguments: str, **variables: str) -> tuple[int, str]:
+        """Run the command line with what is installed here; returns exit code and output."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.path),
+            "XDG_CONFIG_HOME": str(self.path / "config"),
+            **variables,
+        }
+        environment.pop("SENTBED_CONFIG")
+        code = "from sentbed.cli import main\nmain()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+            timeout=60,
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    def said_of(self, plugin: str) -> list[str]:
+        """Return what `sentbed plugins` says of a plugin: its line, and the reason below."""
+        code, output = self.sentbed("plugins")
+        assert code == 0
+        lines = output.splitlines()
+        (at,) = (number for number, line in enumerate(lines) if line.startswith(f"{plugin} "))
+        return [" ".join(lines[at].split()), lines[at + 1].strip()]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+def test_one_that_raises_at_import(site: Site) -> None:
+    file = site.install("raising-plugin", "def load():\n    raise RuntimeError('no GPU here')\n\n\nload()\n")
+    assert site.said_of("raising_plugin") == [
+        "raising_plugin – raising-plugin 1.2 broken",
+        f"RuntimeError: no GPU here @ {file}:2",
+    ]
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+
+
+def test_one_that_ends_the_process_at_import(site: Site) -> None:
+    file = site.install("leaving-plugin", "import sys\n\nsys.exit(3)\n")
+    assert site.said_of("leaving_plugin")[1] == f"SystemExit: 3 @ {file}:3"
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+
+
+def test_one_whose_hook_raises(site: Site) -> None:
+    source = POOLER.replace("    return [Mean]", "    return [Mean][1:][0]")
+    file = site.install("asked-plugin", source)
+    assert site.said_of("asked_plugin")[1] == f"IndexError: list index out of range @ {file}:18"
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+
+
+def test_one_that_misspells_a_hook(site: Site) -> None:
+    file = site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
+    assert site.said_of("misspelt_plugin") == [
+        "misspelt_plugin – misspelt-plugin 1.2 broken",
+        f"there is no hook `poolres`. Did you mean `poolers`? @ {file}:16",
+    ]
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+
+
+@pytest.mark.parametrize("api", ["2.0", "1.1"])
+def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
+    site.install("newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"'))
+    reason = (
+        f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; "
+        "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 1"
+    )
+    assert site.said_of("newer_plugin") == ["newer_plugin – newer-plugin 1.2 refused", reason]
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+    code, output = site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=newer")
+    assert code == 2
+    assert f"the pooler `newer` belongs to `newer-plugin`, which is refused: {reason}" in output
+
+
+def test_one_that_imports_what_only_a_newer_sentbed_has(site: Site) -> None:
+    file = site.install("early-plugin", "from sentbed import tomorrow\n", "sentbed>=0.9", "attrs")
+    line, reason = site.said_of("early_plugin")
+    assert line.endswith(" broken")
+    assert reason.startswith("ImportError: cannot import name 'tomorrow' from 'sentbed'")
+    assert reason.endswith(
+        f"; it asks for sentbed>=0.9, and this is sentbed {__version__}: install the sentbed that it asks "
+        f"for, or another release of `early-plugin` @ {file}:1"
+    )
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+
+
+def test_one_that_registers_mean_again(site: Site) -> None:
+    file = site.install("second-mean", POOLER)
+    code, output = site.sentbed("plugins")
+    assert code == 0
+    clash = output.splitlines()[-1]
+    ours = ROOT / "plugins" / "poolers" / "src" / "sentbed_poolers" / "mean.py"
+    claims = (
+        f"the pooler `mean` is offered by `second-mean` 1.2 (second_mean, {file}) "
+        f"and by `sentbed-poolers` {__version__} (sentbed_poolers.mean, {ours})"
+    )
+    choice = (
+        f"choose one in `[plugins]` of `{site.config}`: "
+        '`prefer = { "pooler/mean" = "second-mean" }`, or disable or uninstall the other'
+    )
+    assert clash == f"clash: {claims}; {choice}"
+
+    code, output = site.sentbed("check", QUICKSTART)
+    assert code == 2
+    assert output == f"{claims}; {choice} @ {POOLER_AT}\n"
+    assert site.sentbed("check", WITHOUT_MEAN) == (0, f"{WITHOUT_MEAN}: no problems\n")
+    assert site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=first") == (0, FINE)
+
+    site.configure('[plugins]\nprefer = { "pooler/mean" = "sentbed-poolers" }\n')
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+    code, output = site.sentbed("plugins")
+    assert output.splitlines()[-1] == f"chosen: {claims}; {site.config}:2 prefers `sentbed-poolers`"
+
+    site.configure('[plugins]\ndisable = ["second-mean"]\n')
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+    assert site.said_of("second_mean")[1] == f"disabled by {site.config}:2; take it out there"
+
+
+def test_ours_disabled_in_favour_of_it(site: Site) -> None:
+    site.install("second-mean", POOLER)
+    code, output = site.sentbed("show", "pooler", "mean", SENTBED_PLUGINS_DISABLE="sentbed-poolers")
+    assert code == 0
+    assert output.startswith("pooler mean  (second-mean 1.2)\n")
+
+
+def test_a_disabled_part_of_a_recipe_says_where_it_is_disabled(site: Site) -> None:
+    site.configure(
+        """
+        [plugins]
+        disable = ["sentbed-poolers"]
+        """
+    )
+    code, output = site.sentbed("check", QUICKSTART)
+    assert code == 2
+    assert output == (
+        f"the pooler `mean` belongs to `sentbed-poolers`, which is disabled by {site.config}:3; "
+        f"take it out there @ {POOLER_AT}\n"
+    )
+    assert site.sentbed("check", QUICKSTART, SENTBED_PLUGINS_DISABLE="") == (0, FINE)
+
+
+def test_a_misspelt_configuration_is_a_message_with_its_line(site: Site) -> None:
+    site.configure('[plugins]\ndisabel = ["x"]\n')
+    code, output = site.sentbed("check", QUICKSTART)
+    assert code == 1
+    assert output == (
+        "error: 1 problem in the configuration:\n"
+        f"  unknown key `disabel`. Did you mean `disable`? @ {site.config}:2 plugins.disabel\n"
+    )
