@@ -19,13 +19,14 @@ import cattrs
 
 from sentbed import protocols
 from sentbed.errors import PluginError, Problem, suggest
+from sentbed.former import find_former, now_called, renamed_fields
 from sentbed.paths import FilePath, ModelId, absolute
 from sentbed.registry import Plugins
 from sentbed.toml import Document, KeyPath, unlocated
 
 T = TypeVar("T")
 
-_KIND_OF: Mapping[Any, str] = {
+KIND_OF: Mapping[Any, str] = {
     protocols.Backbone: "backbone",
     protocols.Pooler: "pooler",
     protocols.Loss: "loss",
@@ -38,6 +39,7 @@ _KIND_OF: Mapping[Any, str] = {
     protocols.Exporter: "exporter",
     protocols.Importer: "importer",
 }
+"""Protocol of a component, as the type of a field -> its kind."""
 
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -169,7 +171,7 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
     _register(converter, lambda t: get_origin(t) in (Mapping, dict), mapping)
 
     def component(value: Any, protocol: Any) -> Any:
-        kind = _KIND_OF[protocol]
+        kind = KIND_OF[protocol]
         if not isinstance(value, dict):
             raise _fault(value, f'a table with `use = "..."` that names a {kind}')
         fields = dict(value)
@@ -177,17 +179,26 @@ def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.C
         if not isinstance(name, str):
             choices = ", ".join(f"`{choice}`" for choice in plugins.names(kind))
             raise _InvalidError([((), f"the {kind} has no `use`; name one of {choices or 'a plugin'}")])
+        faults: list[tuple[KeyPath, str]] = []
         try:
             info = plugins.find(kind, name)
         except PluginError as error:
-            raise _InvalidError([(("use",), str(error))]) from error
-        part = converter.structure(fields, info.cls)
+            successor = find_former(plugins, kind, name)
+            if successor is None:
+                raise _InvalidError([(("use",), str(error))]) from error
+            info, faults = successor, [(("use",), now_called(name, successor.name))]
+        try:
+            part = converter.structure(fields, info.cls)
+        except _InvalidError as error:
+            raise _InvalidError([*faults, *error.faults]) from error
+        if faults:
+            raise _InvalidError(faults)
         # `check` is optional on a component; see protocols.Component.
         if check and (problems := list(getattr(part, "check", tuple)())):
             raise _InvalidError([((), message) for message in problems])
         return part
 
-    for protocol in _KIND_OF:
+    for protocol in KIND_OF:
         converter.register_structure_hook(protocol, component)
 
     def table(value: Any, cls: Any) -> Any:
@@ -240,12 +251,20 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         own = {key: known.pop(key) for key in list(known) if key in fields and key != inline}
         known = {inline: known, **own}
     arguments: dict[str, Any] = {}
+    renamed = {old: new for old, new in renamed_fields(cls).items() if old in known and old not in fields}
     faults: list[tuple[KeyPath, str]] = [
-        ((key,), f"unknown key `{key}`.{suggest(key, list(fields))}") for key in known if key not in fields
+        (
+            (key,),
+            now_called(key, renamed[key])
+            if key in renamed
+            else f"unknown key `{key}`.{suggest(key, list(fields))}",
+        )
+        for key in known
+        if key not in fields
     ]
     for key, attribute in fields.items():
         if key not in known:
-            if attribute.default is attrs.NOTHING:
+            if attribute.default is attrs.NOTHING and key not in renamed.values():
                 faults.append(((), f"the required key `{key}` is missing"))
             continue
         try:

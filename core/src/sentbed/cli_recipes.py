@@ -1,0 +1,98 @@
+"""The commands `schema`, `diff` and `migrate`: tools for those who write recipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from sentbed.cli_common import FAILED, set_option
+
+
+@click.command()
+@click.option("--output", type=click.Path(dir_okay=False), help="Write it to this file.")
+def schema(output: str | None) -> None:
+    """Print a JSON Schema of recipes, for completion and checks in an editor.
+
+    It knows the components of the plugins that are installed: make it again when they change. With `#:schema
+    ./sentbed.schema.json` as a recipe's first line, Taplo and Even Better TOML find it.
+    """
+    import json
+
+    from sentbed.json_schema import recipe_schema
+    from sentbed.paths import write_atomic
+    from sentbed.registry import load_plugins
+
+    text = json.dumps(recipe_schema(load_plugins()), indent=2, ensure_ascii=False)
+    if output is None:
+        click.echo(text)
+    else:
+        write_atomic(Path(output), text + "\n")
+        click.echo(output)
+
+
+@click.command()
+@click.argument("a", type=click.Path())
+@click.argument("b", type=click.Path())
+@set_option("Override a value of both; PATH= takes a key out.")
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="LABELS",
+    help="A cell of both studies; given twice, of A and of B.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_json: bool) -> None:
+    """Say in which values the recipes A and B differ, and which file each value comes from.
+
+    A and B are recipes or run directories; what they extend and defaults count as if they were written out.
+    The exit code is 0 where no score can differ (names, checkpoints and trackers may), 1 where one can.
+    """
+    import json
+
+    from sentbed.diffing import compare, read, record, text
+    from sentbed.registry import load_plugins
+
+    if len(cells) > 2:
+        raise click.UsageError("`--cell` names one cell of both studies, or one of each")
+    first, second = (cells[0], cells[-1]) if cells else (None, None)
+    plugins = load_plugins()
+    found = compare(read(a, overrides, plugins, first), read(b, overrides, plugins, second))
+    if as_json:
+        click.echo(json.dumps(record(found, (a, b)), indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo("\n".join(text(found, (a, b))))
+    if any(difference.decides for difference in found):
+        sys.exit(FAILED)
+
+
+@click.command()
+@click.argument("recipes", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@click.option("--write", is_flag=True, help="Write the files; else the changes are only shown.")
+def migrate(recipes: Sequence[str], write: bool) -> None:
+    """Rewrite former names in RECIPES, or in an encoder's `encoder.toml`, as a diff.
+
+    Components and fields say what they were called before. Everything else in a file stays as it is. Files
+    that a recipe extends are not rewritten; those that need it are named.
+    """
+    from sentbed.migrating import migrate as migrate_recipe
+    from sentbed.paths import write_atomic
+    from sentbed.registry import load_plugins
+
+    plugins = load_plugins()
+    for recipe in recipes:
+        found = migrate_recipe(recipe, plugins)
+        for line in found.diff():
+            click.echo(line)
+        if found.before == found.after:
+            click.echo(f"{recipe}: nothing to do")
+        elif write:
+            write_atomic(Path(recipe), found.after)
+            click.echo(f"{recipe}: written")
+        else:
+            click.echo(f"`sentbed migrate {recipe} --write` writes this")
+        for base in found.bases:
+            click.echo(f"{recipe} extends {base}, which is old too: `sentbed migrate {base}`")

@@ -1,0 +1,121 @@
+"""The kit on poolers and losses: each planted fault breaks the rules that are there for it, and no other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from faulty_poolers import Attend, Nearest
+from sentbed.testing import ConformanceError, check_component
+
+WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
+
+
+def broken(cls: type[Any], fault: str) -> dict[str, str]:
+    """Return the rules that a fault breaks, with what is said of each."""
+    try:
+        check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
+    except ConformanceError as error:
+        return {failure.rule: str(failure) for failure in error.failures}
+    return {}
+
+
+POOLERS = [
+    ("mutates a buffer", {"stateless"}, "a call changes `calls`; compute from the arguments alone"),
+    ("keeps what it saw", {"stateless"}, "a call changes `_seen`"),
+    ("plain mean", {"padding", "alone"}, "get a gradient of .* (allowed 0); use `attention_mask`"),
+    ("forgets on save", {"save"}, "vectors that differ by .* (allowed 0); register all that is drawn"),
+    ("saves half", {"save"}, "a new module with the saved weights gives vectors that differ by"),
+    (
+        "boolean index",
+        {"traceable"},
+        r"at .*faulty_poolers\.py:\d+ (DynamicOutputShapeException); no `\.item",
+    ),
+    ("item", {"traceable"}, r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item"),
+    ("detached", {"gradient"}, "the gradient of `query` is off by 1 of its norm (allowed 0.01)"),
+    ("bf16 sum", {"bf16"}, r"(allowed 0\.02); sum in fp32"),
+    ("centred on the batch", {"alone"}, "take no sum or mean over the rows"),
+    ("knows its row", {"alone", "order"}, "rows in another order have vectors that differ by"),
+    ("wider", {"shape"}, r"returns (3, 12) of torch\.float32; .* in an attribute `width`"),
+    (
+        "reads what it does not need",
+        {"shape", "padding", "alone", "order", "gradient", "stateless", "save", "traceable", "bf16"},
+        r"raised TypeError: .* at .*faulty_poolers\.py:\d+",
+    ),
+    (
+        "writes into states",
+        {"padding", "alone", "gradient", "stateless", "save"},
+        "a call writes into its arguments; take copies",
+    ),
+    (
+        "draws from elsewhere",
+        {"padding", "alone", "order", "gradient", "stateless", "save", "bf16"},
+        "the same call after the same seed gives other vectors",
+    ),
+]
+LOSSES = [
+    (
+        "item",
+        {"output", "traceable"},
+        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item",
+    ),
+    ("data-dependent", {"traceable"}, r"at .*faulty_poolers\.py:\d+"),
+    ("metric with a gradient", {"output"}, r"`scale` .* has a gradient; return tensors, with `\.detach"),
+    ("one row", {"output"}, r"for 1 row.* the loss is nan; keep it finite"),
+    ("one loss a row", {"output", "order", "gradient", "save", "bf16"}, "return a scalar tensor in fp32"),
+    ("needs what it takes", {"output"}, "raised KeyError: 'negative' at"),
+    ("state of another name", {"state"}, r"begins with \['memory'\], and a step returns \['queue'\]"),
+    ("state that grows", {"state"}, "`memory` of its state changes shape"),
+    ("state from nowhere", {"state"}, "its module has no `initial_state`"),
+    ("keeps the batch", {"stateless"}, "a call changes `last`; .* write `initial_state`"),
+    ("writes into vectors", {"order", "gradient", "stateless", "save"}, "a call writes into its arguments"),
+    ("knows its row", {"order"}, "in another order of the rows the loss is"),
+    ("detached", {"gradient"}, "the gradient of `positive` is off by 1 of its norm"),
+    ("forgets on save", {"save"}, "gives the loss .*, not .*; register all that is drawn"),
+    ("bf16", {"bf16"}, "compute in fp32"),
+    ("empty sentence", {"misfits"}, "`misfits` yields ''"),
+]
+
+
+def literal(said: str) -> re.Pattern[str]:
+    """Return a pattern in which parentheses stand for themselves."""
+    return re.compile(said.replace("(", r"\(").replace(")", r"\)"))
+
+
+@pytest.mark.parametrize(("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS])
+def test_a_fault_of_a_pooler_breaks_its_rules(fault: str, rules: set[str], said: str) -> None:
+    found = broken(Attend, fault)
+    assert found.keys() == rules
+    assert any(map(literal(said).search, found.values())), found
+
+
+@pytest.mark.parametrize(("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES])
+def test_a_fault_of_a_loss_breaks_its_rules(fault: str, rules: set[str], said: str) -> None:
+    found = broken(Nearest, fault)
+    assert found.keys() == rules
+    assert any(map(literal(said).search, found.values())), found
+
+
+@pytest.mark.parametrize("cls", [Attend, Nearest])
+def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
+    report = check_component(cls, skip=WITH_ENGINES)
+    assert report.not_run == WITH_ENGINES
+    assert {"gradient", "order", "stateless", "save", "traceable", "bf16"} < set(report.passed)
+
+
+def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_component(Attend, example={"fault": "reads what it does not need"}, skip=WITH_ENGINES)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "the component `Attend` breaks the rules of its kind:"
+    assert len(lines) == 2
+    assert lines[1].startswith(
+        "  shape, padding, alone, order, gradient, stateless, save, traceable, bf16: raised"
+    )
+
+
+def test_the_message_is_short_where_a_rule_finds_much() -> None:
+    with pytest.raises(ConformanceError, match=r"(?m)^  padding: and 5 more$") as caught:
+        check_component(Attend, example={"fault": "plain mean"}, skip=WITH_ENGINES)
+    assert sum(failure.rule == "padding" for failure in caught.value.failures) == 8

@@ -1,0 +1,229 @@
+"""Parts of every other kind, each with one fault by its name: a field `fault`, empty for none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from sentbed import hookimpl
+from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+
+TEXTS = tuple(f"text {k}" for k in range(9))
+
+
+@attrs.frozen
+class Nine:
+    """Nine pairs."""
+
+    name: ClassVar[str] = "nine"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Anchor and positive."""
+        return ("anchor",) if self.fault == "other columns" else ("anchor", "positive")
+
+    def open(self) -> NinePairs:
+        """Return them."""
+        return NinePairs(self.fault)
+
+
+@attrs.frozen(eq=False)
+class NinePairs:
+    fault: str
+    columns: ClassVar[tuple[str, ...]] = ("anchor", "positive")
+
+    @property
+    def fingerprint(self) -> str:
+        return str(id(self)) if self.fault == "fingerprint of an address" else "nine"
+
+    def __len__(self) -> int:
+        return 9
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
+        fault = self.fault
+        if fault == "sorted rows":
+            indices = sorted(indices)
+        if fault == "each row once":
+            indices = list(dict.fromkeys(indices))
+        if fault == "goes round":
+            indices = [index % 9 for index in indices]
+        more = {
+            "changes with the epoch": lambda index: f" {epoch}",
+            "changes with the call": lambda index: f" {random.random()}",
+            "changes with the batch": lambda index: f" {len(indices)}",
+        }.get(fault, lambda index: "")
+        anchors = [TEXTS[index] for index in indices]
+        return {"anchor": anchors, "positive": [f"{TEXTS[index]} again{more(index)}" for index in indices]}
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        if columns is None or "anchor" in columns:
+            yield from TEXTS
+        if self.fault != "one column of texts" and (columns is None or "positive" in columns):
+            yield from (f"{text} again" for text in TEXTS)
+
+
+@attrs.frozen
+class Size:
+    """The mean size of a number of a vector."""
+
+    name: ClassVar[str] = "size"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+        """Score."""
+        import numpy as np
+
+        vectors = encoder.encode(iter(TEXTS) if self.fault == "an iterator" else list(TEXTS))
+        sizes = np.abs(vectors).mean(axis=1).astype(np.float64)
+        value = float(sizes.mean()) * 100
+        if self.fault == "not finite":
+            value = float("nan")
+        if self.fault == "by chance":
+            value += random.random()
+        protocol = {} if self.fault == "no protocol" else {"id": "size"}
+        scale = 10.0 if self.fault == "other items" else 100.0
+        items = None if self.fault in ("not finite", "by chance") else Items("mean", sizes, scale=scale)
+        score = Score("nine", "size", value, protocol, items=items)
+        return Evaluation((score, score) if self.fault == "twice" else (score,), 0.0)
+
+
+@attrs.frozen
+class Descent:
+    """Plain descent with momentum."""
+
+    name: ClassVar[str] = "descent"
+
+    lr: float = 0.01
+    """Learning rate, > 0."""
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self, parameters: Sequence[tuple[str, Any]]) -> Any:
+        """Return a `torch.optim.Optimizer`."""
+        import torch
+
+        fault = self.fault
+
+        class Descending(torch.optim.SGD):
+            calls = 0
+
+            def step(self, closure: Any = None) -> None:
+                self.calls += 1
+                with torch.no_grad():
+                    for group in self.param_groups:
+                        for value in group["params"]:
+                            if fault == "ascends":
+                                value.grad.neg_()
+                            if fault == "decays apart":
+                                value.mul_(0.999)
+                            if fault == "counts apart":
+                                value.grad.div_(self.calls)
+                super().step(closure)
+
+        given = [value for _, value in parameters]
+        if fault == "forgets scalars":
+            given = [value for value in given if value.ndim]
+        rate = 0.02 if fault == "another rate" else self.lr
+        return Descending(given, lr=rate, momentum=0.5)
+
+
+@attrs.frozen
+class Ramp:
+    """From 0 to 1."""
+
+    name: ClassVar[str] = "ramp"
+
+    top: float = 1.0
+    """The last multiplier."""
+
+    def factor(self, step: int, total_steps: int) -> float:
+        """Return the multiplier."""
+        return self.top * (step + 1) / total_steps
+
+
+@attrs.frozen
+class Listener:
+    """Listens to a run."""
+
+    name: ClassVar[str] = "listener"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self) -> object:
+        """Return what listens."""
+        if self.fault == "one for all":
+            return ONE
+        return {"misspelt": Misspelt, "unmarked": Unmarked, "argument": Argument}.get(self.fault, Listening)()
+
+
+class Listening:
+    @hookimpl
+    def step_finished(self, step: int) -> None:
+        """Do nothing."""
+
+
+class Misspelt(Listening):
+    @hookimpl
+    def stage_finnished(self, stage: str) -> None:
+        """Do nothing."""
+
+
+class Unmarked:
+    def run_finished(self) -> None:
+        """Do nothing."""
+
+
+class Argument:
+    @hookimpl
+    def step_finished(self, number: int) -> None:
+        """Do nothing."""
+
+
+ONE = Listening()
+
+
+@attrs.frozen
+class Nowhere:
+    """Runs nothing."""
+
+    name: ClassVar[str] = "nowhere"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self) -> Any:
+        """Return an engine that does nothing."""
+        engine = type("Idle", (), dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None))()
+        engine.token_budget = 0 if self.fault == "no budget" else 64
+        engine.describe = lambda: {} if self.fault == "no precision" else {"precision": "fp32"}
+        engine.counters = lambda: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
+        if self.fault == "no trainer":
+            engine.trainer = None
+        return engine
+
+
+@attrs.frozen
+class Anything:
+    """Reads nothing."""
+
+    name: ClassVar[str] = "anything"
+
+    recognised: bool = False
+    """What it says of everything."""
+
+    def recognises(self, source: Path) -> bool:
+        """Return what it was told."""
+        return self.recognised
+
+    def read(self, source: Path) -> Any:
+        """Raise."""
+        raise NotImplementedError

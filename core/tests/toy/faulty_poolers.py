@@ -1,0 +1,157 @@
+"""A pooler and a loss, each with one fault by its name: a field `fault`, empty for none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, ClassVar
+
+import attrs
+from sentbed.protocols import LossOutput
+
+CALLS = count()
+
+
+@attrs.frozen
+class Attend:
+    """The mean of the states, weighted by a learned query."""
+
+    name: ClassVar[str] = "attend"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self, width: int) -> Any:
+        """Return the module."""
+        import torch
+
+        fault = self.fault
+
+        class Attending(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.query = torch.nn.Parameter(torch.randn(width))
+                if fault == "mutates a buffer":
+                    self.register_buffer("calls", torch.zeros(()))
+                if fault == "keeps what it saw":
+                    self._seen: list[Any] = []
+                if fault == "forgets on save":
+                    self.noise = torch.randn(width)
+                if fault == "saves half":
+                    self.register_buffer("noise", torch.randn(width), persistent=False)
+
+            def forward(self, states: Any) -> Any:
+                hidden, mask = states.last_hidden_state, states.attention_mask
+                if fault == "plain mean":
+                    return hidden.mean(1)
+                if fault == "reads what it does not need":
+                    return states.layers[0].mean(1)
+                if fault == "writes into states":
+                    hidden.mul_(0.5)
+                if fault == "boolean index" and mask is not None:
+                    assert hidden[mask.bool()].shape[0] > 0
+                if fault == "item" and mask is not None:
+                    hidden = hidden[:, : int(mask.sum(1).max().item()) + 99]
+                logits = hidden.float() @ self.query
+                if mask is not None:
+                    logits = logits.masked_fill(mask == 0, float("-inf"))
+                weights = logits.softmax(1)
+                if fault == "detached":
+                    weights = weights.detach()
+                pooled = (hidden.float() * weights[..., None]).sum(1)
+                if fault == "bf16 sum" and hidden.dtype == torch.bfloat16:
+                    pooled = torch.zeros_like(pooled, dtype=torch.bfloat16)
+                    for place in range(hidden.shape[1]):
+                        pooled = pooled + hidden[:, place] * weights[:, place, None].bfloat16()
+                if fault == "mutates a buffer":
+                    self.calls += 1
+                if fault == "keeps what it saw":
+                    self._seen.append(hidden.shape)
+                if fault == "centred on the batch":
+                    pooled = pooled - pooled.mean(0)
+                if fault == "knows its row":
+                    pooled = pooled * (1 + torch.arange(len(pooled))[:, None])
+                if fault in ("forgets on save", "saves half"):
+                    pooled = pooled + self.noise
+                if fault == "wider":
+                    pooled = torch.cat([pooled, pooled], 1)
+                if fault == "draws from elsewhere":
+                    pooled = pooled * 2 ** (next(CALLS) % 7)
+                return pooled
+
+        return Attending()
+
+
+@attrs.frozen
+class Nearest:
+    """Softmax over the similarities of a batch, with a learned scale."""
+
+    name: ClassVar[str] = "nearest"
+    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
+    takes: ClassVar[frozenset[str]] = frozenset({"negative"})
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        """Yield nothing."""
+        if self.fault == "empty sentence":
+            yield ""
+
+    def build(self, width: int) -> Any:
+        """Return the module."""
+        import torch
+
+        fault = self.fault
+
+        class Contrast(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = torch.nn.Parameter(torch.rand(()) + 1)
+                if fault == "forgets on save":
+                    self.noise = torch.randn(width)
+                if fault in ("state of another name", "state that grows"):
+                    self.initial_state = lambda: {"memory": torch.zeros(2, width)}
+
+            def forward(self, inputs: Any, state: Any = None) -> Any:
+                if fault == "needs what it takes":
+                    inputs["negative"].sum()
+                if fault == "writes into vectors":
+                    with torch.no_grad():
+                        inputs["anchor"].mul_(0.5)
+                anchor, positive = (
+                    inputs[name] if fault == "bf16" else inputs[name].float()
+                    for name in ("anchor", "positive")
+                )
+                if fault == "detached":
+                    positive = positive.detach()
+                if fault == "forgets on save":
+                    anchor = anchor + self.noise
+                logits = self.scale.to(anchor.dtype) * (anchor @ positive.T)
+                if fault == "data-dependent" and logits.max() > 0:
+                    logits = logits * 1
+                rows = torch.arange(len(logits))
+                each = torch.nn.functional.cross_entropy(logits, rows, reduction="none")
+                if fault == "knows its row":
+                    each = each * (1 + rows)
+                loss = each.mean()
+                if fault == "one row":
+                    loss = each.sum() / (len(rows) - 1)
+                if fault == "one loss a row":
+                    loss = each
+                if fault == "keeps the batch":
+                    self.last = anchor.detach()
+                hits = (logits.argmax(1) == rows).float().mean()
+                metrics = {"accuracy": hits}
+                if fault == "item":
+                    metrics = {"accuracy": hits.item()}
+                if fault == "metric with a gradient":
+                    metrics = {"scale": self.scale}
+                after = {
+                    "state of another name": {"queue": torch.zeros(2, width)},
+                    "state that grows": {"memory": torch.zeros(3, width)},
+                    "state from nowhere": {"memory": torch.zeros(2, width)},
+                }.get(fault)
+                return LossOutput(loss, metrics, after)
+
+        return Contrast()
