@@ -1,6 +1,8 @@
-"""Holds an engine to its contract, which `docs/engines.md` has in words, beside another engine.
+"""Holds a component to what its kind promises, and an engine to its contract, beside another engine.
 
-`engine_suite` has all of it; a `check_*` raises `AssertionError` with the rule, the case, figure and bound.
+`check_component` takes a component's class; `docs/plugins/testing.md` has its rules in words. `engine_suite`
+has all of an engine's contract, which is in `docs/engines.md`; a `check_*` raises `AssertionError` with the
+rule, the case, figure and bound.
 Nothing here imports a tensor library, and `import sentbed` does not import this.
 """
 
@@ -8,6 +10,14 @@ from __future__ import annotations
 
 from sentbed.testing.bench import Bench, batch
 from sentbed.testing.cases import PAIRS, Case, cases, cover, part
+from sentbed.testing.conformance import (
+    ConformanceError,
+    Failure,
+    Report,
+    check_component,
+    component_rules,
+    parametrize_component,
+)
 from sentbed.testing.encoding import check_encode
 from sentbed.testing.gradients import (
     check_derivative,
@@ -25,6 +35,7 @@ from sentbed.testing.states import (
     check_state,
 )
 from sentbed.testing.steps import check_clipping, check_momentum_and_queue, check_steps
+from sentbed.testing.subject import NotRunError
 from sentbed.testing.suite import engine_suite, parametrize_engine
 
 __all__ = [
@@ -32,9 +43,14 @@ __all__ = [
     "SENTENCES",
     "Bench",
     "Case",
+    "ConformanceError",
+    "Failure",
+    "NotRunError",
+    "Report",
     "batch",
     "cases",
     "check_clipping",
+    "check_component",
     "check_counters_and_describe",
     "check_derivative",
     "check_dropout_advances",
@@ -48,8 +64,10 @@ __all__ = [
     "check_steps",
     "check_towers",
     "check_uneven_batch",
+    "component_rules",
     "cover",
     "engine_suite",
+    "parametrize_component",
     "parametrize_engine",
     "part",
 ]

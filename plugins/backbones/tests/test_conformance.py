@@ -1,0 +1,13 @@
+"""Every backbone of this distribution keeps the contract of its kind, with random weights."""
+
+from __future__ import annotations
+
+import pytest
+import sentbed_backbones
+from sentbed.testing import check_component
+
+
+@pytest.mark.parametrize("backbone", sentbed_backbones.backbones())
+def test_a_backbone_keeps_the_contract(backbone: type) -> None:
+    report = check_component(backbone, kind="backbone", example={"init": "random", "vocab_size": 512})
+    assert report.not_run == {}

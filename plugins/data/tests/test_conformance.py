@@ -1,0 +1,59 @@
+"""Every data source of this distribution keeps the contract of its kind, on small files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed_data
+from sentbed.testing import check_component
+
+TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
+LINES = "\n".join(
+    f"The {noun} number {k} is big and soon in the house." for k in range(30) for noun in ("cat", "dog")
+)
+NLI = "sentence1\tsentence2\tgold_label\n" + "".join(
+    f"p{k}\th{k} {label}\t{label}\n" for k in range(9) for label in ("entailment", "neutral", "contradiction")
+)
+QA = "qtext,label,atext\n" + "".join(f"q{k},{k % 2},answer {k}\n" for k in range(20))
+
+
+@pytest.fixture
+def examples(put: Callable[[str, str], str], wordnet: Path) -> Mapping[str, dict[str, Any]]:
+    lines, others = put("lines.txt", LINES), put("others.txt", LINES.upper())
+    sample, columns = {"use": "sample"}, {"anchor": "sent0", "positive": "sent1"}
+    return {
+        "pairs": {"path": TRIPLETS, **columns},
+        "triplets": {"path": TRIPLETS},
+        "dropout": {"path": lines},
+        "crop": {"path": lines},
+        "delete": {"path": lines},
+        "synonyms": {"path": lines, "lexicon": str(wordnet)},
+        "nsp": {"path": lines},
+        "parallel": {"anchor": lines, "positive": others},
+        "nli": {"path": put("nli.tsv", NLI), "build": "labelled"},
+        "qa": {"path": put("qa.csv", QA)},
+        "mix": {"sources": [sample, {"use": "pairs", "path": TRIPLETS, **columns}]},
+        "sample": {},
+    }
+
+
+@pytest.mark.parametrize("source", sentbed_data.data_sources())
+def test_a_source_keeps_the_contract(source: Any, examples: Mapping[str, dict[str, Any]]) -> None:
+    assert check_component(source, kind="data", example=examples[source.name]).not_run == {}
+
+
+@pytest.mark.parametrize("fields", [{"build": "triplets"}, {"build": "pairs"}])
+def test_labelled_files_that_are_made_into_rows_do_too(
+    put: Callable[[str, str], str], fields: dict[str, str]
+) -> None:
+    example = {"path": put("nli.tsv", NLI), **fields}
+    assert check_component(sentbed_data.Nli, kind="data", example=example).not_run == {}
+
+
+def test_a_file_that_stays_on_disk_does_too(put: Callable[[str, str], str]) -> None:
+    pytest.importorskip("pyarrow")
+    example = {"path": put("lines.txt", LINES), "stream": True}
+    assert check_component(sentbed_data.Dropout, kind="data", example=example).not_run == {}

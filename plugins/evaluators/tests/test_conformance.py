@@ -1,0 +1,82 @@
+"""Every evaluator of this distribution keeps the contract of its kind, on small files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed_evaluators
+from sentbed.testing import check_component
+from sentbed_evaluators.glue_files import TASKS as GLUE
+from sentbed_evaluators.probing_files import TASKS as PROBING
+
+Write = Callable[[str, str | bytes], Path]
+
+WITHOUT_DATA = {
+    "sentbench": "its sets are built of six collections; `sentbench_sets` tries it on small ones",
+    "mteb": "its tasks are downloaded; `test_mteb.py` tries it on tasks of its own",
+}
+TIMED = {"repeatable": "its scores are times"}
+
+
+def _lines(name: str, count: int = 20) -> str:
+    return "".join(f"{name} says {k} things\n" for k in range(count))
+
+
+@pytest.fixture
+def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
+    pairs = "sentence1\tsentence2\tscore\n" + "".join(f"a {k}\tb {k}\t{k % 6}\n" for k in range(30))
+    sts = str(write("pairs.tsv", pairs))
+    parallel = [str(write("dev.en", _lines("she"))), str(write("dev.zh", _lines("they")))]
+    rows = {
+        name: [{"_id": f"{name}{k}", "text": f"{name} {k}"} for k in range(9)]
+        for name in ("corpus", "queries")
+    }
+    for name, texts in rows.items():
+        write(f"beir/{name}.jsonl", "".join(json.dumps(text) + "\n" for text in texts))
+    judged = "".join(f"queries{k}\tcorpus{k}\t1\n" for k in range(9))
+    write("beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\n" + judged)
+    stsb = "".join(f"g\tf\ty\t{k}\t{k % 5}.0\tsays {k}\tother {k}\n" for k in range(20))
+    write("downstream/STS/STSBenchmark/sts-test.csv", stsb)
+    for kind in ("pos", "neg"):
+        write(f"downstream/MR/rt-polarity.{kind}", _lines(kind, 30))
+    file, _ = PROBING["Length"]
+    write(
+        f"probing/{file}",
+        "".join(f"{part}\t{'CAB'[k % 3]}\t{part} {k}\n" for part in ("tr", "va", "te") for k in range(30)),
+    )
+    for split in ("train", "dev"):
+        rows_of_glue = "".join(f"{split} says {k}\t{k % 2}\n" for k in range(60))
+        write(f"glue/{GLUE['SST-2'].path(split)}", "sentence\tlabel\n" + rows_of_glue)
+    return {
+        "sts": {"path": sts},
+        "geometry": {"path": sts},
+        "retrieval": {"path": str(tmp_path / "beir")},
+        "bitext": {"parallel": parallel},
+        "senteval-sts": {"tasks": ["STSB"], "data_dir": str(tmp_path / "downstream")},
+        "senteval-transfer": {
+            "tasks": ["MR"], "mode": "fast", "data_dir": str(tmp_path / "downstream"), "check_sizes": False,
+        },
+        "senteval-probing": {
+            "tasks": ["Length"], "mode": "fast", "data_dir": str(tmp_path / "probing"), "check_sizes": False,
+        },
+        "sentglue": {
+            "tasks": ["SST-2"], "mode": "fast", "data_dir": str(tmp_path / "glue"), "check_sizes": False,
+        },
+        "sentbench": {},
+        "mteb": {"tasks": ["STSBenchmark"]},
+        "throughput": {"lengths": [16], "examples": 4, "repeats": 1, "warmup": 0},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("evaluator", sentbed_evaluators.evaluators())
+def test_an_evaluator_keeps_the_contract(evaluator: Any, examples: Mapping[str, dict[str, Any]]) -> None:
+    why = WITHOUT_DATA.get(evaluator.name)
+    skip = dict.fromkeys(("scores", "repeatable", "items"), why) if why else {}
+    if evaluator.name == "throughput":
+        skip = TIMED
+    report = check_component(evaluator, kind="evaluator", example=examples[evaluator.name], skip=skip)
+    assert report.not_run.keys() == skip.keys()

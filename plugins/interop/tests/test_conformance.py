@@ -1,0 +1,17 @@
+"""Every exporter and importer of this distribution keeps the contract of its kind."""
+
+from __future__ import annotations
+
+import pytest
+import sentbed_interop
+from sentbed.testing import check_component
+
+
+@pytest.mark.parametrize("exporter", sentbed_interop.exporters())
+def test_an_exporter_keeps_the_contract(exporter: type) -> None:
+    assert check_component(exporter, kind="exporter").not_run == {}
+
+
+@pytest.mark.parametrize("importer", sentbed_interop.importers())
+def test_an_importer_keeps_the_contract(importer: type) -> None:
+    assert check_component(importer, kind="importer").not_run == {}

@@ -1,0 +1,12 @@
+"""Every tracker of this distribution keeps the contract of its kind."""
+
+from __future__ import annotations
+
+import pytest
+import sentbed_trackers
+from sentbed.testing import check_component
+
+
+@pytest.mark.parametrize("tracker", sentbed_trackers.trackers())
+def test_a_tracker_keeps_the_contract(tracker: type) -> None:
+    assert check_component(tracker, kind="tracker").not_run == {}

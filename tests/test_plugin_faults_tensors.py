@@ -1,0 +1,162 @@
+"""The kit where packages meet: faults that show inside an encoder, on an engine, or in a whole backbone."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+import torch
+from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
+from sentbed.testing import ConformanceError, check_component, component_rules
+from sentbed_backbones import Bert
+from sentbed_poolers import Mean
+
+
+class Pooling(torch.nn.Module):
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        hidden, mask = states.last_hidden_state, states.attention_mask
+        if mask is None:
+            return hidden.mean(1)
+        if self.fault == "shape by number":
+            rows = [row[kept.bool()].mean(0) for row, kept in zip(hidden, mask, strict=True)]
+            return torch.stack(rows)
+        pooled = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        return pooled - pooled.mean(0) if self.fault == "batch mean" else pooled
+
+
+@attrs.frozen
+class Pooler:
+    """A mean, with a fault."""
+
+    name: ClassVar[str] = "faulty-mean"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self, width: int) -> torch.nn.Module:
+        """Return the module."""
+        return Pooling(self.fault)
+
+
+def said_of(cls: type[Any], rule: str, **options: Any) -> str:
+    """Return what one rule says; nothing where it holds."""
+    try:
+        component_rules(cls, **options)[rule]()
+    except ConformanceError as error:
+        return str(error)
+    return ""
+
+
+def test_a_pooler_that_mixes_rows_breaks_gradient_caching() -> None:
+    said = said_of(Pooler, "grad-cache", example={"fault": "batch mean"})
+    assert "grad-cache: grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's" in said
+    assert "compute each row from its own states" in said
+    assert said_of(Pooler, "grad-cache") == ""
+
+
+@pytest.mark.jax
+def test_under_jax_a_pooler_has_the_gradient_of_one_processor() -> None:
+    report = check_component(Mean, jax=True)
+    assert report.not_run == {}
+
+
+@pytest.mark.jax
+def test_under_jax_a_shape_that_depends_on_numbers_is_a_fault() -> None:
+    assert said_of(Pooler, "jax", jax=True) == ""
+    said = said_of(Pooler, "jax", jax=True, example={"fault": "shape by number"})
+    assert "jax: raised" in said
+
+
+class Longer:
+    """A tokenizer whose method `encode` allows two tokens more, or gives a text more beside others."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tokenizer, name)
+
+    def encode(self, texts: Any, max_length: int) -> Any:
+        return self.tokenizer.encode(texts, max_length + 2)
+
+    def truncate(self, texts: Any, max_length: int) -> list[str]:
+        return [text[::-1] for text in self.tokenizer.truncate(texts, max_length)]
+
+
+class Blind(torch.nn.Module):
+    """A transformer that does not see the mask."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        return self.module(input_ids, None)._replace(attention_mask=attention_mask)
+
+
+class Built:
+    """What `bert` builds, with a fault."""
+
+    def __init__(self, built: BuiltBackbone, fault: str) -> None:
+        self.built, self.fault = built, fault
+        self.module = Blind(built.module) if fault == "blind to the mask" else built.module
+        self.tokenizer = Longer(built.tokenizer) if fault == "longer" else built.tokenizer
+        self.width = built.width + 1 if fault == "wider" else built.width
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.built, name)
+
+    def inference(self, module: Any, dtype: Any, traceable: bool = False) -> Any:
+        if self.fault == "blind to the mask":
+            return module
+        if self.fault == "drops when encoding":
+            return copy.deepcopy(module).train()
+        return self.built.inference(module, dtype, traceable)
+
+    def save(self, directory: Path) -> None:
+        if self.fault == "forgets":
+            for weight in self.module.parameters():
+                with torch.no_grad():
+                    weight.zero_()
+        self.built.save(directory)
+
+
+@attrs.frozen(kw_only=True)
+class Backbone(Bert):
+    """BERT, with a fault."""
+
+    name: ClassVar[str] = "faulty-bert"
+    offers: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self, context: BuildContext) -> Any:
+        """Build BERT and spoil it."""
+        if self.fault == "no layers":
+            context = attrs.evolve(context, needs=frozenset())
+        return Built(super().build(context), self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule", "what"),
+    [
+        ("wider", "built", "the states have the shape"),
+        ("no layers", "offers", "it offers `layers`, and `layers` of its states is None"),
+        ("blind to the mask", "padding", "let no token attend to padding"),
+        ("forgets", "save", "save every weight, and read them from `BuildContext.saved`"),
+        ("drops when encoding", "inference", "return a copy in eval mode with the same weights"),
+        ("longer", "tokenizer", "tokens where 16 are allowed"),
+    ],
+)
+def test_a_fault_of_a_backbone_breaks_its_rule(fault: str, rule: str, what: str) -> None:
+    example = {"init": "random", "vocab_size": 512, "fault": fault}
+    assert what in said_of(Backbone, rule, kind="backbone", example=example)
+    assert said_of(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
