@@ -20,6 +20,7 @@ class Bert(Transformer):
     """
 
     name: ClassVar[str] = "bert"
+    papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
     offers: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"

@@ -21,6 +21,7 @@ class T5(Transformer):
     """
 
     name: ClassVar[str] = "t5"
+    papers: ClassVar[tuple[str, ...]] = ("raffel2020t5",)
     offers: ClassVar[frozenset[str]] = frozenset({"bidirectional", "decoder", "layers"})
 
     size: Literal["tiny", "mini", "small", "base", "large", "3b", "11b"] = "tiny"

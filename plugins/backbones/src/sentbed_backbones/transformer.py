@@ -30,6 +30,9 @@ class Transformer:
 
     heeds: ClassVar[frozenset[str]] = frozenset({"decoder", "layers", "mask-token"})
 
+    papers: ClassVar[tuple[str, ...]] = ()
+    """Keys of the papers behind the architecture."""
+
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
@@ -85,6 +88,11 @@ class Transformer:
         if self.layers != "last" and (reads := sorted(needs & {"layers", "decoder"})):
             what = "layers of its own" if reads == ["layers"] else "the decoder"
             yield f"the pooler reads {what}, and `layers` would have no effect; take it out"
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """Keys of the papers behind the architecture and the 4-bit weights."""
+        return (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
 
     @property
     def untrainable(self) -> str | None:

@@ -26,6 +26,7 @@ class Nli(LabelledFiles):
     """
 
     name: ClassVar[str] = "nli"
+    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
     build: Literal["triplets", "pairs", "labelled"] = "triplets"
     """What a row is. `triplets`: a premise, an entailment and a contradiction of it, one row a premise, in

@@ -27,6 +27,7 @@ class Nsp:
     """
 
     name: ClassVar[str] = "nsp"
+    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench", "devlin2019bert")
 
     path: FilePath | tuple[FilePath, ...]
     """A text file, a directory (its `.txt` files, in the order of their names), or an array of both."""

@@ -34,6 +34,7 @@ class Bitext:
     """
 
     name: ClassVar[str] = "bitext"
+    cites: ClassVar[tuple[str, ...]] = ("artetxe2019margin",)
     two_sided: ClassVar[bool] = True
 
     parallel: tuple[FilePath, FilePath]

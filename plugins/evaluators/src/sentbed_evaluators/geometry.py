@@ -69,6 +69,7 @@ class Geometry:
     """
 
     name: ClassVar[str] = "geometry"
+    cites: ClassVar[tuple[str, ...]] = ("wang2020alignment",)
     two_sided: ClassVar[bool] = True
 
     path: FilePath | None = None

@@ -51,6 +51,7 @@ class MTEB:
     """
 
     name: ClassVar[str] = "mteb"
+    cites: ClassVar[tuple[str, ...]] = ("muennighoff2023mteb",)
 
     tasks: tuple[str, ...] = ()
     """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the

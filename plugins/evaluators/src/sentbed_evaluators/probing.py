@@ -27,6 +27,7 @@ class SentEvalProbing:
     """
 
     name: ClassVar[str] = "senteval-probing"
+    cites: ClassVar[tuple[str, ...]] = ("conneau2018probing",)
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,

@@ -70,6 +70,7 @@ class SentBench:
     """
 
     name: ClassVar[str] = "sentbench"
+    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench",)
 
     paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
     """Of `single`, `pair`, `contrast`, in the order of the report."""

@@ -50,6 +50,7 @@ class SentEvalSTS:
     """
 
     name: ClassVar[str] = "senteval-sts"
+    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
 
     tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
     """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,

@@ -49,6 +49,7 @@ class SentGLUE:
     """
 
     name: ClassVar[str] = "sentglue"
+    cites: ClassVar[tuple[str, ...]] = ("wang2019glue", "ni2022sentencet5")
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,

@@ -45,6 +45,7 @@ class SentEvalTransfer:
     """
 
     name: ClassVar[str] = "senteval-transfer"
+    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
     development: ClassVar[bool] = False
 
     tasks: tuple[str, ...] = PAPERS

@@ -18,6 +18,7 @@ class Adafactor:
     """Adafactor with factored second moments (Shazeer and Stern, 2018), as Sentence-T5 trains."""
 
     name: ClassVar[str] = "adafactor"
+    cites: ClassVar[tuple[str, ...]] = ("shazeer2018adafactor",)
 
     lr: float = attrs.field(default=1e-3, validator=gt(0))
     """Peak learning rate, > 0; Sentence-T5 uses 1e-3."""

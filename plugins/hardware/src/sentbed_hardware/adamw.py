@@ -16,6 +16,7 @@ class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as SimCSE trains."""
 
     name: ClassVar[str] = "adamw"
+    cites: ClassVar[tuple[str, ...]] = ("loshchilov2019adamw",)
 
     lr: float = attrs.field(validator=gt(0))
     """Peak learning rate, > 0: 3e-5 to 5e-5 for BERT-base."""

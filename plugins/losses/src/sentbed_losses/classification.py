@@ -23,6 +23,7 @@ class Classification:
     """
 
     name: ClassVar[str] = "classification"
+    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench",)
     needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
     takes: ClassVar[frozenset[str]] = frozenset()
 

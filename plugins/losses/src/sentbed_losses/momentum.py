@@ -23,6 +23,7 @@ class Momentum(Queue):
     """
 
     name: ClassVar[str] = "momentum"
+    cites: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
     keys: ClassVar[frozenset[str]] = frozenset({"positive"})
 
     size: int = attrs.field(default=65_536, validator=ge(0))

@@ -25,6 +25,7 @@ class NLISoftmax:
     """
 
     name: ClassVar[str] = "nli-softmax"
+    cites: ClassVar[tuple[str, ...]] = ("conneau2017infersent", "reimers2019sbert")
     needs: ClassVar[frozenset[str]] = frozenset({"premise", "hypothesis", LABEL})
     takes: ClassVar[frozenset[str]] = frozenset()
 

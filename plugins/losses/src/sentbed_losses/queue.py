@@ -28,6 +28,7 @@ class Queue(Contrastive):
     """
 
     name: ClassVar[str] = "queue"
+    cites: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Vectors in the memory, at least a batch; 0 is none. 10,000 for base and 200,000 for large models in the

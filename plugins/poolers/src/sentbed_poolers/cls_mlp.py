@@ -19,7 +19,9 @@ class ClsMLP:
     """
 
     name: ClassVar[str] = "cls-mlp"
+    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
     needs: ClassVar[frozenset[str]] = frozenset({"bidirectional"})
+    pooling: ClassVar[str] = "cls"
 
     mlp_only_train: bool = False
     """Layer and tanh in training only; encoding then takes the bare state of [CLS], as `first` does. SimCSE
@@ -29,6 +31,11 @@ class ClsMLP:
     def at_test(self) -> str:
         """The name of what it computes when encoding."""
         return "first" if self.mlp_only_train else self.name
+
+    @property
+    def dense(self) -> str | None:
+        """The layer of the built module that encoding goes through, behind it tanh; or None."""
+        return None if self.mlp_only_train else "dense"
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -16,6 +16,7 @@ class Decoder:
     """
 
     name: ClassVar[str] = "decoder"
+    cites: ClassVar[tuple[str, ...]] = ("ni2022sentencet5",)
     needs: ClassVar[frozenset[str]] = frozenset({"decoder"})
 
     def build(self, width: int) -> Module:

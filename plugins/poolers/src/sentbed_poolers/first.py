@@ -16,7 +16,9 @@ class First:
     """
 
     name: ClassVar[str] = "first"
+    cites: ClassVar[tuple[str, ...]] = ("ni2022sentencet5",)
     needs: ClassVar[frozenset[str]] = frozenset({"bidirectional"})
+    pooling: ClassVar[str] = "cls"
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

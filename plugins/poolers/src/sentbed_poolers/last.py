@@ -16,7 +16,9 @@ class Last:
     """
 
     name: ClassVar[str] = "last"
+    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
     needs: ClassVar[frozenset[str]] = frozenset()
+    pooling: ClassVar[str] = "lasttoken"
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

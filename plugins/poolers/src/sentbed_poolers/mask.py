@@ -18,6 +18,7 @@ class Mask:
     """
 
     name: ClassVar[str] = "mask"
+    cites: ClassVar[tuple[str, ...]] = ("jiang2022promptbert",)
     needs: ClassVar[frozenset[str]] = frozenset({"mask-token", "template"})
     template: ClassVar[str] = "prompt-bert"
     normalizer: ClassVar[str] = "prompt-eol"

@@ -16,6 +16,8 @@ class Mean:
     """
 
     name: ClassVar[str] = "mean"
+    cites: ClassVar[tuple[str, ...]] = ("ni2022sentencet5", "reimers2019sbert")
+    pooling: ClassVar[str] = "mean"
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -16,6 +16,7 @@ class MeanFirstLast:
     """
 
     name: ClassVar[str] = "mean-first-last"
+    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse", "su2021whitening")
     needs: ClassVar[frozenset[str]] = frozenset({"layers"})
 
     first: Literal["layer-1", "embeddings"] = "layer-1"

@@ -19,6 +19,7 @@ class Prompt(Last):
     """
 
     name: ClassVar[str] = "prompt"
+    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol", "jiang2022promptbert")
     needs: ClassVar[frozenset[str]] = frozenset({"causal", "template"})
     template: ClassVar[str] = "prompt"
     normalizer: ClassVar[str] = "prompt-eol"

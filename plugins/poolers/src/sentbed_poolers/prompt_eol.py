@@ -19,6 +19,7 @@ class PromptEOL(Last):
     """
 
     name: ClassVar[str] = "prompt-eol"
+    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
     needs: ClassVar[frozenset[str]] = frozenset({"causal", "template"})
     template: ClassVar[str] = "prompt-eol"
     normalizer: ClassVar[str] = "prompt-eol"

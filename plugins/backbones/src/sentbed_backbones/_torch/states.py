@@ -94,7 +94,7 @@ class CausalStates(torch.nn.Module):
             places = torch.arange(shared, shared + input_ids.shape[1], device=input_ids.device)[None]
         else:
             places = positions(attention_mask) + shared
-            seen = torch.cat([attention_mask.new_ones(len(attention_mask), shared), attention_mask], 1)
+            seen = torch.cat([attention_mask.new_ones(attention_mask.shape[0], shared), attention_mask], 1)
         output = self.model(
             input_ids=input_ids,
             attention_mask=seen,

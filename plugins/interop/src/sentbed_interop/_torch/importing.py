@@ -1,0 +1,107 @@
+"""What the importers share: settings, weights, and the encoder of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from sentbed import Encoder, ModelError, RecipeError
+
+T5 = ("t5", "mt5", "umt5")
+
+
+def read_json(file: Path, kind: type = dict) -> Any:
+    """Return what a JSON file holds, a table or a list as `kind` says. Raises `ModelError`."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"`{file}` cannot be read: {error}; fetch the model again") from error
+    if not isinstance(content, kind):
+        what = "a table of settings" if kind is dict else "a list"
+        raise ModelError(f"`{file}` holds {content!r}, expected {what}; fetch the model again")
+    return content
+
+
+def backbone_for(config: Mapping[str, Any], place: object) -> str:
+    """Return the name of the backbone that reads a model with this `config.json`.
+
+    Raises:
+        ModelError: where nothing says what model it is.
+    """
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise ModelError(f"the configuration of `{place}` has no `model_type`; fetch the model again")
+    if kind in T5:
+        return "t5"
+    if kind == "opt":
+        return "opt"
+    try:
+        from transformers.models.auto import modeling_auto as known
+    except ImportError as error:
+        raise ModelError(
+            f"a `{kind}` needs a backbone, and none is installed; run `pip install sentbed-backbones`"
+        ) from error
+    masked = kind in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return "causal" if kind in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not masked else "bert"
+
+
+def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
+    """Build the encoder of a table `[encoder]` that stands for `source`. Raises `ModelError`."""
+    try:
+        return Encoder.of(table)
+    except RecipeError as error:
+        reasons = "; and ".join(problem.message for problem in error.problems)
+        raise ModelError(f"`{source}` makes no encoder: {reasons}") from error
+
+
+def read_weights(file: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a safetensors file. Raises `ModelError`."""
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"`{file}` cannot be read: {error}; fetch the model again") from error
+
+
+def read_pickled(file: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a pickled file; nothing else in it is loaded or run. Raises `ModelError`."""
+    import pickle
+
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ModelError(
+            f"`{file}` holds more than tensors, or is damaged: {str(error).splitlines()[0]}; convert it to "
+            "safetensors on a machine where you trust the file"
+        ) from error
+    if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
+        raise ModelError(f"`{file}` holds no tensors by name; fetch the model again")
+    return content
+
+
+def set_linear(layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path) -> None:
+    """Give a linear layer these weights, `weight` and perhaps `bias`; without one its bias is 0.
+
+    Raises:
+        ModelError: where they are of another shape, or no numbers.
+    """
+    found = {name: value.float() for name, value in weights.items()}
+    if layer.bias is not None:
+        found.setdefault("bias", torch.zeros_like(layer.bias))
+    for name, value in layer.named_parameters():
+        given = found.get(name)
+        if given is None or given.shape != value.shape:
+            shape = "nothing" if given is None else tuple(given.shape)
+            raise ModelError(
+                f"`{file}` has {shape} as the {name} of a layer, expected {tuple(value.shape)}; "
+                "the files do not belong together, fetch the model again"
+            )
+        if not torch.isfinite(given).all():
+            raise ModelError(f"`{file}` has NaN or infinite values as the {name} of a layer; take another")
+    with torch.no_grad():
+        for name, value in layer.named_parameters():
+            value.copy_(found[name])

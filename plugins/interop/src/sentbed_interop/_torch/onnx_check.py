@@ -1,0 +1,65 @@
+"""An ONNX graph beside the encoder that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from sentbed import Encoder
+from sentbed.encode import pad
+from sentbed.protocols import TokenIds
+
+from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
+
+TEXTS = (
+    "Two small birds sing in the old tree behind the house, and nobody hears them!",
+    "Is a vector of 384 numbers enough for it? 7, 8 and 9 are; 10 (ten) is not.",
+)
+"""Where the token ids of the comparison come from."""
+MIXED = 64
+"""Tokens: the longest text of batches of many lengths."""
+
+
+def open_session(path: Path) -> Any:
+    """Open a graph on this machine's processor, with as many threads as torch has."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def difference(encoder: Encoder, session: Any) -> float:
+    """Return the largest difference of the graph's vectors, over batches of many shapes.
+
+    It is a part of the largest value of the encoder's vectors in the batch; NaN where one is no number.
+    """
+    found = [0.0]
+    for tokens in _batches(encoder):
+        batch = pad(tokens, np.arange(len(tokens)), encoder.backbone.tokenizer.pad_id)
+        expected = encoder.placed.encode(batch)
+        mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+        vectors = session.run([OUTPUT], dict(zip(INPUTS, (batch.input_ids, mask), strict=True)))[0]
+        found.append(np.abs(vectors - expected).max() / np.abs(expected).max())
+    return float(np.max(found))
+
+
+def longest_input(encoder: Encoder) -> int:
+    """Return the tokens of the longest input: a text of `max_length`, in its template."""
+    around = 0
+    if encoder.recipe.resolved_prompt is not None:
+        around = int(encoder.tokenizer().encode([""], 1).lengths[0])
+    return min(encoder.recipe.max_length + around, encoder.backbone.max_length)
+
+
+def _batches(encoder: Encoder) -> Iterator[TokenIds]:
+    longest = longest_input(encoder)
+    known = encoder.backbone.tokenizer.encode(TEXTS, MIXED).ids
+    draw = np.random.default_rng(0)
+    few = min(longest, MIXED)
+    lengths = ([1], [min(2, longest)], [1] * 3, np.linspace(1, few, 7), np.linspace(few, 1, 12), [longest, 1])
+    for of_batch in lengths:
+        offsets = np.concatenate([[0], np.cumsum(np.asarray(of_batch, np.int64))])
+        yield TokenIds(draw.choice(known, offsets[-1]), offsets)

@@ -1,0 +1,62 @@
+"""An encoder as an ONNX graph, with what is needed to use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sentbed import Encoder, ModelError
+
+from sentbed_interop._torch.onnx_check import difference, longest_input, open_session
+from sentbed_interop._torch.onnx_graph import write_graph
+from sentbed_interop._torch.onnx_readme import write_facts, write_readme
+
+TOLERANCE = 1e-4
+"""Largest difference to the encoder's vectors, as a part of their largest value."""
+GRAPH = "model.onnx"
+
+
+def export(encoder: Encoder, directory: Path, opset: int) -> None:
+    """Write graph, tokenizer, facts and README into `directory`; see `sentbed_interop.onnx.ToONNX`."""
+    _require_fp32(encoder)
+    tokenizer = _tokenizer(encoder)
+    write_graph(encoder, directory / GRAPH, opset, min(longest_input(encoder), 6))
+    found = difference(encoder, open_session(directory / GRAPH))
+    # Also where a vector is not a number.
+    if not found <= TOLERANCE:
+        raise ModelError(
+            f"onnxruntime's vectors differ from the encoder's by {found:.1e} of their largest value, "
+            f"expected at most {TOLERANCE:g}; try another `opset`, or export `--to sentence-transformers`"
+        )
+    # What the last call of the encoder has set is no part of the tokenizer.
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.save_pretrained(directory)
+    write_facts(encoder, directory, opset, found)
+    write_readme(encoder, directory)
+
+
+def _require_fp32(encoder: Encoder) -> None:
+    backbone: Any = encoder.recipe.backbone
+    if getattr(backbone, "quantization", None) is not None:
+        raise ModelError(
+            f"the backbone is held in 4 bits (`quantization = {backbone.quantization!r}`), which the graph "
+            "cannot be; write plain weights with `sentbed export ENCODER PLAIN`, set "
+            '`dtype = "fp32"` in `PLAIN/encoder.toml`, and export PLAIN'
+        )
+    if (dtype := getattr(backbone, "dtype", "fp32")) != "fp32":
+        raise ModelError(
+            f"the backbone is held in {dtype}, in which it also computes, and the graph computes in fp32: "
+            'vectors would differ in the third digit; set `dtype = "fp32"` in the encoder\'s `encoder.toml`, '
+            "and export it again"
+        )
+
+
+def _tokenizer(encoder: Encoder) -> Any:
+    original = getattr(encoder.backbone.tokenizer, "original", None)
+    if not hasattr(original, "backend_tokenizer"):
+        raise ModelError(
+            f"the tokenizer of the backbone `{encoder.recipe.backbone.name}` has no `tokenizer.json`, which "
+            "whoever uses the graph would need; take a backbone whose tokenizer is one of transformers"
+        )
+    return original

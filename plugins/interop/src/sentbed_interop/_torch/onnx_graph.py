@@ -1,0 +1,109 @@
+"""Traces an encoder into an ONNX graph."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentbed import Encoder, ModelError
+from torch.export import Dim
+from torch.nn import functional
+
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
+AXES = ("batch", "length")
+ONE_FILE = 2_000_000_000
+"""Bytes of weights that go into the graph's own file: protobuf ends at 2 GiB."""
+LOUD = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
+"""Loggers that tell of libraries that are not installed, and of what an error says as well."""
+
+
+class Whole(torch.nn.Module):
+    """Backbone, pooler and head, made of operations that a compiler knows."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        module: Any = encoder.placed.module  # type: ignore[attr-defined]  # on the runtime `cpu` it is there
+        module.eval()
+        # A copy, in which an adapter is merged.
+        self.backbone = encoder.backbone.inference(module.backbone, torch.float32, traceable=True)
+        self.pooler, self.projection, self.normalize = module.pooler, module.projection, module.normalize
+        for part in self.backbone.modules():
+            if hasattr(part, "set_attn_implementation"):
+                part.set_attn_implementation("eager")
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Encode one batch."""
+        vectors: torch.Tensor = self.projection(self.pooler(self.backbone(input_ids, attention_mask)))
+        return functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+
+def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
+    """Write the graph of an encoder, traced with two texts, the longer one of `length` tokens.
+
+    Raises:
+        ModelError: where a part cannot be traced, or holds for the traced shape only.
+    """
+    whole = Whole(encoder)
+    ids = torch.tensor(encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long)
+    ids = ids.repeat(length)[:length].repeat(2, 1)
+    mask = torch.ones_like(ids)
+    mask[1, (length + 1) // 2 :] = 0
+    axes = {place: Dim(name) for place, name in enumerate(AXES)}
+    parts = f"the backbone `{encoder.recipe.backbone.name}` or the pooler `{encoder.recipe.pooler.name}`"
+    with _quiet():
+        try:
+            program: Any = torch.onnx.export(
+                whole,
+                (ids, mask),
+                dynamo=True,
+                verbose=False,
+                input_names=INPUTS,
+                output_names=[OUTPUT],
+                dynamic_shapes=dict.fromkeys(INPUTS, axes),
+                opset_version=opset,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            cause = error.__cause__ or error
+            raise ModelError(
+                f"{parts} cannot be traced into a graph: {str(cause).splitlines()[0]}; take another, or "
+                "export `--to sentence-transformers`"
+            ) from error
+    _require_open_axes(program, parts)
+    for node in program.model.graph.all_nodes():
+        # Names of source files on this machine.
+        node.metadata_props.clear()
+    size = sum(value.numel() * value.element_size() for value in whole.state_dict().values())
+    program.save(path, external_data=size > ONE_FILE)
+
+
+def _require_open_axes(program: Any, parts: str) -> None:
+    for value in program.model.graph.inputs:
+        for name, size in zip(AXES, value.shape, strict=True):
+            if isinstance(size, int):
+                raise ModelError(
+                    f"the graph would take a {name} of {size} only: {parts} computes with it as a number, as "
+                    "`len(tensor)` gives; write `tensor.shape[0]` there"
+                )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence what torch and its exporter have to settle between them."""
+    loggers = [logging.getLogger(name) for name in LOUD]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        # Of what cannot be traced, torch prints all that could.
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

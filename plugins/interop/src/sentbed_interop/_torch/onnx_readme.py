@@ -1,0 +1,124 @@
+"""What is written beside a graph: how to use it, in words, in code and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sentbed import Encoder, __version__
+from sentbed.paths import write_atomic
+from sentbed.prompts import MASK
+
+from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
+
+FACTS = "sentbed_onnx.json"
+
+README = """\
+# {title}
+
+A sentence encoder for [onnxruntime](https://onnxruntime.ai). `model.onnx` takes `input_ids` and
+`attention_mask`, int64 `(batch, length)`, padded on the right, and gives `sentence_embedding`, fp32
+`(batch, {width})`. {norm}{data}
+
+```python
+import numpy
+import onnxruntime
+from tokenizers import Tokenizer
+{prompt}
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.{truncation}
+session = onnxruntime.InferenceSession("model.onnx")
+
+texts = ["The cat sat on the mat.", "A dog barks."]
+tokens = tokenizer.encode_batch({texts})
+ids, mask = ([getattr(t, key) for t in tokens] for key in ("ids", "attention_mask"))
+vectors = session.run(None, {{"input_ids": numpy.array(ids), "attention_mask": numpy.array(mask)}})[0]
+```
+{empty}
+`sentbed_onnx.json` says the same for programs.
+"""
+
+PROMPT = """
+
+def prompt(text):
+    offsets = tokenizer.encode(text, add_special_tokens=False).offsets
+    if len(offsets) > {max_length}:
+        text = text[: offsets[{max_length}][0]].rstrip()
+{rules}    return ({prefix!r} + text + {suffix!r}).strip()
+
+"""
+
+RULES = {
+    "none": "",
+    "prompt-eol": """\
+    if text and text[-1] not in ".?\\"'":
+        text += "."
+    text = text.replace('"', "'")
+    if text.endswith("?"):
+        text = text[:-1] + "."
+""",
+}
+"""The text rules as code, for whom sentbed is not there."""
+
+
+def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float) -> None:
+    """Write what a program needs to know."""
+    prompt = encoder.recipe.resolved_prompt
+    facts = {
+        "sentbed": __version__,
+        "opset": opset,
+        "inputs": list(INPUTS),
+        "output": OUTPUT,
+        "width": encoder.width,
+        "normalized": encoder.recipe.head.normalize,
+        "max_length": encoder.recipe.max_length,
+        "pad_id": encoder.backbone.tokenizer.pad_id,
+        "template": prompt and str(prompt.template),
+        "mask_token": encoder.backbone.tokenizer.mask_token,
+        "text_rules": "none" if prompt is None else prompt.normalizer,
+        "difference": difference,
+    }
+    write_atomic(directory / FACTS, json.dumps(facts, indent=2) + "\n")
+
+
+def write_readme(encoder: Encoder, directory: Path) -> None:
+    """Write how to encode texts."""
+    recipe, tokenizer = encoder.recipe, encoder.backbone.tokenizer
+    resolved, pad = recipe.resolved_prompt, f"enable_padding(pad_id={tokenizer.pad_id})"
+    prompt, cut = "", f"enable_truncation({recipe.max_length})\ntokenizer."
+    if resolved is not None:
+        template = resolved.template
+        suffix = template.suffix.replace(MASK, tokenizer.mask_token or MASK)
+        rules = RULES[resolved.normalizer]
+        prompt = PROMPT.format(
+            max_length=recipe.max_length, rules=rules, prefix=template.prefix, suffix=suffix
+        )
+        # A sentence is cut, its template never.
+        cut = ""
+    content = README.format(
+        title=f"`{recipe.backbone.name}`, pooler `{recipe.pooler.name}`",
+        width=encoder.width,
+        norm="Vectors have length 1." if recipe.head.normalize else "Vectors are not normalised.",
+        data=_beside(directory),
+        prompt=prompt,
+        truncation=cut + pad,
+        texts="texts" if resolved is None else "[prompt(text) for text in texts]",
+        empty=_empty(encoder) if resolved is None else "",
+    )
+    write_atomic(directory / "README.md", content)
+
+
+def _beside(directory: Path) -> str:
+    if not (directory / "model.onnx.data").is_file():
+        return ""
+    return " The weights are in\n`model.onnx.data`, which has to stay beside it."
+
+
+def _empty(encoder: Encoder) -> str:
+    """Say what an empty text is where the tokenizer gives it no token, as GPT-2's does."""
+    tokenizer: Any = encoder.backbone.tokenizer
+    if tokenizer.original.backend_tokenizer.encode("").ids:
+        return ""
+    taken = tokenizer.encode([""], 1).ids[0]
+    return f"\nAn empty text has no token and no vector here; sentbed takes it for the id {taken}.\n"

@@ -1,0 +1,209 @@
+"""The folder of an encoder for sentence-transformers: its modules, their files, a README."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+from safetensors.torch import save_file
+from sentbed import ModelError, __version__
+
+from sentbed_interop._torch.st_tokenizer import Written, write_tokenizer
+
+if TYPE_CHECKING:
+    from sentbed.encoder import Encoder
+
+POOLING = {
+    "cls": "pooling_mode_cls_token",
+    "lasttoken": "pooling_mode_lasttoken",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+}
+"""Ways of pooling, and what release 5 calls them; release 6 reads that as well."""
+
+REASONS = {
+    "decoder": "it reads the decoder's output",
+    "layers": "it reads several layers",
+    "mask-token": "it reads the state of the mask token",
+}
+"""Why a pooler with such a need is none of them."""
+
+
+@attrs.frozen(eq=False)
+class Dense:
+    """A linear layer of the folder, and the activation behind it."""
+
+    linear: torch.nn.Linear
+    activation: torch.nn.Module
+
+
+def write_folder(encoder: Encoder, directory: Path, verify: bool) -> None:
+    """Write the folder.
+
+    Raises:
+        ModelError: where stock modules cannot give the encoder's vectors.
+    """
+    pooling, layers = pooling_of(encoder), layers_of(encoder)
+    _require_last_layer(encoder)
+    encoder.export(directory / "encoder")
+    for file in (directory / "encoder" / "backbone").iterdir():
+        file.rename(directory / file.name)
+    shutil.rmtree(directory / "encoder")
+    dtype = _dtype(encoder, directory)
+    written = write_tokenizer(encoder, directory)
+
+    types = ["Transformer", "Pooling", *["Dense"] * len(layers)]
+    types += ["Normalize"] * encoder.recipe.head.normalize
+    paths = [f"{number}_{name}" if number else "" for number, name in enumerate(types)]
+    # Release 6 has moved the classes, and still knows them by these names.
+    _write_json(
+        directory / "modules.json",
+        [
+            {"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.models.{name}"}
+            for n, (name, path) in enumerate(zip(types, paths, strict=True))
+        ],
+    )
+    transformer: dict[str, Any] = {"max_seq_length": written.max_seq_length, "do_lower_case": False}
+    if dtype != "float32":
+        # Dense layers are in fp32 and take nothing else.
+        transformer["model_args"] = {"torch_dtype": "float32"}
+    _write_json(directory / "sentence_bert_config.json", transformer)
+    _write_json(
+        directory / "config_sentence_transformers.json",
+        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    )
+    _write_json(
+        directory / paths[1] / "config.json",
+        {
+            "word_embedding_dimension": encoder.backbone.width,
+            **{key: mode == pooling for mode, key in POOLING.items()},
+            "include_prompt": True,
+        },
+    )
+    for path, layer in zip(paths[2:], layers, strict=False):
+        _write_dense(directory / path, layer)
+    (directory / "README.md").write_text(_readme(encoder, written, dtype), "utf-8")
+    if verify:
+        from sentbed_interop._torch.st_verify import require_same_vectors
+
+        require_same_vectors(encoder, directory, pooling, layers, written.max_seq_length, dtype)
+
+
+def pooling_of(encoder: Encoder) -> str:
+    """Return how the encoder pools, in the words of sentence-transformers.
+
+    Raises:
+        ModelError: where they have none for it.
+    """
+    pooler: Any = encoder.recipe.pooler
+    pooling = getattr(pooler, "pooling", None)
+    if pooling in POOLING:
+        return str(pooling)
+    needs: frozenset[str] = getattr(pooler, "needs", frozenset())
+    reasons = [REASONS[word] for word in sorted(needs) if word in REASONS]
+    reason = reasons[0] if reasons else f"it says `pooling = {pooling!r}`"
+    known = ", ".join(f"`{mode}`" for mode in POOLING)
+    raise ModelError(
+        f"the pooler `{pooler.name}` cannot be exported: {reason}, and sentence-transformers pools the token "
+        f"states of the last layer ({known}); train with the pooler `mean`, `first` or `last`, "
+        "or take `--to onnx`"
+    )
+
+
+def layers_of(encoder: Encoder) -> list[Dense]:
+    """Return the linear layers behind the pooling: the pooler's own, and the projection."""
+    module: Any = getattr(encoder.placed, "module", None)
+    if module is None:
+        raise ModelError(
+            "the encoder's engine is not one of PyTorch; load the encoder on the runtime `cpu` and export it"
+        )
+    layers = []
+    if name := getattr(encoder.recipe.pooler, "dense", None):
+        layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
+    if encoder.recipe.head.projection is not None:
+        layers.append(Dense(module.projection, torch.nn.Identity()))
+    return layers
+
+
+def _require_last_layer(encoder: Encoder) -> None:
+    read = getattr(encoder.backbone, "protocol", {}).get("layers")
+    if read is not None:
+        raise ModelError(
+            f"the backbone averages the layers {read}, and sentence-transformers pools the last one; "
+            'train with `layers = "last"`, or take `--to onnx`'
+        )
+
+
+def _dtype(encoder: Encoder, directory: Path) -> str:
+    """Return the precision of the weights. Raises `ModelError` where transformers would not load them."""
+    file = directory / "config.json"
+    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    name = encoder.recipe.backbone.name
+    if "model_type" not in config:
+        raise ModelError(
+            f"the backbone `{name}` does not save its model as transformers does (`config.json` with a "
+            "`model_type`), and sentence-transformers loads no other; take `--to onnx`"
+        )
+    if "auto_map" in config:
+        raise ModelError(
+            f"the model `{config['model_type']}` comes with code of its own, which sentence-transformers "
+            "loads only with `trust_remote_code`; take `--to onnx`"
+        )
+    return str(config.get("dtype") or config.get("torch_dtype") or "float32")
+
+
+def _write_dense(directory: Path, layer: Dense) -> None:
+    linear, activation = layer.linear, type(layer.activation)
+    _write_json(
+        directory / "config.json",
+        {
+            "in_features": linear.in_features,
+            "out_features": linear.out_features,
+            "bias": linear.bias is not None,
+            "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+        },
+    )
+    weights = {f"linear.{name}": value.detach().contiguous() for name, value in linear.named_parameters()}
+    save_file(weights, directory / "model.safetensors")
+
+
+def _write_json(file: Path, content: Any) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+
+def _readme(encoder: Encoder, written: Written, dtype: str) -> str:
+    recipe, prompt = encoder.recipe, encoder.recipe.resolved_prompt
+    what = [f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"]
+    if prompt is not None:
+        what.append(f"The tokenizer puts the prompt `{prompt.template}` around each text")
+    notes = list(written.notes)
+    if dtype != "float32":
+        notes.append(f"- The weights were held in {dtype} and are computed in float32 here: digits differ.")
+    return "\n".join(
+        [
+            "# A sentence encoder",
+            "",
+            f"Written by sentbed {__version__} for sentence-transformers 5 and 6: {'. '.join(what)}.",
+            "",
+            "```python",
+            "from sentence_transformers import SentenceTransformer",
+            'vectors = SentenceTransformer("this directory").encode(["a sentence"])',
+            "```",
+            "",
+            "Where transformers reports missing weights of a `pooler`, as for BERT, nothing reads them.",
+            "",
+            *(_differences(notes) if notes else []),
+        ]
+    )
+
+
+def _differences(notes: Sequence[str]) -> list[str]:
+    return ["## What differs from the encoder in sentbed", "", *notes, ""]

@@ -1,0 +1,99 @@
+"""The vectors of an exported folder, computed from its files, against the encoder's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import transformers
+from sentbed import ModelError
+
+from sentbed_interop._torch.st_tokenizer import SENTENCES, load_tokenizer
+
+if TYPE_CHECKING:
+    from sentbed.encoder import Encoder
+
+    from sentbed_interop._torch.st_folder import Dense
+
+TOLERANCE = {"float32": 1e-3}
+"""Largest difference, as a part of the largest value: it is to find what is wrong, not what is rounded."""
+ROUGH = 0.1
+"""The same for weights below fp32, which the encoder computes in their precision."""
+
+
+def require_same_vectors(
+    encoder: Encoder, directory: Path, pooling: str, layers: Sequence[Dense], length: int, dtype: str
+) -> None:
+    """Raise `ModelError` where the model in `directory` does not give the encoder's vectors."""
+    texts = encoder.backbone.tokenizer.truncate(SENTENCES, encoder.recipe.max_length)
+    expected = encoder.encode(texts)
+    vectors = _encode(directory, texts, pooling, layers, length)
+    if encoder.recipe.head.normalize:
+        vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    found = vectors.numpy()
+    if expected.shape == found.shape:
+        apart = float(np.abs(expected - found).max() / np.abs(expected).max())
+        if apart <= TOLERANCE.get(dtype, ROUGH):
+            return
+        what = f"vectors that are {apart:.2g} apart"
+    else:
+        what = f"vectors {found.shape[1]} wide in the place of {expected.shape[1]}"
+    raise ModelError(
+        f"the folder would give {what}: either the backbone `{encoder.recipe.backbone.name}` computes "
+        "something else than transformers does with the same files, or the pooler "
+        f"`{encoder.recipe.pooler.name}` is not what it says (`pooling = {pooling!r}`); take `--to onnx`"
+    )
+
+
+@torch.no_grad()
+def _encode(
+    directory: Path, texts: Sequence[str], pooling: str, layers: Sequence[Dense], length: int
+) -> torch.Tensor:
+    tokenizer = load_tokenizer(directory, length)
+    model = _model(directory)
+    batch = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")
+    mask = batch["attention_mask"]
+    states = model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
+    vectors = pool(states, mask, pooling)
+    for layer in layers:
+        vectors = layer.activation(layer.linear(vectors))
+    return vectors
+
+
+def _model(directory: Path) -> Any:
+    logging: Any = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        config = transformers.AutoConfig.from_pretrained(directory)
+        # Of T5 and its kin sentence-transformers loads the encoder.
+        encoders = type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
+        loader: Any = transformers.AutoModelForTextEncoding if encoders else transformers.AutoModel
+        return loader.from_pretrained(directory, config=config, dtype=torch.float32).eval()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(
+            f"transformers cannot load the model as the backbone saves it: {error}; take `--to onnx`"
+        ) from error
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
+    """Pool states `(batch, length, width)`, padded on the right, as sentence-transformers does."""
+    real = mask[..., None].float()
+    if pooling == "cls":
+        return states[:, 0]
+    if pooling == "lasttoken":
+        return states[torch.arange(len(states)), mask.sum(1) - 1]
+    if pooling == "max":
+        return states.masked_fill(real == 0, float("-inf")).amax(1)
+    if pooling == "weightedmean":
+        real = real * torch.arange(1, states.shape[1] + 1)[:, None]
+    total = (states * real).sum(1)
+    return total / (real.sum(1).sqrt() if pooling == "mean_sqrt_len_tokens" else real.sum(1))

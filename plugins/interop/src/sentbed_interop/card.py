@@ -1,0 +1,277 @@
+"""The model card: what is known of an encoder, as the hub's `README.md`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed import Encoder, __version__
+from sentbed.protocols import Score
+from sentbed.report.markdown import escape, markdown_table
+from sentbed.report.model import START, digits
+from sentbed.report.record import plain
+from sentbed.report.tables import score_tables, shown
+from sentbed.report.text import number
+
+from sentbed_interop.citations import bibliography
+from sentbed_interop.runs import RunRecord, parts_of
+
+METRICS: Mapping[str, str] = {
+    "spearman": "spearmanr",
+    "pearson": "pearsonr",
+    "matthews": "matthews_correlation",
+}
+"""The hub's names of metrics, where they are not ours."""
+TASKS: Mapping[str, str] = {
+    "spearman": "sentence-similarity",
+    "pearson": "sentence-similarity",
+    "accuracy": "text-classification",
+    "f1": "text-classification",
+    "matthews": "text-classification",
+}
+"""The hub's kind of task by what measures it; of any other metric it is `feature-extraction`."""
+COMPARABLE = ("id", "aggregation", "precision", "data")
+"""What a result in the front matter says of its protocol; the whole stands in the text."""
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+@attrs.frozen
+class Stated:
+    """What the encoder itself does not tell."""
+
+    title: str | None
+    license: str | None
+    languages: tuple[str, ...]
+    refused: str | None
+    """Why the folder is not one of sentence-transformers; None where it is."""
+    differences: tuple[str, ...]
+    """How the encoder differs there, as Markdown."""
+
+
+def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
+    """Return the card."""
+    import tomli_w
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    def escaped(value: object) -> object:
+        return value if isinstance(value, Markup) else escape(str(value))
+
+    def code(text: str, language: str) -> Markup:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+        return Markup("{0}{1}\n{2}\n{0}").format(Markup(fence), language, Markup(text.rstrip()))
+
+    def table(
+        heading: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()
+    ) -> Markup:
+        cells = ([escape(str(cell)) for cell in row] for row in rows)
+        return Markup(markdown_table([escape(name) for name in heading], cells, numbers))
+
+    # The page is Markdown: `escaped` escapes for it.
+    environment = Environment(
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=escaped,
+    )
+    environment.filters |= {"code": code, "table": table}
+    called = stated.title or (record.name if record else _plain_name(encoder))
+    recipe = parts_of(record) if record else None
+    text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
+    card = environment.from_string(text).render(
+        front=Markup(_front(encoder, record, called, stated)),
+        title=called,
+        encoder=encoder,
+        facts=list(_facts(encoder)),
+        record=record,
+        license=stated.license,
+        refused=stated.refused,
+        differences=[Markup(text.replace("<", "&lt;")) for text in stated.differences],
+        scores=list(_score_rows(record.scores)) if record else [],
+        before=any(score.encoder.endswith(START) for score in record.scores) if record else False,
+        protocols=list(_protocols(record.scores)) if record else [],
+        training=list(_training(record)) if record else [],
+        recipe=tomli_w.dumps(recipe_table(encoder, record)),
+        versions=_versions(record),
+        needed=_distributions(encoder),
+        citations="\n\n".join(bibliography(encoder.recipe, *([recipe] if recipe else []))),
+        uncited=record is not None and recipe is None,
+        version=__version__,
+    )
+    return card.rstrip() + "\n"
+
+
+def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
+    """Return the resolved recipe of the run, or of the encoder alone, without this machine's paths."""
+    from sentbed.recipe import SCHEMA
+    from sentbed.structure import unstructure
+
+    table = {"schema": SCHEMA, "encoder": unstructure(encoder.recipe)} if record is None else record.recipe
+    return dict(_public(table))
+
+
+def _public(value: Any) -> Any:
+    """Return the value with the last part only of each absolute path."""
+    if isinstance(value, Mapping):
+        return {key: _public(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_public(item) for item in value]
+    if isinstance(value, str):
+        scheme, path = ("hub:", value[4:]) if value.startswith("hub:") else ("", value)
+        return scheme + Path(path).name if Path(path).is_absolute() else value
+    return value
+
+
+def _model(encoder: Encoder) -> str | None:
+    return getattr(encoder.recipe.backbone, "model", None)
+
+
+def _plain_name(encoder: Encoder) -> str:
+    base = Path(_model(encoder) or encoder.recipe.backbone.name).name
+    return f"{base}-{encoder.recipe.pooler.name}"
+
+
+def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
+    recipe, model = encoder.recipe, _public(_model(encoder))
+    head, prompt = recipe.head, recipe.resolved_prompt
+    yield "backbone", recipe.backbone.name + (f", of {model}" if model else "")
+    yield "pooler", recipe.pooler.name
+    yield "projection", "none" if head.projection is None else f"to {head.projection}"
+    yield "normalised", "to length 1" if head.normalize else "no"
+    yield "width", encoder.width
+    yield "length", f"at most {recipe.max_length} tokens of a sentence"
+    for name, value in (prompt.describe() if prompt else {}).items():
+        yield f"prompt, {name}", value
+
+
+def _front(encoder: Encoder, record: RunRecord | None, title: str, stated: Stated) -> str:
+    from huggingface_hub import ModelCardData
+
+    library = "sentence-transformers" if stated.refused is None else "sentbed"
+    model = _model(encoder)
+    pretrained = getattr(encoder.recipe.backbone, "init", "pretrained") == "pretrained"
+    results = list(_results(record)) if record else []
+    data = ModelCardData(
+        license=stated.license,
+        language=list(stated.languages) or None,
+        library_name=library,
+        pipeline_tag="sentence-similarity",
+        tags=list(dict.fromkeys([library, "sentbed", "sentence-similarity", "feature-extraction"])),
+        base_model=model if model and pretrained and HUB_ID.fullmatch(model) else None,
+        datasets=list(dict.fromkeys(_hub_data(record.recipe.get("stage", ())))) if record else None,
+        model_name=title if results else None,
+        eval_results=results or None,
+    )
+    if not data.datasets:
+        data.datasets = None
+    return data.to_yaml()
+
+
+def _results(record: RunRecord) -> Iterator[Any]:
+    from huggingface_hub import EvalResult
+
+    for score in record.scores:
+        if score.encoder.endswith(START) or not math.isfinite(score.value):
+            continue
+        protocol = plain(score.protocol)
+        yield EvalResult(
+            task_type=TASKS.get(score.metric, "feature-extraction"),
+            task_name=score.evaluator,
+            dataset_type=re.sub(r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII).strip("-") or "data",
+            dataset_name=score.task,
+            dataset_config=score.evaluator,
+            dataset_split=shown(protocol["split"]) if "split" in protocol else None,
+            metric_type=METRICS.get(score.metric, score.metric),
+            metric_value=round(score.value, 4),
+            metric_name=f"{score.metric} ({score.protocol_name})",
+            metric_args={key: protocol[key] for key in COMPARABLE if key in protocol},
+        )
+
+
+def _hub_data(table: Any) -> Iterator[str]:
+    """Yield the ids of data sets of the hub that these tables name."""
+    if isinstance(table, str):
+        if table.startswith("hub:") and HUB_ID.fullmatch(table[4:]):
+            yield table[4:]
+    elif isinstance(table, Mapping | list | tuple):
+        for item in table.values() if isinstance(table, Mapping) else table:
+            yield from _hub_data(item)
+
+
+def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
+    for score in scores:
+        protocol = score.protocol
+        yield (
+            score.encoder,
+            score.evaluator,
+            score.task,
+            score.metric,
+            number(score.value, digits([score.value])),
+            score.protocol_name or "–",
+            shown(plain(protocol.get("split", "–"))),
+            protocol.get("precision", "–"),
+            _short(protocol.get("data")),
+        )
+
+
+def _protocols(scores: Sequence[Score]) -> Iterator[str]:
+    for table in score_tables(scores):
+        entries = "; ".join(f"{name} = {value}" for name, value in table.common)
+        yield f"{table.evaluator}, {table.metric}: {entries or 'not stated'}"
+
+
+def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
+    for stage in record.recipe.get("stage", ()):
+        data = stage["data"]
+        found = record.manifest.get("data", {}).get(stage["name"], {})
+        named = [_public(value) for value in data.values() if isinstance(value, str) and _is_place(value)]
+        length = f"{stage['epochs']} epochs" if "epochs" in stage else f"{stage.get('steps', '–')} steps"
+        yield (
+            stage["name"],
+            data["use"],
+            ", ".join(named) or "–",
+            f"{found['rows']:,}" if "rows" in found else "–",
+            _short(found.get("sha256")),
+            stage["loss"]["use"],
+            f"{length} of {stage['batch_size']} rows",
+        )
+
+
+def _is_place(value: str) -> bool:
+    return Path(value).is_absolute() or value.startswith(("pkg:", "data:", "hub:"))
+
+
+def _short(digest: Any) -> str:
+    """The first twelve characters of a hash, or of each of several."""
+    if isinstance(digest, list | tuple):
+        return ", ".join(map(_short, digest))
+    return shown(plain(digest))[:12] if digest else "–"
+
+
+def _versions(record: RunRecord | None) -> list[tuple[str, str]]:
+    """Return distributions with their versions: those of the run, or those that are installed."""
+    if record is None:
+        from sentbed.registry import load_plugins
+
+        found = {plugin.distribution: plugin.version for plugin in load_plugins().plugins}
+        return [(name, str(version)) for name, version in found.items()]
+    plugins = {one["distribution"]: one["version"] for one in record.manifest.get("plugins", ())}
+    libraries = record.manifest.get("libraries", {})
+    named = {name: libraries[name] for name in ("torch", "transformers", "tokenizers") if name in libraries}
+    return [(str(name), str(version)) for name, version in (plugins | named).items()]
+
+
+def _distributions(encoder: Encoder) -> str:
+    """Return what to install for the encoder's parts and the runtime `cpu`."""
+    from sentbed.registry import load_plugins
+
+    used = {type(encoder.recipe.backbone), type(encoder.recipe.pooler)}
+    infos = load_plugins().components
+    found = {info.distribution for info in infos.values() if info.cls in used}
+    found |= {info.distribution for key, info in infos.items() if key == ("runtime", "cpu")}
+    return " ".join(sorted(found))

@@ -1,0 +1,64 @@
+"""The papers behind a recipe: each part says in `cites` which ones are its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+import attrs
+from sentbed import PluginError
+
+_KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
+"""Where a BibTeX entry says its key."""
+
+
+def bibliography(*parts: Any) -> tuple[str, ...]:
+    """Return the BibTeX entries that these parts, and all that they are made of, cite; each once.
+
+    A part, component or not, may have `cites: tuple[str, ...]`, a class attribute or a property: keys of the
+    file `citations.bib` of sentbed, or whole entries, which begin with `@`.
+
+    Raises:
+        PluginError: where a part cites what is neither.
+    """
+    known = {_key(entry): entry for entry in _known()}
+    found: dict[str, str] = {}
+    for part in parts:
+        for owner, citation in _cited(part):
+            entry = citation.strip() if citation.lstrip().startswith("@") else known.get(citation)
+            key = entry and _key(entry)
+            if not entry or not key:
+                raise PluginError(
+                    f"`{owner}` cites {citation!r}, which is no key of `sentbed/citations.bib`; put the "
+                    "whole BibTeX entry into its `cites`, which begins with `@` and has a key"
+                )
+            found.setdefault(key, entry)
+    return tuple(found.values())
+
+
+def _known() -> list[str]:
+    text = (files("sentbed") / "citations.bib").read_text("utf-8")
+    return [entry.strip() for entry in re.split(r"^(?=@)", text, flags=re.MULTILINE) if _key(entry)]
+
+
+def _key(entry: str) -> str | None:
+    found = _KEY.match(entry.strip())
+    return found and found[1]
+
+
+def _cited(part: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(part, Mapping):
+        part = tuple(part.values())
+    if isinstance(part, tuple):
+        for item in part:
+            yield from _cited(item)
+        return
+    if not attrs.has(type(part)):
+        return
+    for citation in getattr(part, "cites", ()):
+        yield type(part).__name__, citation
+    for field in attrs.fields(type(part)):
+        if not field.metadata.get("skip"):
+            yield from _cited(getattr(part, field.name))

@@ -1,0 +1,117 @@
+"""The importer `peft`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import ge
+from sentbed import ModelError, ModelId, locate
+
+if TYPE_CHECKING:
+    from sentbed import Encoder
+
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+POOLERS: Mapping[str, str] = {"bert": "mean", "t5": "mean", "opt": "prompt-eol", "causal": "prompt-eol"}
+"""The pooler of a backbone where none is named."""
+LOCAL = ("pkg:", "data:", ".", "/", "~")
+"""How a location begins that is no hub id."""
+
+
+@attrs.frozen(kw_only=True)
+class FromPEFT:
+    """A LoRA adapter that was trained with peft, on the model below it.
+
+    An adapter does not say how its vectors come from token states: name the pooler that it was trained
+    with. The encoder that is saved holds the adapter and the hashes of the model below, not the model;
+    `sentbed export` merges the two.
+    """
+
+    name: ClassVar[str] = "peft"
+
+    base: ModelId | None = None
+    """The model below: a hub id, a local directory or `pkg:PACKAGE/path`. What the adapter says where left
+    out."""
+    pooler: str | None = None
+    """A pooler by name, with its defaults; where left out `mean`, and on a causal model `prompt-eol`, with
+    PromptEOL's template: its authors have published such adapters."""
+    max_length: int = attrs.field(default=128, validator=ge(2))
+    """Tokens a sentence; an adapter does not say."""
+
+    def recognises(self, source: Path) -> bool:
+        """Whether it is a directory with an adapter, and not one of sentence-transformers."""
+        return (source / ADAPTER_CONFIG).is_file() and not (source / "modules.json").is_file()
+
+    def read(self, source: Path) -> Encoder:
+        """Return the encoder.
+
+        Raises:
+            ModelError: where the model below cannot be had, where the adapter is pickled or does more than
+                a LoRA, and where pooler and model do not fit together.
+        """
+        from sentbed_interop._torch.importing import backbone_for, encoder_of, read_json
+
+        config = read_json(source / ADAPTER_CONFIG)
+        base, revision = self._base(config, source)
+        kind = backbone_for(read_json(_config_file(base, revision)), base)
+        _require_no_pooler(source)
+        backbone = {"use": kind, "model": base, "adapter": str(source.resolve())}
+        if revision is not None:
+            backbone["revision"] = revision
+        pooler = self.pooler or POOLERS[kind]
+        table = {"backbone": backbone, "pooler": {"use": pooler}, "max_length": self.max_length}
+        return encoder_of(table, source)
+
+    def _base(self, config: Mapping[str, Any], source: Path) -> tuple[str, str | None]:
+        """Return the model below and, of a hub id, its revision."""
+        if self.base is not None:
+            return self.base, None
+        base = config.get("base_model_name_or_path")
+        if not isinstance(base, str) or not base:
+            raise ModelError(
+                f"the adapter in `{source}` does not say which model it belongs to; name it: "
+                "`--set base=./MODEL`, or a hub id"
+            )
+        if Path(base).is_dir():
+            return str(Path(base).resolve()), None
+        if base.startswith(LOCAL):
+            raise ModelError(
+                f"the adapter in `{source}` belongs to the model in `{base}`, which is not there; name the "
+                "place that it has now: `--set base=./MODEL`"
+            )
+        revision = config.get("revision")
+        return base, revision if isinstance(revision, str) and revision else None
+
+
+def _require_no_pooler(source: Path) -> None:
+    """Refuse what peft puts on BERT's own pooler, where every linear layer gets an adapter."""
+    file = source / ADAPTER_WEIGHTS
+    if not file.is_file():
+        # What to do then, the backbone says.
+        return
+    from sentbed_interop._torch.importing import read_weights
+
+    if own := sorted(key for key in read_weights(file) if ".pooler.dense." in key):
+        raise ModelError(
+            f"the adapter in `{source}` has weights for BERT's own pooler (`{own[0]}`), which a backbone "
+            "leaves out; where its vectors do not come from that pooler, take these weights out of "
+            f"`{ADAPTER_WEIGHTS}`, or train with `add_pooling_layer=False`"
+        )
+
+
+def _config_file(base: str, revision: str | None) -> Path:
+    """Return the model's `config.json`, fetched from the hub where it is a hub id."""
+    if base.startswith(LOCAL):
+        return locate(base) / "config.json"
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(base, "config.json", revision=revision))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelError(
+            f"the hub gives no model `{base}`, which the adapter belongs to: {str(error).splitlines()[0]}; "
+            "check the network, or name a copy: `--set base=./MODEL`"
+        ) from error

@@ -1,0 +1,90 @@
+"""The exporter `hub`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import min_len, optional
+from sentbed import FilePath, ModelError
+
+if TYPE_CHECKING:
+    from sentbed import Encoder
+
+README = "README.md"
+
+
+def _languages(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _are_languages(_: Any, __: Any, value: str | Sequence[str]) -> None:
+    for code in _languages(value):
+        if not re.fullmatch("[a-z]{2,3}|multilingual|code", code):
+            raise ValueError(f"{code!r} is no language; write ISO 639 codes such as `en`, or `multilingual`")
+
+
+def _is_license(_: Any, __: Any, value: str | None) -> None:
+    if value is not None and not re.fullmatch("[a-z0-9][a-z0-9.-]*", value):
+        raise ValueError(
+            "the hub's words for licences are lower-case, such as `apache-2.0`, `mit` or `other`"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ToHub:
+    """A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.
+
+    The encoder is there as sentence-transformers loads it. Where that library cannot compute it, the folder
+    is one for `Encoder.load`, and the card says why. The card has the scores, data and versions of the run
+    that the encoder comes from. Of absolute paths, the recipe and the card keep the last part only. Nothing
+    is uploaded.
+    """
+
+    name: ClassVar[str] = "hub"
+
+    run: FilePath | None = None
+    """The run directory that the encoder comes from. Where left out, the one that it lies in, if any."""
+    title: str | None = attrs.field(default=None, validator=optional(min_len(1)))
+    """The model's name; that of the run where left out, or that of the backbone's model and the pooler."""
+    license: str | None = attrs.field(default=None, validator=_is_license)
+    """The hub's word for the licence, such as `apache-2.0`. Where left out, the card says that one is to be
+    chosen: the weights below and the data have terms of their own."""
+    language: str | tuple[str, ...] = attrs.field(default=(), converter=_languages, validator=_are_languages)
+    """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`; not stated where left out."""
+
+    def write(self, encoder: Encoder, directory: Path) -> None:
+        """Write layout, `recipe.toml` and `README.md` into `directory`. Raises `ModelError`, `RunError`."""
+        import tomli_w
+        from sentbed.paths import write_atomic
+
+        from sentbed_interop.card import Stated, recipe_table, render
+        from sentbed_interop.runs import record_of
+
+        record = record_of(encoder, self.run)
+        layout = _write_layout(encoder, directory)
+        write_atomic(directory / "recipe.toml", tomli_w.dumps(recipe_table(encoder, record)))
+        stated = Stated(self.title, self.license, tuple(self.language), *layout)
+        write_atomic(directory / README, render(encoder, record, stated))
+
+
+def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[str, ...]]:
+    """Write the encoder.
+
+    Returns why it is not there for sentence-transformers, None where it is, and how it differs there.
+    """
+    from sentbed_interop.sentence_transformers import ToSentenceTransformers
+
+    try:
+        ToSentenceTransformers().write(encoder, directory)
+    except ModelError as error:
+        for left in directory.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        encoder.export(directory)
+        return str(error), ()
+    lines = (directory / README).read_text("utf-8").splitlines()
+    return None, tuple(line.removeprefix("- ") for line in lines if line.startswith("- "))

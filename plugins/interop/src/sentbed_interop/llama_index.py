@@ -1,0 +1,59 @@
+"""Saved encoders as an embedding model of LlamaIndex."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from sentbed import Encoder
+
+from sentbed_interop.loading import load, missing
+
+try:
+    # A user imports this module, and the registration does not.
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.bridge.pydantic import PrivateAttr
+except ImportError as error:
+    raise missing("llama-index-core", "llama-index") from error
+
+BATCH = 2048
+"""Texts that LlamaIndex hands over at a time, its largest number: sentbed makes its own batches of them."""
+
+
+class SentbedEmbedding(BaseEmbedding):
+    """Texts -> their vectors, by the encoder in a directory, for indexes and retrievers.
+
+    `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
+    alike. Further options are those of `BaseEmbedding`.
+    """
+
+    _encoder: Encoder = PrivateAttr()
+
+    def __init__(self, encoder: str | Path, precision: str = "fp32", **options: Any) -> None:
+        super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options})
+        self._encoder = load(encoder, precision)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name by which LlamaIndex writes it down."""
+        return "SentbedEmbedding"
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = self._encoder.encode(texts).tolist()
+        return vectors
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return await asyncio.to_thread(self._get_text_embeddings, texts)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return await asyncio.to_thread(self._get_text_embedding, text)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return await asyncio.to_thread(self._get_query_embedding, query)

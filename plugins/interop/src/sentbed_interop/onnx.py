@@ -1,0 +1,58 @@
+"""The exporter `onnx`."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+from attrs.validators import and_, ge, le
+from sentbed import ModelError
+
+if TYPE_CHECKING:
+    from sentbed import Encoder
+
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+
+
+@attrs.frozen
+class ToONNX:
+    """A graph for onnxruntime, in any of its languages, without torch and sentbed.
+
+    `model.onnx` takes `input_ids` and `attention_mask`, int64 `(batch, length)`, padded on the right, and
+    gives `sentence_embedding`, fp32 `(batch, width)`: backbone, pooler and head, adapters merged. Both axes
+    are open. Weights of more than 2 GB lie beside it, in `model.onnx.data`. With it come the tokenizer, a
+    `README.md` with the code that encodes texts, and `sentbed_onnx.json` with the length and the prompt.
+
+    The graph is run by onnxruntime on batches of many shapes and compared with the encoder: a difference of
+    more than 1e-4 of the largest value is an error.
+    """
+
+    name: ClassVar[str] = "onnx"
+
+    opset: int = attrs.field(default=20, validator=and_(ge(18), le(23)))
+    """The version of ONNX's operators, 18 to 23: what the runtime that is to read the graph knows."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what to install."""
+        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+        if missing:
+            yield (
+                f"the exporter `onnx` needs {', '.join(f'`{name}`' for name in missing)}, not installed "
+                "here; run `pip install 'sentbed-interop[onnx]'`"
+            )
+
+    def write(self, encoder: Encoder, directory: Path) -> None:
+        """Write graph, tokenizer, `README.md` and `sentbed_onnx.json` into `directory`.
+
+        Raises:
+            ModelError: where the backbone is held below fp32, where a part cannot be traced, and where the
+                graph gives other vectors.
+        """
+        for problem in self.check():
+            raise ModelError(problem)
+        from sentbed_interop._torch.onnx_export import export
+
+        export(encoder, directory, self.opset)

@@ -1,0 +1,38 @@
+"""The exporter `sentence-transformers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from sentbed.encoder import Encoder
+
+
+@attrs.frozen
+class ToSentenceTransformers:
+    """A folder that sentence-transformers 5 and 6 load, of its stock modules alone, with the same vectors.
+
+    Adapters are merged. A prompt goes into the tokenizer, since the prompts of sentence-transformers have no
+    suffix. What little differs stands in the folder's `README.md`.
+
+    Source: the folder layout of sentence-transformers 5.
+    """
+
+    name: ClassVar[str] = "sentence-transformers"
+
+    verify: bool = True
+    """Load what was written and compare its vectors with the encoder's; takes the memory of the model once
+    more. Token ids are always compared."""
+
+    def write(self, encoder: Encoder, directory: Path) -> None:
+        """Write the folder.
+
+        Raises:
+            ModelError: where stock modules cannot give the encoder's vectors.
+        """
+        from sentbed_interop._torch.st_folder import write_folder
+
+        write_folder(encoder, directory, self.verify)

@@ -1,0 +1,87 @@
+"""Saved encoders as transformers of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentbed_interop.loading import load, missing
+
+try:
+    # A user imports this module, and the registration does not.
+    from sklearn.base import (
+        BaseEstimator,
+        ClassNamePrefixFeaturesOutMixin,
+        TransformerMixin,
+    )
+except ImportError as error:
+    raise missing("scikit-learn", "sklearn") from error
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from sentbed import Encoder
+
+
+class SentbedVectorizer(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]  # scikit-learn ships no types
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Texts -> their vectors, by an encoder on disk.
+
+    `encoder` is the directory of a saved encoder and `precision` that of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Nothing is learned: `fit` only looks whether the encoder loads. It is loaded once an instance,
+    and not part of a pickle or a clone.
+    """
+
+    def __init__(self, encoder: str | Path = "encoder", precision: str = "fp32") -> None:
+        self.encoder = encoder
+        self.precision = precision
+
+    def fit(self, X: Sequence[str], y: object = None) -> SentbedVectorizer:  # noqa: N803 - scikit-learn's name
+        """Load the encoder; the texts are not used."""
+        self._encoder()
+        return self
+
+    def transform(self, X: Sequence[str]) -> NDArray[np.float32]:  # noqa: N803 - scikit-learn's name
+        """Return float32 `(len(X), width)`, one row a text."""
+        return self._encoder().encode(_texts(X))
+
+    def _encoder(self) -> Encoder:
+        wanted = (str(self.encoder), self.precision)
+        if getattr(self, "_loaded", (None, None))[0] != wanted:
+            self._loaded = (wanted, load(*wanted))
+        loaded: Encoder = self._loaded[1]
+        return loaded
+
+    @property
+    def _n_features_out(self) -> int:
+        # What scikit-learn counts the names of the columns by.
+        return self._encoder().width
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {key: value for key, value in state.items() if key != "_loaded"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _texts(texts: Any) -> list[str]:
+    """Return a list of the texts in a list, an array or a column; raises `ValueError` where it is none."""
+    if isinstance(texts, str):
+        raise ValueError("expected a sequence of texts, found one string; put it in a list")  # noqa: TRY004 - scikit-learn's kind
+    if getattr(texts, "ndim", 1) != 1:
+        raise ValueError(f"expected a sequence of texts, found {texts.ndim} dimensions; name one column")
+    found = list(texts)
+    for row, text in enumerate(found):
+        if not isinstance(text, str):
+            raise ValueError(f"text {row} is {text!r}, expected a string")  # noqa: TRY004 - scikit-learn's kind
+    return [str(text) for text in found]

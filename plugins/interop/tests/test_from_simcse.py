@@ -1,0 +1,159 @@
+"""Checkpoints in the layouts of SimCSE's code, against its formula on transformers' own states."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from click.testing import CliRunner
+from safetensors.torch import load_file, save_file
+from sentbed import Encoder, ModelError
+from sentbed.cli import main
+from sentbed.testing import SENTENCES, check_component
+from sentbed_interop.from_simcse import FromSimCSE
+
+TEXTS = (*SENTENCES[:6], "")
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def checkpoint(tiny_bert: Path, tmp_path: Path) -> Callable[..., tuple[Path, dict[str, torch.Tensor]]]:
+    """Write a checkpoint; returns its directory and the MLP."""
+
+    def write(layer: str, prefix: str, name: str, kind: str = "bert") -> tuple[Path, dict[str, torch.Tensor]]:
+        directory = tmp_path / "checkpoint"
+        shutil.copytree(tiny_bert / "backbone", directory)
+        states = load_file(directory / WEIGHTS)
+        (directory / WEIGHTS).unlink()
+        config = json.loads((directory / "config.json").read_text())
+        if kind == "roberta":
+            torch.manual_seed(0)
+            config["model_type"] = kind
+            model = transformers.RobertaModel(transformers.RobertaConfig(**config), add_pooling_layer=False)
+            states = dict(model.state_dict())
+        config["architectures"] = [f"{kind.title()}ForCL" if prefix else f"{kind.title()}Model"]
+        (directory / "config.json").write_text(json.dumps(config))
+        draw = torch.Generator().manual_seed(1)
+        mlp = {
+            "weight": torch.randn(128, 128, generator=draw) / 8,
+            "bias": torch.randn(128, generator=draw),
+        }
+        weights = {f"{prefix}{key}": value.clone() for key, value in states.items()}
+        weights |= {f"{layer}.{key}": value for key, value in mlp.items()}
+        if prefix and name != WEIGHTS:
+            # The head for masked words shares the embeddings, as in training with `do_mlm`.
+            weights["lm_head.decoder.weight"] = weights[f"{prefix}embeddings.word_embeddings.weight"]
+        if name == WEIGHTS:
+            save_file(weights, directory / name, {"format": "pt"})
+        else:
+            torch.save(weights, directory / name)
+        return directory, mlp
+
+    return write
+
+
+def by_hand(encoder: Encoder, mlp: dict[str, torch.Tensor] | None) -> Any:
+    """Encode each text alone with transformers' model and the MLP over its first token."""
+    model: Any = encoder.backbone
+    tokenizer = model.tokenizer.original
+    rows = []
+    for text in TEXTS:
+        ids = torch.tensor([tokenizer(text, truncation=True, max_length=20)["input_ids"]])
+        with torch.no_grad():
+            first = model.model.eval()(input_ids=ids).last_hidden_state[0, 0]
+        rows.append(first if mlp is None else torch.tanh(mlp["weight"] @ first + mlp["bias"]))
+    return torch.stack(rows).numpy()
+
+
+def test_it_keeps_the_rules_of_components() -> None:
+    check_component(FromSimCSE)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "pytorch_model.bin"])
+@pytest.mark.parametrize(
+    ("layer", "prefix", "kind"),
+    [("mlp.dense", "bert.", "bert"), ("mlp.dense", "roberta.", "roberta"), ("pooler.dense", "", "bert")],
+)
+def test_both_layouts_give_the_vectors_of_simcse(
+    layer: str, prefix: str, kind: str, name: str, checkpoint: Any, tmp_path: Path
+) -> None:
+    directory, mlp = checkpoint(layer, prefix, name, kind)
+    assert FromSimCSE().recognises(directory) == bool(prefix)
+    encoder = FromSimCSE(max_length=20).read(directory)
+    assert encoder.recipe.pooler.name == "cls-mlp"
+    assert encoder.recipe.backbone.model == str(directory)  # type: ignore[attr-defined]
+    stored = {"safetensors": load_file, "bin": torch.load}[name.rpartition(".")[2]](directory / name)
+    held = encoder.backbone.model.state_dict()  # type: ignore[attr-defined]
+    assert held.keys() == {key.removeprefix(prefix) for key in stored if not key.startswith(("lm_", layer))}
+    for key, value in held.items():
+        torch.testing.assert_close(value, stored[prefix + key], rtol=0, atol=0)
+    np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5)
+    encoder.save(tmp_path / "saved")
+    shutil.rmtree(directory)
+    np.testing.assert_array_equal(Encoder.load(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_an_unsupervised_model_uses_the_mlp_in_training_only(checkpoint: Any) -> None:
+    directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
+    encoder = FromSimCSE(mlp_only_train=True, max_length=20).read(directory)
+    np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(encoder, None), rtol=0, atol=1e-5)
+    pooler: Any = encoder.placed.module.pooler  # type: ignore[attr-defined]
+    torch.testing.assert_close(pooler.dense.weight.detach(), mlp["weight"])
+
+
+def test_the_command_finds_a_checkpoint_of_training(checkpoint: Any, tmp_path: Path) -> None:
+    directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
+    command = ["import", str(directory), str(tmp_path / "imported"), "--set", "max_length=20"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    encoder = Encoder.load(tmp_path / "imported")
+    np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5)
+
+
+def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(checkpoint: Any, tmp_path: Path) -> None:
+    directory, _ = checkpoint("mlp.dense", "bert.", "pytorch_model.bin")
+    torch.save({"weight": Touch(tmp_path / "ran")}, directory / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"holds more than tensors, or is damaged: .*; convert it"):
+        FromSimCSE().read(directory)
+    assert not (tmp_path / "ran").exists()
+    torch.save({"step": 3}, directory / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="holds no tensors by name"):
+        FromSimCSE().read(directory)
+
+
+class Touch:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.file,)
+
+
+def test_what_is_no_simcse_model_is_refused(checkpoint: Any, tiny_bert: Path, tiny_t5: Path) -> None:
+    assert not FromSimCSE().recognises(tiny_bert / "backbone")
+    assert not FromSimCSE().recognises(tiny_bert)
+    with pytest.raises(ModelError, match=r"has no MLP .*; write a recipe with this model and `pooler = "):
+        FromSimCSE().read(tiny_bert / "backbone")
+    with pytest.raises(ModelError, match="is a `t5`, and SimCSE's code trains `bert` and `roberta`"):
+        FromSimCSE().read(tiny_t5 / "backbone")
+    directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
+    weights = load_file(directory / WEIGHTS)
+    weights["mlp.dense.weight"][0, 0] = float("nan")
+    save_file(weights, directory / WEIGHTS, {"format": "pt"})
+    with pytest.raises(ModelError, match="NaN or infinite values as the weight of a layer"):
+        FromSimCSE().read(directory)
+    save_file({f"mlp.dense.{key}": value for key, value in mlp.items()}, directory / WEIGHTS)
+    with pytest.raises(ModelError, match=r"makes no encoder|do not fit|cannot be loaded"):
+        FromSimCSE().read(directory)
+    (directory / WEIGHTS).unlink()
+    with pytest.raises(ModelError, match=r"holds no weights \(`\*.safetensors` or `pytorch_model.bin`\)"):
+        FromSimCSE().read(directory)

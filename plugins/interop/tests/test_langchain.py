@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from sentbed import Encoder, ModelError
+from sentbed_interop.langchain import SentbedEmbeddings
+
+TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
+
+
+def test_documents_and_queries_get_the_encoders_vectors(tiny_bert: Path):
+    embeddings, expected = SentbedEmbeddings(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
+    found = embeddings.embed_documents(TEXTS)
+    assert type(found[0][0]) is float
+    np.testing.assert_array_equal(np.array(found, np.float32), expected)
+    np.testing.assert_allclose(embeddings.embed_query(TEXTS[0]), expected[0], atol=1e-6)
+    assert embeddings.embed_documents([]) == []
+    assert asyncio.run(embeddings.aembed_documents(TEXTS)) == found
+    assert asyncio.run(embeddings.aembed_query(TEXTS[2])) == embeddings.embed_query(TEXTS[2])
+
+
+def test_a_vector_store_finds_the_text(minilm: Path):
+    store = InMemoryVectorStore(SentbedEmbeddings(minilm, precision="fp32"))
+    store.add_documents([Document(text) for text in TEXTS])
+    (found,) = store.as_retriever(search_kwargs={"k": 1}).invoke("wet weather")
+    assert found.page_content == "Rain falls."
+    ((_, cosine),) = store.similarity_search_with_score("A puppy is barking.", k=1)
+    a, b = Encoder.load(minilm).encode(["A puppy is barking.", TEXTS[1]])
+    assert cosine == pytest.approx(float(a @ b), abs=1e-5)
+
+
+def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):
+    with pytest.raises(ModelError, match="is not an encoder"):
+        SentbedEmbeddings(tmp_path)
+
+
+def test_a_missing_library_is_a_sentence():
+    code = "import sys; sys.modules['langchain_core'] = None; import sentbed_interop.langchain"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stderr.splitlines()[-1] == (
+        "ImportError: langchain-core is not installed; "
+        "install it with `pip install 'sentbed-interop[langchain]'`"
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import TextNode
+from sentbed import Encoder, ModelError
+from sentbed_interop.llama_index import SentbedEmbedding
+
+TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
+
+
+def test_texts_and_queries_get_the_encoders_vectors(tiny_bert: Path):
+    model, expected = SentbedEmbedding(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
+    found = model.get_text_embedding_batch(TEXTS)
+    assert type(found[0][0]) is float
+    np.testing.assert_array_equal(np.array(found, np.float32), expected)
+    np.testing.assert_allclose(model.get_text_embedding(TEXTS[1]), expected[1], atol=1e-6)
+    np.testing.assert_allclose(model.get_query_embedding(TEXTS[0]), expected[0], atol=1e-6)
+
+    async def later() -> list[object]:
+        return [
+            await model.aget_text_embedding_batch(TEXTS),
+            await model.aget_text_embedding(TEXTS[1]),
+            await model.aget_query_embedding(TEXTS[0]),
+        ]
+
+    assert asyncio.run(later()) == [
+        found,
+        model.get_text_embedding(TEXTS[1]),
+        model.get_query_embedding(TEXTS[0]),
+    ]
+
+
+def test_many_texts_are_handed_over_together(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+    encode = Encoder.encode
+    monkeypatch.setattr(
+        Encoder, "encode", lambda self, texts: sizes.append(len(texts)) or encode(self, texts)
+    )
+    SentbedEmbedding(tiny_bert).get_text_embedding_batch(TEXTS * 20)
+    SentbedEmbedding(tiny_bert, embed_batch_size=50).get_text_embedding_batch(TEXTS * 20)
+    assert sizes == [60, 50, 10]
+
+
+def test_its_name_is_the_encoders_place(tiny_bert: Path):
+    assert SentbedEmbedding(tiny_bert).model_name == str(tiny_bert)
+    assert SentbedEmbedding(tiny_bert, model_name="mine").to_dict()["model_name"] == "mine"
+
+
+def test_an_index_finds_the_text(minilm: Path):
+    nodes = [TextNode(text=text) for text in TEXTS]
+    index = VectorStoreIndex(nodes, embed_model=SentbedEmbedding(minilm))
+    (found,) = index.as_retriever(similarity_top_k=1).retrieve("wet weather")
+    assert found.text == "Rain falls."
+    a, b = Encoder.load(minilm).encode(["wet weather", "Rain falls."])
+    assert found.score == pytest.approx(float(a @ b), abs=1e-5)
+
+
+def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):
+    with pytest.raises(ModelError, match="is not an encoder"):
+        SentbedEmbedding(tmp_path)
+
+
+def test_a_missing_library_is_a_sentence():
+    code = "import sys; sys.modules['llama_index'] = None; import sentbed_interop.llama_index"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stderr.splitlines()[-1] == (
+        "ImportError: llama-index-core is not installed; "
+        "install it with `pip install 'sentbed-interop[llama-index]'`"
+    )

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sentbed import Encoder, ModelError, RecipeError
+from sentbed_interop.sklearn import SentbedVectorizer
+from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import validate_data
+
+TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "", "Rain falls."]
+
+
+def expected(directory: Path, texts: list[str]) -> np.ndarray:
+    return Encoder.load(directory).encode(texts)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [list, tuple, np.array, pd.Series, lambda texts: pd.Series(texts, index=[4, 3, 2, 1])],
+    ids=["list", "tuple", "array", "series", "labelled"],
+)
+def test_texts_become_the_encoders_vectors(column: Any, tiny_bert: Path):
+    found = SentbedVectorizer(tiny_bert).fit_transform(column(TEXTS))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected(tiny_bert, TEXTS))
+
+
+def test_nothing_has_to_be_fitted(tiny_bert: Path):
+    assert SentbedVectorizer(tiny_bert).transform(TEXTS).shape == (4, 48)
+    assert not get_tags(SentbedVectorizer()).requires_fit
+
+
+def test_no_text_gives_no_row(tiny_bert: Path):
+    assert SentbedVectorizer(tiny_bert).transform([]).shape == (0, 48)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one", "found one string; put it in a list"),
+        ([["a"], ["b"]], r"text 0 is \['a'\], expected a string"),
+        (np.array([["a"]]), "found 2 dimensions; name one column"),
+        (pd.DataFrame({"text": TEXTS}), "found 2 dimensions; name one column"),
+        (["a", None], "text 1 is None, expected a string"),
+    ],
+)
+def test_what_is_no_text_is_refused(texts: Any, message: str, tiny_bert: Path):
+    with pytest.raises(ValueError, match=message):
+        SentbedVectorizer(tiny_bert).transform(texts)
+
+
+def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(tiny_bert: Path, tmp_path: Path):
+    with pytest.raises(ModelError, match="is not an encoder"):
+        SentbedVectorizer(tmp_path).fit(TEXTS)
+    with pytest.raises(RecipeError, match="Did you mean `bf16`"):
+        SentbedVectorizer(tiny_bert, precision="bf61").fit(TEXTS)
+
+
+def test_the_precision_is_the_runtimes(tiny_bert: Path):
+    rough = SentbedVectorizer(tiny_bert, precision="bf16").transform(TEXTS)
+    runtime = {"use": "cpu", "precision": "bf16"}
+    np.testing.assert_array_equal(rough, Encoder.load(tiny_bert, runtime).encode(TEXTS))
+    assert not np.array_equal(rough, expected(tiny_bert, TEXTS))
+
+
+def test_columns_have_names_and_pandas_can_hold_them(tiny_bert: Path):
+    vectorizer = SentbedVectorizer(tiny_bert).set_output(transform="pandas")
+    frame = vectorizer.fit_transform(pd.Series(TEXTS, index=list("abcd")))
+    assert list(frame.columns) == list(vectorizer.get_feature_names_out())
+    assert list(frame.columns)[::47] == ["sentbedvectorizer0", "sentbedvectorizer47"]
+    assert list(frame.index) == list("abcd")
+    np.testing.assert_array_equal(frame.to_numpy(), expected(tiny_bert, TEXTS))
+
+
+def test_a_clone_and_a_pickle_leave_the_weights_out(tiny_bert: Path):
+    vectorizer = SentbedVectorizer(tiny_bert).fit(TEXTS)
+    dumped = pickle.dumps(vectorizer)
+    assert len(dumped) < 1000
+    for other in (clone(vectorizer), pickle.loads(dumped)):
+        assert not hasattr(other, "_loaded")
+        np.testing.assert_array_equal(other.transform(TEXTS), vectorizer.transform(TEXTS))
+
+
+def test_another_encoder_that_is_set_is_the_one_that_encodes(tiny_bert: Path, tiny_t5: Path):
+    vectorizer = SentbedVectorizer(tiny_bert).fit(TEXTS)
+    vectorizer.set_params(encoder=tiny_t5)
+    np.testing.assert_array_equal(vectorizer.transform(TEXTS), expected(tiny_t5, TEXTS))
+
+
+def test_a_search_over_encoders_finds_the_one_that_tells_the_classes_apart(
+    tiny_bert: Path, make_encoder: Any
+):
+    # Of two tokens, `[CLS]` and `[SEP]`, nothing is left of the text.
+    blind = make_encoder(
+        "blind",
+        backbone={"use": "bert", "init": "random", "size": "tiny", "vocab_size": 800},
+        pooler={"use": "mean"},
+        max_length=2,
+    )
+    texts = ["The cat sleeps.", "A cat.", "The cat sits.", "Rain falls.", "Rain.", "Much rain falls."] * 2
+    labels = [0, 0, 0, 1, 1, 1] * 2
+    pipeline = make_pipeline(SentbedVectorizer(), LogisticRegression(C=100))
+    search = GridSearchCV(pipeline, {"sentbedvectorizer__encoder": [str(blind), str(tiny_bert)]}, cv=2)
+    search.fit(texts, labels)
+    assert search.best_params_ == {"sentbedvectorizer__encoder": str(tiny_bert)}
+    assert list(search.cv_results_["mean_test_score"]) == [0.5, 1.0]
+    assert list(search.predict(["The cat.", "Rain."])) == [0, 1]
+
+
+def test_what_scikit_learn_checks_of_a_transformer_of_texts(tiny_bert: Path):
+    with pytest.warns(SkipTestWarning, match="requires input"):
+        results = check_estimator(SentbedVectorizer(str(tiny_bert)))
+    assert {result["status"] for result in results} == {"passed"}
+    assert results
+
+
+class OfNumbers(SentbedVectorizer):
+    """Rows of numbers as texts: scikit-learn's checks know no other input."""
+
+    def fit(self, X: Any, y: object = None) -> Any:  # noqa: N803
+        validate_data(self, X)
+        return super().fit([], y)
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        rows = validate_data(self, X, reset=False)
+        return super().transform([" ".join(f"{value:.3f}" for value in row) for row in rows])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = False
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+def test_the_checks_of_a_transformer_of_numbers_pass_where_numbers_stand_for_texts(tiny_bert: Path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)
+        results = check_estimator(OfNumbers(str(tiny_bert)), on_fail=None)
+    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    assert failed == {}
+    assert sum(result["status"] == "passed" for result in results) > 25
+
+
+def test_a_missing_library_is_a_sentence():
+    code = "import sys; sys.modules['sklearn'] = None; import sentbed_interop.sklearn"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stderr.splitlines()[-1] == (
+        "ImportError: scikit-learn is not installed; install it with `pip install 'sentbed-interop[sklearn]'`"
+    )

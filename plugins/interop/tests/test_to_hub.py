@@ -1,0 +1,369 @@
+"""The folder for the hub: a run's encoder, its card, and what the card claims."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+import yaml
+from huggingface_hub import ModelCard
+from markdown_it import MarkdownIt
+from sentbed import Encoder, ModelError, PluginError, RecipeError, RunError
+from sentbed.exchange import export_encoder
+from sentbed.registry import load_plugins
+from sentbed_interop.citations import bibliography
+from sentbed_interop.runs import record_of
+
+RECIPE = """
+schema = 1
+[run]
+name = "pets_and-rain"
+[runtime]
+use = "cpu"
+[encoder]
+max_length = 24
+backbone = { use = "bert", init = "random", size = "tiny", vocab_size = 800 }
+pooler = { use = "mean" }
+[[stage]]
+name = "triplets"
+data = { use = "triplets", path = "PLACE/triplets.csv" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-4 }
+schedule = { use = "constant" }
+batch_size = 4
+steps = 2
+[[evaluate]]
+use = "sts"
+path = "PLACE/sts.tsv"
+at = ["start", "end"]
+[[evaluate]]
+use = "geometry"
+path = "PLACE/sts.tsv"
+"""
+PAIRS = [
+    ("The cat sleeps.", "A cat is asleep.", 4.5),
+    ("The cat sleeps.", "Rain falls on the hill.", 0.5),
+    ("A dog barks.", "The dog is barking.", 4.8),
+    ("A dog barks.", "Two birds sing.", 1.5),
+    ("Two birds sing.", "Birds are singing.", 4.2),
+    ("Rain falls.", "It is raining.", 4.9),
+]
+TEXTS = ["The cat sleeps.", "Rain falls on the hill and does not end.", ""]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps, evaluated before and after."""
+    place = tmp_path_factory.mktemp("secret-place")
+    rows = [(a, b, PAIRS[row - 2][1]) for row, (a, b, _) in enumerate(PAIRS)]
+    (place / "triplets.csv").write_text(
+        "sent0,sent1,hard_neg\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    )
+    (place / "sts.tsv").write_text(
+        "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{s}\n" for a, b, s in PAIRS)
+    )
+    (place / "recipe.toml").write_text(RECIPE.replace("PLACE", str(place)))
+    directory = place / "run"
+    sentbed.run(sentbed.load_recipe(place / "recipe.toml"), directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def folder(run: Path) -> Path:
+    target = run.parent / "folder"
+    export_encoder(run / "encoder", target, "hub", ["license=apache-2.0", "language=en"])
+    return target
+
+
+@pytest.fixture
+def copied(run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "run"))
+
+
+def change_json(file: Path, change: Callable[[Any], None]) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def body(folder: Path) -> str:
+    return ModelCard((folder / "README.md").read_text()).text
+
+
+def rendered(folder: Path) -> str:
+    return MarkdownIt("commonmark").enable("table").render(body(folder))
+
+
+def rows_of(html: str, heading: str) -> list[list[str]]:
+    """The cells of the table under a heading."""
+    section = html.partition(f"<h2>{heading}</h2>")[2].partition("<h2>")[0]
+    table = section.partition("<tbody>")[2].partition("</tbody>")[0]
+    found = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")]
+    return [row for row in found if row]
+
+
+def python_of(folder: Path) -> list[str]:
+    tokens = MarkdownIt().parse(body(folder))
+    return [token.content for token in tokens if token.type == "fence" and token.info == "python"]
+
+
+def test_front_matter_is_what_the_hub_reads(folder: Path, run: Path):
+    data = ModelCard.load(folder / "README.md").data
+    assert (data.license, data.language, data.library_name) == ("apache-2.0", ["en"], "sentence-transformers")
+    assert data.pipeline_tag == "sentence-similarity"
+    assert {"sentbed", "sentence-transformers"} <= set(data.tags)
+    assert data.model_name == "pets_and-rain"
+    assert data.base_model is None
+    scores = json.loads((run / "report.json").read_text())["scores"]
+    end = [score for score in scores if score["encoder"] == "encoder"]
+    assert len(end) == len(data.eval_results) > 2
+    for score in end:
+        (found,) = (
+            one
+            for one in data.eval_results
+            if one.metric_args["id"] == score["protocol"]["id"]
+            and one.metric_name.startswith(score["metric"])
+        )
+        assert found.metric_value == pytest.approx(score["value"], abs=1e-4)
+        assert found.metric_args["data"] == score["protocol"]["data"]
+        assert (found.dataset_name, found.task_name) == (score["task"], score["evaluator"])
+    assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
+
+
+def test_the_front_matter_is_plain_yaml(folder: Path):
+    front = (folder / "README.md").read_text().split("---\n")[1]
+    assert yaml.safe_load(front)["model-index"][0]["name"] == "pets_and-rain"
+
+
+def test_the_text_renders_with_every_score_and_its_protocol(folder: Path, run: Path):
+    html = rendered(folder)
+    assert not re.search(
+        r"\{\{|\{%|\{#", re.sub(r"^```.*?^```$", "", body(folder), flags=re.DOTALL | re.MULTILINE)
+    )
+    assert html.count("<table>") == 4
+    assert "| --" not in html
+    scores = json.loads((run / "report.json").read_text())["scores"]
+    found = rows_of(html, "Scores")
+    assert len(found) == len(scores)
+    for row, score in zip(found, scores, strict=True):
+        assert row[:4] == [score["encoder"], score["evaluator"], score["task"], score["metric"]]
+        assert float(row[4].replace("−", "-")) == pytest.approx(score["value"], abs=6e-3)
+        assert row[5].startswith(score["protocol"]["id"])
+        assert row[7:] == ["fp32", score["protocol"]["data"][:12]]
+
+
+def test_the_text_says_what_it_was_trained_on_and_with_what(folder: Path, run: Path):
+    manifest = json.loads((run / "manifest.json").read_text())
+    html = rendered(folder)
+    digest = manifest["data"]["triplets"]["sha256"]
+    assert rows_of(html, "Training") == [
+        ["triplets", "triplets", "triplets.csv", "6", digest[:12], "info-nce", "2 steps of 4 rows"]
+    ]
+    assert ["sentbed-poolers", sentbed.__version__] in rows_of(html, "Versions")
+    assert "<h2>Limits</h2>" in html
+    assert "licence" not in html
+
+
+def test_the_recipe_is_the_run_without_places_of_this_machine(folder: Path, run: Path):
+    recipe = tomllib.loads((folder / "recipe.toml").read_text())
+    resolved = tomllib.loads((run / "resolved.toml").read_text())
+    assert recipe["evaluate"][0]["path"] == "sts.tsv"
+    assert recipe["stage"][0]["loss"] == resolved["stage"][0]["loss"]
+    fenced = [token for token in MarkdownIt().parse(body(folder)) if token.info == "toml"]
+    assert tomllib.loads(fenced[0].content) == recipe
+    texts = [file for file in folder.rglob("*") if file.suffix in {".md", ".toml", ".json"}]
+    assert len(texts) > 5
+    assert [file.name for file in texts if "secret-place" in file.read_text()] == []
+
+
+def test_the_code_of_the_card_runs(folder: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "folder"))
+    blocks = python_of(folder)
+    assert len(blocks) == 2
+    expected = Encoder.load(run / "encoder").encode(["A man plays a guitar.", "Someone is making music."])
+    for block in blocks:
+        names: dict[str, Any] = {}
+        exec(block, names)
+        np.testing.assert_allclose(names["vectors"], expected, atol=1e-5)
+
+
+def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
+    make_encoder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    saved = make_encoder(
+        "two-layers",
+        backbone={"use": "bert", "init": "random", "size": "tiny", "vocab_size": 800},
+        pooler={"use": "mean-first-last"},
+        max_length=24,
+    )
+    target = tmp_path / "folder"
+    export_encoder(saved, target, "hub")
+    assert ModelCard.load(target / "README.md").data.library_name == "sentbed"
+    assert "sentence-transformers cannot load this folder: the pooler" in rendered(target)
+    np.testing.assert_array_equal(Encoder.load(target).encode(TEXTS), Encoder.load(saved).encode(TEXTS))
+    monkeypatch.chdir(target)
+    (block,) = python_of(target)
+    exec(block, names := {})
+    assert names["vectors"].shape == (2, 128)
+
+
+def test_an_encoder_without_a_run_says_so(tiny_bert: Path, tmp_path: Path):
+    export_encoder(tiny_bert, tmp_path / "folder", "hub")
+    data, html = ModelCard.load(tmp_path / "folder" / "README.md").data, rendered(tmp_path / "folder")
+    assert data.eval_results is None
+    assert html.count("the encoder was exported without its run") == 2
+    assert "No licence has been chosen" in html
+    assert "<h1>bert-mean</h1>" in html
+
+
+def test_a_hub_model_and_hub_data_are_named(run: Path, copied: Path, tmp_path: Path):
+    named = ('init = "random"', 'init = "pretrained"\nmodel = "someone/tiny-bert"')
+    resolved = (copied / "resolved.toml").read_text().replace(*named)
+    resolved = re.sub(r'path = "/.*triplets.csv"', 'path = "hub:someone/triplets"', resolved)
+    (copied / "resolved.toml").write_text(resolved)
+    file = copied / "encoder" / "encoder.toml"
+    file.write_text(file.read_text().replace(*named))
+    export_encoder(copied / "encoder", tmp_path / "folder", "hub")
+    data = ModelCard.load(tmp_path / "folder" / "README.md").data
+    assert data.base_model == "someone/tiny-bert"
+    assert data.datasets == ["someone/triplets"]
+
+
+NASTY = "a|b <img src=x onerror=alert(1)> `c` *d* {{ e }} [f](javascript:g)"
+
+
+def test_names_stay_text(copied: Path, tmp_path: Path):
+    def change(report: Any) -> None:
+        report["name"] = report["scores"][0]["task"] = NASTY
+        report["scores"][-1]["task"] = "---\nlicense: mit"
+        report["manifest"]["plugins"][0]["version"] = "1<script>"
+        report["scores"][0]["protocol"]["columns"] = ["<b>", "|"]
+
+    change_json(copied / "report.json", change)
+    recipe = (copied / "resolved.toml").read_text()
+    (copied / "resolved.toml").write_text(recipe.replace("[expected]", "# ```\n[expected]"))
+    with (copied / "resolved.toml").open("a") as stream:
+        stream.write('\n[expected.sts]\nvalue = 1.0\ndecides = false\nsource = "```\\n<script>"\n')
+    export_encoder(copied / "encoder", tmp_path / "folder", "hub", ["license=mit"])
+    html = rendered(tmp_path / "folder")
+    assert not re.search(r"<(img|script|b|a)\b", html)
+    cells = rows_of(html, "Scores")
+    shown = NASTY.replace("<", "&lt;").replace(">", "&gt;")
+    assert cells[0][2] == shown
+    assert len({len(row) for row in cells}) == 1
+    assert f"<h1>{shown}</h1>" in html
+    card = ModelCard.load(tmp_path / "folder" / "README.md")
+    assert card.data.model_name == NASTY
+    assert card.data.license == "mit"
+
+
+def test_a_title_is_the_name(tiny_bert: Path, tmp_path: Path):
+    export_encoder(tiny_bert, tmp_path / "folder", "hub", ["title=pets"])
+    assert body(tmp_path / "folder").lstrip().startswith("# pets\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("language=english", "'english' is no language; write ISO 639 codes such as `en`"),
+        ('language=["en", "x"]', "'x' is no language"),
+        ("license=Apache 2.0", "the hub's words for licences are lower-case, such as `apache-2.0`"),
+    ],
+)
+def test_options_that_the_hub_does_not_know_are_refused(
+    option: str, message: str, tiny_bert: Path, tmp_path: Path
+):
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        export_encoder(tiny_bert, tmp_path / "folder", "hub", [option])
+
+
+def test_a_run_of_another_encoder_is_refused(run: Path, tiny_bert: Path, tmp_path: Path):
+    with pytest.raises(ModelError, match=r"of another encoder: they differ in `head.normalize`, `head.proj"):
+        export_encoder(tiny_bert, tmp_path / "folder", "hub", [f"run={run}"])
+    assert not (tmp_path / "folder").exists()
+
+
+def test_what_is_no_run_is_refused(tiny_bert: Path, tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match=r"not a run directory \(it has no `report.json`"):
+        export_encoder(tiny_bert, tmp_path / "folder", "hub", [f"run={tmp_path / 'empty'}"])
+
+
+def test_a_moved_encoder_finds_its_run_by_the_option(run: Path, tmp_path: Path):
+    moved = Encoder.load(shutil.copytree(run / "encoder", tmp_path / "moved"))
+    assert record_of(moved) is None
+    found = record_of(moved, str(run))
+    assert found is not None
+    assert (found.name, found.encoder) == ("pets_and-rain", "encoder")
+
+
+def test_one_of_several_encoders_gets_its_own_scores(copied: Path, tmp_path: Path):
+    encoder = (copied / "encoder").rename(tmp_path / "one")
+    for name in ("en", "zh"):
+        shutil.copytree(encoder, copied / "encoder" / name)
+    text = (copied / "resolved.toml").read_text()
+    twice = [text.partition("[encoder]")[0]]
+    twice += [
+        re.sub(r"^\[encoder", f"[encoders.{name}", text[text.index("[encoder]") :], flags=re.MULTILINE)
+        for name in ("en", "zh")
+    ]
+    (copied / "resolved.toml").write_text("\n".join(twice))
+
+    def rename(report: Any) -> None:
+        names = ["en@start", "zh", "en+zh", "en"]
+        report["scores"] = [score | {"encoder": name} for score, name in zip(report["scores"], names)]  # noqa: B905
+
+    change_json(copied / "report.json", rename)
+    for name, expected in (("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])):
+        found = record_of(Encoder.load(copied / "encoder" / name))
+        assert found is not None
+        assert [score.encoder for score in found.scores] == expected
+
+
+def part(*cites: str) -> Any:
+    import attrs
+
+    return attrs.make_class("Part", [], class_body={"cites": cites})()
+
+
+def test_a_part_cites_by_key_or_brings_its_own_entry():
+    own = "@misc{me2026, title = {Mine}}"
+    first, second = bibliography(part("gao2021simcse", own), {"again": (part(own),)})
+    assert first.startswith("@inproceedings{gao2021simcse,")
+    assert first.endswith("}")
+    assert second == own
+
+
+def test_a_citation_that_is_nothing_is_reported():
+    with pytest.raises(PluginError, match=r"`Part` cites 'gao2012', which is no key of"):
+        bibliography(part("gao2012"))
+
+
+def test_every_entry_of_the_bibliography_is_whole():
+    from importlib.resources import files
+
+    text = (files("sentbed") / "citations.bib").read_text("utf-8")
+    keys = re.findall(r"^@\w+\{(.+),$", text, re.MULTILINE)
+    assert len(keys) == len(set(keys)) > 20
+    for entry in bibliography(part(*keys)):
+        assert entry.count("{") == entry.count("}"), entry
+        for field in ("title", "author", "year"):
+            assert re.search(rf"^  {field} = \{{.+\}},?$", entry, re.MULTILINE), entry
+
+
+def test_what_our_parts_cite_is_known():
+    cited = {
+        key
+        for info in load_plugins().components.values()
+        if isinstance(cites := getattr(info.cls, "cites", None), tuple)
+        for key in cites
+    }
+    assert bibliography(part(*sorted(cited)))

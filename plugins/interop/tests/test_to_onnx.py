@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from sentbed import Encoder, ModelError
+from sentbed.testing import check_component
+
+pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
+
+from sentbed_interop._torch import onnx_export, onnx_graph
+from sentbed_interop.onnx import PACKAGES, ToONNX
+
+TINY = {"init": "random", "size": "tiny", "vocab_size": 400}
+BERT = {"use": "bert", **TINY}
+MORE: dict[str, dict[str, Any]] = {
+    "bert-mask": {"backbone": BERT, "pooler": {"use": "mask"}},
+    "bert-layers": {"backbone": BERT, "pooler": {"use": "mean-first-last"}},
+    "bert-cls-lora": {"backbone": {**BERT, "lora": {"r": 4}}, "pooler": {"use": "cls-mlp"}},
+    "t5-decoder": {"backbone": {"use": "t5", **TINY}, "pooler": {"use": "decoder"}},
+    "llama-last": {
+        "backbone": {"use": "causal", **TINY},
+        "pooler": {"use": "last"},
+        "head": {"projection": 16, "bias": True},
+    },
+}
+"""Encoders beside those of the fixtures."""
+FIXTURES = {"bert-projection": "tiny_bert", "t5-mean": "tiny_t5", "opt-prompt": "tiny_opt_prompt"}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in (*FIXTURES, "minilm", *MORE)]
+"""The first test of each exports it."""
+TEXTS = (
+    "Two small birds sing in the old tree behind the house.",
+    "A dog barks, loudly!",
+    "",
+    'Did he say "no"?',
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen " * 3,
+)
+
+Exported = SimpleNamespace
+"""`encoder`, as it is after the export, its `directory`, that of the export (`to`), and a `session`."""
+
+
+@pytest.fixture(scope="module")
+def exported(
+    request: pytest.FixtureRequest, make_encoder: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Exported]:
+    """Export an encoder, once a name."""
+    import onnxruntime
+
+    made: dict[str, Exported] = {}
+
+    def export(name: str) -> Exported:
+        if name not in made:
+            if name in MORE:
+                directory = make_encoder(name, max_length=20, **MORE[name])
+            else:
+                directory = request.getfixturevalue(FIXTURES.get(name, name))
+            encoder = Encoder.load(directory)
+            draw = torch.Generator().manual_seed(0)
+            for key, value in encoder.placed.module.named_parameters():
+                if "lora_B" in key:
+                    torch.nn.init.normal_(value, 0, 0.1, generator=draw)
+            to = tmp_path_factory.mktemp("onnx")
+            ToONNX().write(encoder, to)
+            session = onnxruntime.InferenceSession(to / "model.onnx", providers=["CPUExecutionProvider"])
+            made[name] = Exported(encoder=encoder, directory=directory, to=to, session=session)
+        return made[name]
+
+    return export
+
+
+def run(session: Any, ids: Any, mask: Any) -> Any:
+    return session.run(None, {"input_ids": np.array(ids), "attention_mask": np.array(mask)})[0]
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+def test_it_keeps_the_rules_of_components() -> None:
+    check_component(ToONNX)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_onnxruntime_gives_the_vectors_of_torch(name: str, exported: Callable[[str], Exported]) -> None:
+    made = exported(name)
+    encoder, longest = made.encoder, onnx_export.longest_input(made.encoder)
+    # No adapter is merged here, and no batch padded.
+    module = encoder.placed.module.eval()
+    known = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(np.int64)
+    draw = np.random.default_rng(1)
+
+    def alone(ids: Any) -> Any:
+        with torch.no_grad():
+            return module(torch.from_numpy(ids)[None], None).numpy()[0]
+
+    every = range(1, longest + 1) if longest < 100 else (1, 2, 7, 63, longest)
+    for length in every:
+        ids = draw.choice(known, length)
+        assert_close(run(made.session, [ids], [np.ones_like(ids)])[0], alone(ids))
+    for rows in (2, 3, 9):
+        lengths = draw.integers(1, min(longest, 40) + 1, rows)
+        texts = [draw.choice(known, length) for length in lengths]
+        widest = lengths.max()
+        pad = encoder.backbone.tokenizer.pad_id
+        ids = [[*text, *[pad] * (widest - len(text))] for text in texts]
+        mask = [[1] * len(text) + [0] * (widest - len(text)) for text in texts]
+        assert_close(run(made.session, ids, mask), [alone(text) for text in texts])
+
+
+@pytest.mark.parametrize(
+    "name", ["bert-projection", "opt-prompt", pytest.param("bert-mask", marks=pytest.mark.slow)]
+)
+def test_the_code_of_the_readme_gives_the_encoders_vectors(
+    name: str, exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = exported(name)
+    (code,) = re.findall("```python\n(.*?)```", (made.to / "README.md").read_text(), re.DOTALL)
+    code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {list(TEXTS)!r}\n", code)
+    assert changed == 1
+    monkeypatch.chdir(made.to)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert_close(names["vectors"], made.encoder.encode(TEXTS))
+
+
+def test_length_prompt_and_rules_are_told_to_programs(exported: Callable[[str], Exported]) -> None:
+    made = exported("opt-prompt")
+    facts = json.loads((made.to / "sentbed_onnx.json").read_text())
+    assert facts["template"] == 'This sentence : "{text}" means in one word:"'
+    assert (facts["text_rules"], facts["max_length"], facts["width"]) == ("prompt-eol", 24, 128)
+    assert (facts["inputs"], facts["output"]) == (["input_ids", "attention_mask"], "sentence_embedding")
+    assert facts["pad_id"] == made.encoder.backbone.tokenizer.pad_id
+    assert 0 < facts["difference"] < 1e-4
+    assert [i.shape for i in made.session.get_inputs()] == [["batch", "length"]] * 2
+    assert made.session.get_outputs()[0].shape == ["batch", 128]
+
+
+def test_the_encoder_stays_as_it_was(exported: Callable[[str], Exported]) -> None:
+    made = exported("bert-projection")
+    np.testing.assert_array_equal(made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS))
+
+
+def test_the_graph_names_no_file_of_this_machine(exported: Callable[[str], Exported]) -> None:
+    content = (exported("bert-projection").to / "model.onnx").read_bytes()
+    assert b"sentence_embedding" in content
+    assert b".py" not in content
+
+
+@pytest.mark.slow
+def test_much_lies_beside_the_graph(
+    exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = exported("bert-projection")
+    monkeypatch.setattr(onnx_graph, "ONE_FILE", 10_000)
+    # onnxruntime must find the weights beside the graph, and with opset 18.
+    ToONNX(opset=18).write(made.encoder, tmp_path)
+    assert (tmp_path / "model.onnx.data").stat().st_size > 1_000_000
+    assert (tmp_path / "model.onnx").stat().st_size < 1_000_000
+    assert "`model.onnx.data`, which has to stay beside it" in (tmp_path / "README.md").read_text()
+
+
+def test_other_vectors_are_an_error_with_the_figure(
+    exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = exported("bert-projection")
+    graph = (made.to / "model.onnx").read_bytes()
+    monkeypatch.setattr(onnx_export, "write_graph", lambda _, path, *__: path.write_bytes(graph))
+    encoder = Encoder.load(made.directory)
+    ToONNX().write(encoder, tmp_path)
+    with torch.no_grad():
+        encoder.placed.module.projection.weight[0] *= 1.01
+    encoder.placed.weights_changed()
+    with pytest.raises(ModelError, match=r"differ from the encoder's by \d\.\de-03 of their largest value"):
+        ToONNX().write(encoder, tmp_path)
+    with torch.no_grad():
+        encoder.placed.module.projection.weight[0] = float("nan")
+    encoder.placed.weights_changed()
+    with pytest.raises(ModelError, match="by nan of their largest value"):
+        ToONNX().write(encoder, tmp_path)
+
+
+class OfThisBatch(torch.nn.Module):
+    def forward(self, states: Any) -> Any:
+        hidden = states.last_hidden_state
+        return hidden[:, 0] + hidden.new_ones(len(hidden), 1)
+
+
+class Branches(torch.nn.Module):
+    def forward(self, states: Any) -> Any:
+        hidden = states.last_hidden_state
+        return hidden[:, 0] if float(hidden.sum()) > 0 else hidden[:, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pooler", "message"),
+    [
+        (
+            OfThisBatch(),
+            r"a batch of 2 only: the backbone `bert` or the pooler `mean` .* `tensor.shape\[0\]`",
+        ),
+        (Branches(), "the backbone `bert` or the pooler `mean` cannot be traced into a graph: "),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(pooler: Any, message: str, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_bert)
+    encoder.placed.module.pooler = pooler
+    with pytest.raises(ModelError, match=message):
+        ToONNX().write(encoder, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"dtype": "bf16"}, r'held in bf16, .*; set `dtype = "fp32"` in the encoder\'s `encoder.toml`'),
+        (
+            {"quantization": "nf4"},
+            r"held in 4 bits .*; write plain weights with `sentbed export ENCODER PLAIN`",
+        ),
+    ],
+)
+def test_weights_below_fp32_are_refused_with_the_alternative(
+    fields: dict[str, Any], message: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_bert)
+    held: Any = attrs.evolve(encoder.recipe.backbone, **fields)
+    encoder.recipe = attrs.evolve(encoder.recipe, backbone=held)
+    with pytest.raises(ModelError, match=message):
+        ToONNX().write(encoder, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_is_named_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert list(ToONNX().check()) == []
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in PACKAGES[1:] else find(name)
+    )
+    (problem,) = ToONNX().check()
+    assert problem == (
+        "the exporter `onnx` needs `onnxruntime`, `onnxscript`, not installed here; "
+        "run `pip install 'sentbed-interop[onnx]'`"
+    )
+    with pytest.raises(ModelError, match="needs `onnxruntime`, `onnxscript`"):
+        ToONNX().write(None, tmp_path)  # type: ignore[arg-type]

@@ -1,0 +1,352 @@
+"""Exported folders against sentence-transformers itself, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from numpy.typing import NDArray
+from sentbed import ModelError
+from sentbed.cli import main
+from sentbed.encoder import Encoder
+from sentbed.exchange import export_encoder
+from sentbed.prompts import ResolvedPrompt, Template, parse_template
+from sentbed.testing import SENTENCES
+from sentbed_interop._torch import st_prompt, st_verify
+from sentbed_interop.sentence_transformers import ToSentenceTransformers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+
+NASTY = (
+    'He said "no".',
+    '"quoted"',
+    "it's 'so'",
+    "really?",
+    "what?!",
+    "?",
+    '"',
+    "...",
+    "word)",
+    "trailing  ",
+    "  leading",
+    "a\nb\n",
+    "Größe 日本 🙂",
+    "日本",
+)
+EMPTY, LONG = "", " ".join(SENTENCES)
+TEXTS = (*SENTENCES, *NASTY, EMPTY, LONG)
+CLOSE = 1e-5
+
+Tables: TypeAlias = Mapping[str, Mapping[str, Any]]
+Build: TypeAlias = Callable[[Mapping[str, Any]], Encoder]
+Make: TypeAlias = Callable[..., Path]
+
+
+def export(source: Path | Encoder, output: Path, **options: Any) -> Path:
+    """Export, and return the folder."""
+    encoder = Encoder.load(source) if isinstance(source, Path) else source
+    output.mkdir()
+    ToSentenceTransformers(**options).write(encoder, output)
+    return output
+
+
+def load(folder: Path) -> Any:
+    """Load a folder with sentence-transformers."""
+    library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return library.SentenceTransformer(str(folder), device="cpu")
+
+
+def vectors_of(folder: Path, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Encode with sentence-transformers, batches of mixed lengths."""
+    found: NDArray[np.float32] = load(folder).encode(list(texts), batch_size=16, show_progress_bar=False)
+    return found
+
+
+def apart(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+    """Return the largest difference as a part of the largest value."""
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype == np.float32
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def within(encoder: Encoder, texts: Sequence[str]) -> list[str]:
+    """Return the texts that are neither empty nor cut."""
+    cut = encoder.backbone.tokenizer.truncate(texts, encoder.recipe.max_length)
+    return [text for text, short in zip(texts, cut, strict=True) if text and text == short]
+
+
+@pytest.mark.parametrize("name", ["tiny_bert", "tiny_t5", "minilm"])
+def test_vectors_without_a_prompt_are_the_encoders(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Whatever the text: empty, beyond `max_length`, with white space."""
+    source = request.getfixturevalue(name)
+    folder = export(source, tmp_path / "folder")
+    assert apart(vectors_of(folder, TEXTS), Encoder.load(source).encode(TEXTS)) < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("pooler", "head"),
+    [
+        ({"use": "first"}, {}),
+        ({"use": "cls-mlp"}, {"projection": 20, "bias": True, "normalize": True}),
+        ({"use": "cls-mlp", "mlp_only_train": True}, {"projection": 20}),
+        ({"use": "last"}, {"normalize": True}),
+    ],
+)
+def test_poolers_and_heads_become_stock_modules(
+    pooler: dict[str, Any], head: dict[str, Any], build_encoder: Build, tables: Tables, tmp_path: Path
+) -> None:
+    encoder = build_encoder({**tables["bert"], "pooler": pooler, "head": head})
+    folder = export(encoder, tmp_path / "folder")
+    assert apart(vectors_of(folder, TEXTS), encoder.encode(TEXTS)) < CLOSE
+
+
+DEMONSTRATION = {"text": "A jockey riding a horse.", "word": "Equestrian"}
+PROMPTS: dict[str, dict[str, Any]] = {
+    "prompt-eol": {},
+    "demonstration": {"prompt": {"demonstration": DEMONSTRATION}},
+    "without rules": {"prompt": {"normalizer": "none"}},
+    "text first": {"prompt": {"template": "{text} means in one word"}},
+    "text last": {"prompt": {"template": "query: {text}"}},
+}
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_vectors_under_a_prompt_are_the_encoders(
+    name: str, make_encoder: Make, tables: Tables, tmp_path: Path
+) -> None:
+    """Of every text that is not cut."""
+    source = make_encoder(f"opt {name}", **{**tables["opt"], "max_length": 40, **PROMPTS[name]})
+    encoder = Encoder.load(source)
+    texts = within(encoder, TEXTS)
+    assert len(texts) > len(SENTENCES)
+    assert apart(vectors_of(export(source, tmp_path / "folder"), texts), encoder.encode(texts)) < CLOSE
+
+
+@pytest.mark.parametrize("use", ["causal", "bert", "t5"])
+def test_every_kind_of_tokenizer_takes_a_prompt(
+    use: str, build_encoder: Build, tables: Tables, tmp_path: Path
+) -> None:
+    backbone = {**tables["opt" if use == "causal" else use]["backbone"], "use": use}
+    template = "prompt-bert" if use == "bert" else "prompt-eol"
+    pooler = {"use": "last" if use == "causal" else "mean"}
+    prompt = {"template": template, "normalizer": "prompt-eol"}
+    encoder = build_encoder({"backbone": backbone, "pooler": pooler, "prompt": prompt, "max_length": 40})
+    texts = within(encoder, TEXTS)
+    assert apart(vectors_of(export(encoder, tmp_path / "folder"), texts), encoder.encode(texts)) < CLOSE
+
+
+def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
+    tiny_opt_prompt: Path, tmp_path: Path
+) -> None:
+    folder = export(tiny_opt_prompt, tmp_path / "folder")
+    model, encoder = load(folder), Encoder.load(tiny_opt_prompt)
+    found = model.tokenizer(LONG, truncation=True, max_length=model.max_seq_length)["input_ids"]
+    expected = encoder.tokenizer().encode([LONG], encoder.recipe.max_length).ids.tolist()
+    end = encoder.backbone.tokenizer.encode([' means in one word:"'], 99).ids.tolist()[1:]
+    assert found[-len(end) :] == expected[-len(end) :] == end
+    readme = (folder / "README.md").read_text("utf-8")
+    assert "sentbed cuts a text to 24 tokens of its own. Here a longer one keeps a few more" in readme
+    assert "An empty text has another vector" in readme
+
+
+def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_whole(
+    byte_pairs: Tokenizer,
+) -> None:
+    """Without pre-tokenisation there is no place to cut at."""
+    prompt = ResolvedPrompt(Template("say:", ":so"), "none")
+    (cut,) = st_prompt.cuts(prompt, None)
+    assert (cut.first, cut.last, cut.cuts_question) == (0, 3, True)
+    changed = st_prompt.with_prompt(byte_pairs, prompt, cut)
+    for text in ("hello there", "?", "日本"):
+        assert changed.encode(text).ids == byte_pairs.encode(prompt.apply(text)).ids
+
+
+@pytest.mark.parametrize("rules", ["none", "prompt-eol"])
+def test_signs_at_a_seam_merge_as_in_the_whole_prompt(byte_pairs: Tokenizer, rules: str) -> None:
+    """The vocabulary has tokens such as `."` and `'"`, which ids of pieces would miss."""
+    template = 'This sentence : "{text}" means in one word:"'
+    prompt = ResolvedPrompt(parse_template(template), rules)
+    cut = next(iter(st_prompt.cuts(prompt, None)))
+    assert (cut.prefix[: cut.first], cut.suffix[cut.last :]) == ("This sentence :", ' means in one word:"')
+    changed = st_prompt.with_prompt(byte_pairs, prompt, cut)
+    for text in filter(None, TEXTS):
+        assert changed.encode(text).ids == byte_pairs.encode(prompt.apply(text)).ids
+
+
+@pytest.fixture(scope="module")
+def byte_pairs() -> Tokenizer:
+    """A byte-level BPE that has merged whatever signs stand together at the end of a quotation."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    texts = [
+        f'A "{sentence[:-1]}{end}" B' for sentence in SENTENCES for end in (".", "?", "'", "'.", ").", "..")
+    ]
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        special_tokens=["</s>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    assert {'."', "'\"", ')."'} <= tokenizer.get_vocab().keys()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="</s> $A", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))]
+    )
+    return tokenizer
+
+
+def test_adapters_are_merged(
+    build_encoder: Build, tables: Tables, tiny_opt_prompt: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft", reason="needs the extra `lora`")
+    backbone = {"use": "opt", "model": str(tiny_opt_prompt / "backbone"), "lora": {"r": 2}}
+    encoder = build_encoder({**tables["opt"], "backbone": backbone})
+    for name, weight in encoder.placed.module.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    encoder.placed.weights_changed()
+    texts = within(encoder, TEXTS)
+    folder = export(encoder, tmp_path / "folder")
+    assert not list(folder.rglob("adapter*"))
+    expected = encoder.encode(texts)
+    assert apart(vectors_of(folder, texts), expected) < CLOSE
+    assert apart(Encoder.load(tiny_opt_prompt).encode(texts), expected) > 100 * CLOSE
+
+
+def test_weights_below_fp32_are_computed_in_fp32_behind_a_projection(
+    build_encoder: Build, tables: Tables, tiny_bert: Path, tmp_path: Path
+) -> None:
+    backbone = {"use": "bert", "model": str(tiny_bert / "backbone"), "dtype": "bf16"}
+    encoder = build_encoder({**tables["bert"], "backbone": backbone})
+    folder = export(encoder, tmp_path / "folder")
+    assert apart(vectors_of(folder, SENTENCES), encoder.encode(SENTENCES)) < 0.03
+    assert "held in bfloat16" in (folder / "README.md").read_text("utf-8")
+
+
+def test_the_command_exports_a_trained_encoder(tmp_path: Path) -> None:
+    recipe = """
+schema = 1
+run = { name = "trained" }
+runtime = { use = "cpu", precision = "fp32" }
+[encoder]
+max_length = 32
+backbone = { use = "bert", init = "random", size = "tiny", vocab_size = 800 }
+pooler = { use = "mean" }
+head = { projection = 48, normalize = true }
+[[stage]]
+name = "few"
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 8
+steps = 3
+"""
+    (tmp_path / "recipe.toml").write_text(recipe, "utf-8")
+    run = CliRunner().invoke(main, ["run", str(tmp_path / "recipe.toml"), "--out", str(tmp_path / "run")])
+    assert run.exit_code == 0, run.output
+    source = tmp_path / "run" / "encoder"
+    folder = tmp_path / "folder"
+    arguments = ["export", str(source), str(folder), "--to", "sentence-transformers"]
+    exported = CliRunner().invoke(main, arguments)
+    assert exported.exit_code == 0, exported.output
+    assert apart(vectors_of(folder, TEXTS), Encoder.load(source).encode(TEXTS)) < CLOSE
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+    "decoder": ("t5", {}, {"pooler": {"use": "decoder"}}, "it reads the decoder's output"),
+    "layers": ("bert", {}, {"pooler": {"use": "mean-first-last"}}, "it reads several layers"),
+    "mask": ("bert", {}, {"pooler": {"use": "mask"}}, "it reads the state of the mask token"),
+    "averaged": ("bert", {"layers": "last-two"}, {}, r"the backbone averages the layers \[-2, -1\]"),
+}
+"""Which table, what else its backbone has and it has, and the reason that is given."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_stock_modules_cannot_compute_is_refused(
+    name: str, build_encoder: Build, tables: Tables, tmp_path: Path
+) -> None:
+    use, backbone, others, reason = REFUSED[name]
+    table = tables[use]
+    build_encoder({**table, "backbone": {**table["backbone"], **backbone}, **others}).save(
+        tmp_path / "encoder"
+    )
+    with pytest.raises(ModelError, match=f"{reason}.*; train with .*, or take `--to onnx`"):
+        export_encoder(tmp_path / "encoder", tmp_path / "folder", "sentence-transformers")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert: Path, tmp_path: Path) -> None:
+    @attrs.frozen
+    class Liar:
+        """Says `max` and takes the mean."""
+
+        name = "liar"
+        pooling = "max"
+
+    encoder = Encoder.load(tiny_bert)
+    encoder.recipe = attrs.evolve(encoder.recipe, pooler=Liar())
+    with pytest.raises(ModelError, match="the pooler `liar` is not what it says"):
+        export(encoder, tmp_path / "folder")
+    (tmp_path / "unverified").mkdir()
+    ToSentenceTransformers(verify=False).write(encoder, tmp_path / "unverified")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"auto_map": {"AutoModel": "mine.Model"}}, "comes with code of its own"),
+        ({"model_type": "unheard-of"}, "transformers cannot load"),
+    ],
+)
+def test_a_model_that_transformers_does_not_know_is_refused(
+    change: dict[str, Any], sentence: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder.load(tiny_bert)
+    export_plain = Encoder.export
+
+    def export_changed(self: Encoder, path: Path) -> None:
+        export_plain(self, path)
+        file = path / "backbone" / "config.json"
+        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8")
+
+    monkeypatch.setattr(Encoder, "export", export_changed)
+    with pytest.raises(ModelError, match=sentence):
+        export(encoder, tmp_path / "folder")
+
+
+def test_only_stock_modules_and_their_files_are_written(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = export(tiny_bert, tmp_path / "folder")
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    assert [one["type"].rsplit(".", 1)[1] for one in modules] == [
+        "Transformer",
+        "Pooling",
+        "Dense",
+        "Normalize",
+    ]
+    assert {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()} == {
+        *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "README.md"),
+        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+        *("1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"),
+    }
+
+
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"])
+def test_verification_pools_as_sentence_transformers_does(mode: str) -> None:
+    modules: Any = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    states = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(1))
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
+    features = {"token_embeddings": states, "attention_mask": mask}
+    expected = modules.Pooling(4, mode)(features)["sentence_embedding"]
+    torch.testing.assert_close(st_verify.pool(states, mask, mode), expected)
