@@ -29,3 +29,33 @@ def recipe(path: str | None) -> None:
 
     write_atomic(Path(path), RECIPE_TEMPLATE)
     click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
+
+
+@new.command()
+@click.argument("kind")
+@click.argument("name")
+@click.option("--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default.")
+def plugin(kind: str, name: str, out: str | None) -> None:
+    """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
+
+    KIND is backbone, pooler, loss, data, evaluator, runtime or tracker.
+    """
+    import shlex
+
+    from sentbed.errors import suggest
+    from sentbed.registry import load_plugins
+    from sentbed.scaffold import KINDS, require_name, settings, write_plugin
+
+    if kind not in KINDS:
+        raise click.UsageError(f"there is no template for the kind `{kind}`.{suggest(kind, list(KINDS))}")
+    require_name(kind, name, load_plugins())
+    directory = out or f"sentbed-{name}"
+    for file in write_plugin(kind, name, Path(directory)):
+        click.echo(f"{directory}/{file}")
+    chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(kind, name))
+    place = shlex.quote(directory)
+    test = shlex.quote(f"{directory}[test]")
+    click.echo("\nThen:")
+    click.echo(f"  pip install -e {test}")
+    click.echo(f"  pytest {place}")
+    click.echo(f"  sentbed run recipes/quickstart.toml {chosen}")

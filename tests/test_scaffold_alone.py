@@ -1,0 +1,152 @@
+"""A stranger's plugins, in a clean environment: what `sentbed new plugin` writes, and `examples/`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import venv
+from functools import reduce
+from pathlib import Path
+
+import attrs
+import pytest
+import tomli
+from sentbed.scaffold import KINDS
+
+pytestmark = pytest.mark.alone
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
+
+PARTS = ("backbones", "data", "evaluators", "hardware", "losses", "poolers")
+"""The plugins that `recipes/quickstart.toml` needs."""
+
+BUILDING = ("hatchling", "editables")
+"""What pip would fetch for each plugin anew."""
+
+SHORT = (
+    "stage.0.epochs=",
+    "stage.0.steps=2",
+    "stage.0.batch_size=16",
+    "stage.0.validate=",
+    'evaluate.0.at=["end"]',
+    'evaluate.1.at=["end"]',
+)
+
+PLACES = {
+    "backbone": ("encoder", "backbone"),
+    "pooler": ("encoder", "pooler"),
+    "loss": ("stage", 0, "loss"),
+    "data": ("stage", 0, "data"),
+    "evaluator": ("evaluate", 1),
+    "runtime": ("runtime",),
+    "tracker": ("tracker", 0),
+}
+"""Where the recipe says which component of a kind is used."""
+
+
+@attrs.frozen
+class Environment:
+    """A virtual environment."""
+
+    root: Path
+
+    def call(self, *words: str | Path, cwd: Path) -> str:
+        """Run a command in it; returns what it prints."""
+        binaries = self.root / ("Scripts" if sys.platform == "win32" else "bin")
+        environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+        environment.pop("PYTHONPATH", None)
+        program, *arguments = map(str, words)
+        done = subprocess.run(
+            [binaries / program, *arguments],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def install(self, *what: str | Path, cwd: Path = ROOT) -> None:
+        """Install with pip; most of torch and transformers is never imported, and need not be compiled."""
+        options = ("--quiet", "--disable-pip-version-check", "--no-compile")
+        self.call("python", "-m", "pip", "install", *options, *what, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Core and what the quickstart needs, not in editable form, and nothing else of ours."""
+    environment = Environment(tmp_path_factory.mktemp("clean"))
+    venv.create(environment.root, with_pip=True)
+    sources = ("./core[demo]", *(f"./plugins/{part}" for part in PARTS))
+    environment.install("-c", "requirements/constraints.txt", *sources, "pytest", *BUILDING)
+    return environment
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
+    kind: str, clean: Environment, tmp_path: Path
+) -> None:
+    name = f"my-{kind}"
+    printed = clean.call("sentbed", "new", "plugin", kind, name, cwd=tmp_path)
+    install, test, run = (shlex.split(line) for line in printed.splitlines()[-3:])
+
+    assert install[:2] == ["pip", "install"]
+    clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
+    listed = json.loads(clean.call("sentbed", "plugins", "--json", cwd=tmp_path))
+    assert (kind, name, f"sentbed-{name}") in {
+        (one["kind"], one["name"], one["distribution"]) for one in listed["components"]
+    }
+    clean.call(*test, "-q", cwd=tmp_path)
+
+    short = [word for setting in SHORT for word in ("--set", setting)]
+    directory = tmp_path / "run"
+    clean.call(*run, *short, "--out", directory, cwd=ROOT)
+    require_used(kind, name, directory)
+
+
+def require_used(kind: str, name: str, directory: Path) -> None:
+    """Assert that a run had this component: its recipe says so, and so does what it left."""
+    recipe = tomli.loads((directory / "resolved.toml").read_text("utf-8"))
+    assert reduce(lambda place, key: place[key], PLACES[kind], recipe)["use"] == name
+    manifest = json.loads((directory / "manifest.json").read_text("utf-8"))
+    distributions = {one["distribution"]: one["version"] for one in manifest["plugins"]}
+    assert distributions[f"sentbed-{name}"] == "0.1.0"
+    scores = json.loads((directory / "report.json").read_text("utf-8"))["scores"]
+    lines = (directory / "log.jsonl").read_text("utf-8").splitlines()
+    steps = [event for event in map(json.loads, lines) if event["event"] == "step_finished"]
+    assert len(steps) == 2
+    match kind:
+        case "backbone":
+            assert manifest["weights"]["encoder"] == {"init": "random"}
+        case "pooler":
+            assert {score["protocol"]["pooler"]["test"] for score in scores} == {name}
+        case "loss":
+            assert all("violations" in step["metrics"] for step in steps)
+        case "data":
+            # Of the 252 pairs of the file, 84 have a score of 4 or 5.
+            assert manifest["data"]["triplets"]["rows"] == 84
+        case "evaluator":
+            of_it = [score["metric"] for score in scores if score["evaluator"] == name]
+            assert of_it == ["accuracy", "mrr"]
+        case "runtime":
+            facts = manifest["engine"]
+            assert (facts["runtime"], facts["threads"], facts["deterministic"]) == (name, 1, True)
+        case "tracker":
+            table = (directory / "losses.csv").read_text("utf-8").splitlines()
+            assert [row.split(",")[1] for row in table] == ["step", "1", "2"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_installs_and_its_tests_pass(example: Path, clean: Environment, tmp_path: Path) -> None:
+    clean.install("--no-build-isolation", f"{example}[test]")
+    clean.call("pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", example, cwd=tmp_path)
+
+
+def test_there_is_an_example() -> None:
+    assert [path.name for path in EXAMPLES] == ["sentbed-attention"]
