@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import ClassVar, Literal
 
 import attrs
 
@@ -56,6 +56,8 @@ NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
 @attrs.frozen
 class Demonstration:
     """A sentence and the one word that it means, shown to the model before the sentence to encode."""
+
+    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
 
     text: str
     """The sentence, as it is to stand in the prompt."""

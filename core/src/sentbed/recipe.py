@@ -164,6 +164,11 @@ class Stage:
     watch: tuple[Watch, ...] = ()
 
     @property
+    def cites(self) -> tuple[str, ...]:
+        """Keys of the papers behind how the stage is computed: gradient caching."""
+        return ("gao2021gradcache",) if self.micro_batch is not None else ()
+
+    @property
     def columns_used(self) -> tuple[str, ...]:
         """The data's columns that the loss uses, in the data's order."""
         takes = getattr(self.loss, "takes", None)
