@@ -10,7 +10,7 @@ import attrs
 import click
 from docs_markdown import cell, fields, page, prose, signature, table
 from sentbed.cli import main
-from sentbed.show import _type_name, field_docs
+from sentbed.show import field_docs, type_name
 
 
 def cli() -> str:
@@ -53,7 +53,7 @@ def module_page(title: str, intro: str, module: types.ModuleType, names: list[st
             parts += [f"```python\n{_called(name, thing)}\n```", prose(inspect.getdoc(thing) or "")]
         else:
             value = getattr(thing, "__supertype__", thing)
-            parts.append(f"`{name} = {_type_name(value) if not isinstance(value, str) else repr(value)}`")
+            parts.append(f"`{name} = {type_name(value) if not isinstance(value, str) else repr(value)}`")
     return page(parts)
 
 

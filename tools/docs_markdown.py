@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from typing import Any
 
 import attrs
-from sentbed.show import _default, _toml, _type_name, field_docs
+from sentbed.show import OPTIONAL, REQUIRED, default_text, field_docs, hints_of, type_name
 
 
 def prose(text: str) -> str:
@@ -36,7 +36,7 @@ def cell(text: str) -> str:
 
 def _type(hint: Any) -> str:
     """Return a type as a recipe's author reads it: choices as they are written, what may be left out."""
-    text = re.sub(r"Literal\[(.*?)\]", lambda match: match[1].replace(", ", " | "), _type_name(hint))
+    text = re.sub(r"Literal\[(.*?)\]", lambda match: match[1].replace(", ", " | "), type_name(hint))
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text).replace("'", '"')
 
 
@@ -53,13 +53,13 @@ def page(parts: list[str]) -> str:
 
 def fields(cls: type[Any], heading: str = "") -> list[str]:
     """Return the table of the fields of an attrs class, below a heading of this level where one is given."""
-    documented, hints = field_docs(cls), _hints(cls)
+    documented, hints = field_docs(cls), hints_of(cls)
     found = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
     rows = (
         [
             f"`{field.metadata.get('key', field.name)}`",
             f"`{_type(hints[field.name])}`",
-            "required" if field.default is attrs.NOTHING else f"`{_shown(_default(field))}`",
+            _shown(default_text(field)),
             cell(inspect.cleandoc(documented.get(field.name, ""))),
         ]
         for field in found
@@ -68,19 +68,8 @@ def fields(cls: type[Any], heading: str = "") -> list[str]:
     return [f"{heading} Fields" if heading else "", shown] if found else []
 
 
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(cls)
-    except NameError:
-        # Types that only a type checker imports.
-        return {field.name: str(field.type) for field in attrs.fields(cls)}
-
-
-def _shown(default: Any) -> str:
-    try:
-        return _toml(default)
-    except TypeError:
-        return repr(default)
+def _shown(default: str) -> str:
+    return default if default in (REQUIRED, OPTIONAL) else f"`{default}`"
 
 
 def first_line(thing: Any) -> str:

@@ -159,6 +159,13 @@ def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
     assert {hook: ", ".join(names) for hook, names in heard.items()} == lines
 
 
+def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "typo")
+    place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
+    warning = f"warning: `disable` of {place} names `typo`, which is no plugin that is installed."
+    assert listed("--hooks").endswith(f"\n\n{warning}\n")
+
+
 def test_a_run_calls_hooks_in_the_order_that_is_printed(
     recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -441,6 +441,23 @@ def test_another_encoder_is_refused(put: Put, request_of: RequestOf, encoder: En
         encode_corpus(request)
 
 
+def test_a_manifest_names_the_plugins_of_the_encoders_parts(put: Put, request_of: RequestOf, tmp_path: Path):
+    encode_corpus(request_of(put("in.txt", "a\n")))
+    manifest = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    assert manifest["request"]["plugins"] == dict.fromkeys(("backbone", "pooler", "runtime"), "toy 1.0")
+
+
+def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
+    put: Put, request_of: RequestOf, installed_toy: Path
+):
+    request = request_of(put("in.txt", "a\n"))
+    encode_corpus(request)
+    metadata = installed_toy / "toy-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
+    with pytest.raises(RunError, match=r"`plugins` was .*'pooler': 'toy 1.0'.* and is .*'pooler': 'toy 1.1'"):
+        encode_corpus(request)
+
+
 def test_an_encoder_that_computes_otherwise_than_before_is_refused(
     put: Put, request_of: RequestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 from sentbed import RecipeError, cli
 from sentbed.diffing import Difference, compare, read, text
+from sentbed.protocols import DataSource
 from sentbed.recipe import load_recipe, resolved_toml
 from sentbed.registry import Plugins
 from toy_plugin import RECIPE, TOWERS
@@ -19,17 +22,34 @@ Said = list[tuple[str, object, object]]
 NO_DIFFERENCE = "no difference in what is computed"
 
 
+@attrs.frozen
+class Several:
+    """Data of others, whose order decides."""
+
+    name: ClassVar[str] = "several"
+    columns: ClassVar[tuple[str, ...]] = ("anchor", "positive")
+
+    sources: tuple[DataSource, ...]
+
+    def open(self) -> None:
+        """Never called."""
+
+
+@pytest.fixture
+def plugins(plugins: Plugins) -> Plugins:
+    """The toy plugin, and data of others."""
+    more = attrs.evolve(plugins.find("data", "words"), name="several", cls=Several)
+    return attrs.evolve(plugins, components={**plugins.components, ("data", "several"): more})
+
+
 @pytest.fixture
 def diff(put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Diff:
     monkeypatch.chdir(tmp_path)
 
-    def make(a: str, b: str, *overrides: str, cells: tuple[str | None, str | None] = (None, None)):
+    def make(a: str, b: str, *overrides: str, cells: Sequence[str] = ()) -> list[Difference]:
         put("a.toml", a)
         put("b.toml", b)
-        sides = (
-            read(f"{name}.toml", overrides, plugins, cell) for name, cell in zip("ab", cells, strict=True)
-        )
-        return compare(*sides)
+        return compare(*read(("a.toml", "b.toml"), overrides, plugins, cells))
 
     return make
 
@@ -93,14 +113,58 @@ def test_another_component_is_shown_by_what_files_say_of_it(diff: Diff):
 def test_stages_belong_together_by_name(diff: Diff):
     first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
     end = TOWERS.index("[[evaluate]]")
-    swapped = TOWERS[:first] + TOWERS[second:end] + TOWERS[first:second] + TOWERS[end:]
-    assert diff(TOWERS, swapped) == []
     found = diff(TOWERS, TOWERS[:second] + TOWERS[end:])
     assert [(one.path, one.b) for one in found] == [("stage.tune", None)]
     assert found[0].a is not None
     assert found[0].a.origin == f"a.toml:{TOWERS[:second].count(chr(10)) + 2}"
     # What it has by default is left out.
     assert found[0].a.value["data"] == {"use": "words", "rows": 7}
+    # The first one can be the one that is left out.
+    assert [one.path for one in diff(TOWERS, TOWERS[:first] + TOWERS[second:])] == ["stage.pairs"]
+
+
+def test_the_order_of_stages_decides(diff: Diff):
+    first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
+    end = TOWERS.index("[[evaluate]]")
+    found = diff(TOWERS, TOWERS[:first] + TOWERS[second:end] + TOWERS[first:second] + TOWERS[end:])
+    assert said(found) == [("stage.order", ["pairs", "tune"], ["tune", "pairs"])]
+    assert found[0].decides
+
+
+def test_a_stage_with_another_name_computes_the_same(diff: Diff):
+    found = diff(TOWERS, TOWERS.replace('name = "pairs"', 'name = "first"'))
+    assert said(found) == [("stage.pairs.name", "pairs", "first")]
+    assert not found[0].decides
+    found = diff(RECIPE, RECIPE.replace('name = "pull"', 'name = "x"').replace("rows = 11", "rows = 12"))
+    assert [(one.path, one.decides) for one in found] == [
+        ("stage.pull.name", False),
+        ("stage.pull.data.rows", True),
+    ]
+
+
+def test_the_order_of_parts_without_names_decides(diff: Diff):
+    data = 'data = { use = "words", rows = 11 }'
+    a, b = '{ use = "words", rows = 3 }', '{ use = "lines", path = "x.txt" }'
+    mixed = RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}, {b}] }}')
+    swapped = RECIPE.replace(data, f'data = {{ use = "several", sources = [{b}, {a}] }}')
+    assert diff(mixed, mixed) == []
+    found = diff(mixed, swapped)
+    assert ("stage.pull.data.sources.0.use", "words", "lines") in said(found)
+    assert ("stage.pull.data.sources.1.use", "lines", "words") in said(found)
+    found = diff(mixed, RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}] }}'))
+    assert [(one.path, one.b) for one in found] == [("stage.pull.data.sources.1", None)]
+
+
+def test_the_order_of_evaluations_and_looks_decides_nothing(diff: Diff):
+    def two(what: str, one: str, other: str) -> tuple[str, str]:
+        return f"{what}\n{one}{what}\n{other}", f"{what}\n{other}{what}\n{one}"
+
+    a, b = two("[[evaluate]]", 'use = "gap"\n', 'use = "nearness"\n')
+    c, d = two(
+        "[[stage.watch]]", 'every = 2\nwith = { use = "gap" }\n', 'every = 3\nwith = { use = "gap" }\n'
+    )
+    head = RECIPE[: RECIPE.index("[[evaluate]]")]
+    assert diff(head + c + a, head + d + b) == []
 
 
 def test_evaluations_belong_together_by_what_they_are(diff: Diff):
@@ -139,6 +203,46 @@ def test_cells_of_a_study_are_compared_by_their_labels(diff: Diff):
     found = diff(RECIPE + axis, RECIPE + axis, cells=("0.1", "0.2"))
     assert said(found) == [("stage.pull.optimizer.lr", 0.1, 0.2)]
     assert origins(found) == [("study.axes.rate 0.1", "study.axes.rate 0.2")]
+    assert diff(RECIPE + axis, RECIPE + axis.replace("0.2", "0.3"), cells=["0.1"]) == []
+
+
+def test_one_cell_is_that_of_the_side_that_has_a_study(diff: Diff):
+    study = RECIPE + '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.5]\n'
+    assert diff(RECIPE, study, cells=["0.5"]) == []
+    assert said(diff(study, RECIPE, cells=["0.1"])) == [("stage.pull.optimizer.lr", 0.1, 0.5)]
+    with pytest.raises(RecipeError, match="study"):
+        diff(RECIPE, RECIPE, cells=["0.1"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decides"),
+    [
+        ("values = [0.1, 0.2]", "values = [0.1, 0.3]", True),
+        ("seeds = [1]", "seeds = [1, 2]", True),
+        ('exclude = [{ rate = "0.1", size = "3" }]', "", True),
+        ('zip = [["rate", "size"]]', "", True),
+        ('baseline = { rate = "0.2", size = "4" }', 'baseline = { rate = "0.1", size = "4" }', False),
+        ('order = ["gap"]', "", False),
+        ('expected.t.cells."0.2, 4".gap = 1', 'expected.t.cells."0.2, 4".gap = 2', False),
+    ],
+)
+def test_studies_differ_where_their_cells_do(diff: Diff, before: str, after: str, decides: bool):
+    study = """
+[study]
+seeds = [1]
+zip = [["rate", "size"]]
+exclude = [{ rate = "0.1", size = "3" }]
+baseline = { rate = "0.2", size = "4" }
+order = ["gap"]
+expected.t.cells."0.2, 4".gap = 1
+[study.axes]
+rate = { path = "stage.pull.optimizer.lr", values = [0.1, 0.2] }
+size = { path = "stage.pull.batch_size", values = [3, 4] }
+"""
+    found = diff(RECIPE + study, RECIPE + study.replace(before, after))
+    assert found
+    assert {one.path.partition(".")[0] for one in found} == {"study"}
+    assert any(one.decides for one in found) is decides
 
 
 # --- the command -------------------------------------------------------------------------------------------
@@ -157,6 +261,9 @@ def test_the_exit_code_says_whether_a_score_can_differ(installed_toy: Path, put:
     assert invoke(a, other).exit_code == 1
     assert invoke(a, other, "--set", "run.seed=1").exit_code == 0
     assert invoke(a, "nowhere.toml").exit_code == 2
+    too_long = invoke(a, "a" * 300)
+    assert too_long.exit_code == 2
+    assert "cannot read the recipe" in too_long.output
 
 
 def test_a_run_directory_stands_for_its_resolved_recipe(installed_toy: Path, put: Put, tmp_path: Path):

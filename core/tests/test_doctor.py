@@ -144,6 +144,19 @@ def test_a_plugin_whose_requirements_are_not_met_is_limited(distribute: Distribu
     assert finding.detail == f"1.0; needs attrs<1, found {version('attrs')}"
 
 
+def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off")
+    points = distribute("made-up", {"on": "", "off": ""})
+    found = examine(load=lambda: load_plugins(points))
+    finding = only(found, "made-up")
+    assert (finding.status, finding.remedy, found.broken) == ("limited", "", ())
+    assert finding.detail == (
+        "1.0; `off` is disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
+    )
+
+
 # --- the machine -------------------------------------------------------------------------------------------
 
 

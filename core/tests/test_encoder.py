@@ -291,6 +291,24 @@ def test_without_a_second_encoder_the_first_encodes_both(recipe_of: Callable[...
     assert "second" not in score.protocol
 
 
+def test_a_score_says_with_which_release_of_a_plugin_it_was_computed(
+    recipe_of: Callable[..., Recipe], plugins: Plugins
+):
+    encoder = build_encoder(recipe_of())
+    score = encoder.evaluate(Gap(), "e", plugins=plugins).scores[0]
+    assert score.plugin == "toy 1.0"
+    assert "plugin" not in score.protocol
+
+
+def test_without_plugins_those_that_are_installed_say_whose_an_evaluator_is(
+    recipe_of: Callable[..., Recipe], installed_toy: Path
+):
+    encoder = build_encoder(recipe_of())
+    assert encoder.evaluate(Gap(), "e").scores[0].plugin == "toy 1.0"
+    (score,) = encoder.evaluate(Timed(), "e").scores
+    assert score.plugin == ""
+
+
 @attrs.frozen
 class Timed:
     """Encodes the same texts twice, cut at four tokens."""

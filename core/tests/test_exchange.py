@@ -56,17 +56,45 @@ def test_what_is_at_the_place_stays(content: str, saved: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("to", "options", "message"),
     [
-        ("nubmers", [], "there is no exporter `nubmers`. Did you mean `numbers`?"),
-        ("numbers", ["digit=3"], "unknown key `digit`. Did you mean `digits`?"),
-        ("numbers", ["digits=many"], "found 'many', expected a whole number"),
+        ("nubmers", [], "`--to nubmers`: there is no exporter `nubmers`. Did you mean `numbers`?"),
+        ("numbers", ["digit=3"], "`--set digit`: unknown key `digit`. Did you mean `digits`?"),
+        (
+            "numbers",
+            ["digits=many", "digit=1"],
+            "`--set digit`: unknown key `digit`. Did you mean `digits`?; "
+            "`--set digits`: found 'many', expected a whole number",
+        ),
+        ("numbers", ["digits"], "found `--set digits`, expected `--set FIELD=VALUE`"),
+        ("numbers", ["=3"], "found `--set =3`, expected `--set FIELD=VALUE`"),
+        (
+            "numbers",
+            ["use.x=3"],
+            "`--set`: the override `use.x` leads nowhere: "
+            "`x` would be inside 'numbers', which is not a table",
+        ),
     ],
 )
-def test_a_wrong_name_or_option_is_said(
+def test_a_wrong_name_or_option_of_an_exporter_is_said(
     to: str, options: list[str], message: str, saved: Path, tmp_path: Path
 ):
-    with pytest.raises(RecipeError) as caught:
+    with pytest.raises(RunError) as caught:
         export_encoder(saved, tmp_path / "out", to, options, toy_plugin.Toy())
-    assert message in str(caught.value)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("from_", "options", "message"),
+    [
+        ("nubmers", [], "`--from nubmers`: there is no importer `nubmers`. Did you mean `numbers`?"),
+        ("numbers", ["max_length=x"], "`--set max_length`: found 'x', expected a whole number"),
+    ],
+)
+def test_a_wrong_name_or_option_of_an_importer_is_said(
+    from_: str, options: list[str], message: str, saved: Path, tmp_path: Path
+):
+    with pytest.raises(RunError) as caught:
+        import_encoder(saved, tmp_path / "out", from_, options)
+    assert str(caught.value) == message
 
 
 def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved: Path):
@@ -119,6 +147,60 @@ def importers(): return [Twin]
     both = load_plugins([*points, *toy_points])
     with pytest.raises(ModelError, match="looks like everything and numbers; choose one with `--from NAME`"):
         import_encoder(tmp_path / "source", tmp_path / "out", plugins=both)
+
+
+FOREIGN = """
+import attrs
+import sentbed
+from typing import ClassVar
+
+@attrs.frozen
+class Needy:
+    '''Has a field without a default.'''
+    name: ClassVar[str] = "needy"
+    size: int
+    def recognises(self, source): return True
+    def read(self, source): ...
+
+@attrs.frozen
+class Fragile:
+    '''Fails at what it does not know.'''
+    name: ClassVar[str] = "fragile"
+    def recognises(self, source): raise ValueError("no header")
+    def read(self, source): ...
+
+@sentbed.hookimpl
+def importers(): return [Needy, Fragile]
+"""
+
+
+def test_an_importer_that_cannot_be_asked_stops_no_other(
+    saved: Path, tmp_path: Path, toy_points: list[EntryPoint], distribute: Callable[..., list[EntryPoint]]
+):
+    plugins = load_plugins([*distribute("foreign", {"foreign": FOREIGN}), *toy_points])
+    (tmp_path / "source").mkdir()
+    with pytest.raises(ModelError) as caught:
+        import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
+    assert str(caught.value) == (
+        f"`{tmp_path / 'source'}` looks like nothing that an importer knows (`fragile`, `needy`, `numbers`); "
+        "choose one with `--from NAME`; `fragile` could not look: ValueError: no header; "
+        "`needy` was not asked: it needs `--from needy` and its fields by `--set`"
+    )
+    (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
+    import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
+    assert Encoder.load(tmp_path / "out", toy_plugin.Toy()).width == 2
+
+
+@pytest.mark.parametrize("command", ["import", "export"])
+@pytest.mark.parametrize("long", ["source", "output"])
+def test_a_path_that_is_too_long_is_said(command: str, long: str, saved: Path, tmp_path: Path):
+    name = "x" * 300
+    paths = [name, str(tmp_path / "out")] if long == "source" else [str(saved), name]
+    done = CliRunner().invoke(main, [command, *paths])
+    assert (done.exit_code, done.output) == (
+        1,
+        f"error: `{name}` cannot be a path: File name too long; check the path\n",
+    )
 
 
 def test_a_source_that_is_not_there_is_said(saved: Path, tmp_path: Path):

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import jsonschema
@@ -18,6 +19,7 @@ from sentbed.json_schema import recipe_schema
 from sentbed.protocols import Loss
 from sentbed.recipe import load_recipe
 from sentbed.registry import Plugins, load_plugins
+from sentbed.show import describe
 from toy_plugin import RECIPE, TOWERS
 
 
@@ -51,6 +53,38 @@ class Every:
     others: tuple[Loss, ...] = ()
     hidden: int = attrs.field(default=0, metadata={"skip": True})
     odd: Any = None
+    begins: str = attrs.field(default="ab", validator=matches_re("[a-z]b", func=re.match))
+    holds: str = attrs.field(default="b", validator=matches_re("b", func=re.search))
+    either: str = attrs.field(default="a", validator=matches_re("a", flags=re.IGNORECASE))
+    pythons: str = attrs.field(default="aa", validator=matches_re(r"(?P<one>a)(?P=one)"))
+    finite: float = attrs.field(default=math.inf, validator=le(math.inf))
+    place: Any = Path("x")
+    some_of: Any = attrs.field(factory=frozenset, validator=in_((frozenset(), 1)))
+    twice: int = attrs.field()
+
+    @twice.default
+    def _twice(self) -> int:
+        return 2 * (self.whole or 0)
+
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@attrs.frozen
+class Deep:
+    """A table with a type that is there for a type checker only."""
+
+    number: Decimal | None = None
+
+
+@attrs.frozen
+class Unreadable:
+    """A loss with a type that cannot be read."""
+
+    name: ClassVar[str] = "unreadable"
+
+    deep: Deep = Deep()
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +97,7 @@ def parts(toy_points: Iterable[EntryPoint]) -> Plugins:
 
 @pytest.fixture(scope="module")
 def schema(parts: Plugins) -> dict[str, Any]:
-    return dict(json.loads(json.dumps(recipe_schema(parts))))
+    return dict(json.loads(json.dumps(recipe_schema(parts), allow_nan=False)))
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +141,10 @@ LOSS = 'use = "pull"'
         "mapped = { a = 1, b = 2.5 }",
         "inner = 3",
         "inner = { first = 1 }",
+        'begins = "abc"',
+        'holds = "abc"',
+        'either = "A"',
+        'pythons = "aa"',
         'others = [{ use = "pull" }, { use = "every", others = [{ use = "chase" }] }]',
         "odd = { anything = [1] }",
     ],
@@ -130,6 +168,8 @@ def test_a_value_of_a_field_is_accepted(judge: jsonschema.Draft7Validator, field
         ('number = "1"', "number"),
         ("flag = 1", "flag"),
         ("file = 1", "file"),
+        ('begins = "aab"', "begins"),
+        ('holds = "a"', "holds"),
         ('one_of = "z"', "one_of"),
         ("among = 3", "among"),
         ("many = [0]", "many.0"),
@@ -207,6 +247,47 @@ def test_keys_have_their_documentation_and_defaults(schema: dict[str, Any], part
     assert about["pull"] == "Half the mean squared distance of a pair."
     run = schema["allOf"][0]["properties"]["run"]["$ref"].rpartition("/")[2]
     assert schema["definitions"][run]["properties"]["seed"]["default"] == 42
+
+
+def test_a_default_that_json_cannot_say_is_left_out(schema: dict[str, Any], parts: Plugins):
+    fields = schema["definitions"]["loss.every"]["properties"]
+    unknown = ["finite", "place", "some_of", "twice"]
+    assert [key for key in fields if "default" not in fields[key]] == [
+        "use",
+        "whole",
+        "file",
+        "odd",
+        *unknown,
+    ]
+    assert fields["number"] == {
+        "type": "number",
+        "exclusiveMinimum": 0.0,
+        "maximum": 1.0,
+        "default": 0.5,
+    }
+    assert "maximum" not in fields["finite"]
+    assert "enum" not in fields["some_of"]
+    text = describe(parts.find("loss", "every"))
+    assert [
+        key for key in fields if f"  {key}: " in text and re.search(rf"  {key}: .*, optional", text)
+    ] == unknown
+    assert "  whole: int | None, default none\n" in text
+    assert "  many: tuple[int, ...], default []\n" in text
+
+
+def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
+    parts: Plugins, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    info = attrs.evolve(parts.find("loss", "pull"), name="unreadable", cls=Unreadable)
+    more = {**parts.components, ("loss", "unreadable"): info}
+    monkeypatch.setattr("sentbed.registry.load_plugins", lambda: attrs.evolve(parts, components=more))
+    result = CliRunner().invoke(cli.main, ["schema"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == schema
+    assert result.stderr.startswith(
+        "warning: the schema is without the loss `unreadable` of `toy`: its fields"
+    )
+    assert "name 'Decimal' is not defined" in result.stderr
 
 
 def test_what_editors_complete_from_has_every_field_of_every_component(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from sentbed import RecipeError, cli
 from sentbed.editing import Source
 from sentbed.migrating import STEPS, Migration, migrate
-from sentbed.recipe import load_recipe
+from sentbed.recipe import Recipe, load_recipe
 from sentbed.registry import Plugins, load_plugins
+from sentbed.study.cells import load_study
 from toy_plugin import RECIPE
 
 Put = Callable[[str, str | bytes], Path]
@@ -72,6 +74,53 @@ class Distance:
 
     def evaluate(self, encoder):
         """Never called."""
+
+
+@attrs.frozen
+class Middle:
+    """A pooler that was called otherwise."""
+
+    name: ClassVar[str] = "middle"
+    formerly: ClassVar[tuple[str, ...]] = ("centre",)
+    renamed: ClassVar[Mapping[str, str]] = {"size": "width"}
+
+    width: int = 1
+    """Tokens."""
+
+    def build(self, width):
+        """Never called."""
+
+
+@attrs.frozen
+class Odd:
+    """A pooler whose fields are called as what says former names."""
+
+    name: ClassVar[str] = "odd"
+
+    formerly: int = 1
+    """No name."""
+    renamed: int = 1
+    """No name."""
+
+    def build(self, width):
+        """Never called."""
+
+
+@attrs.frozen
+class Wrong:
+    """A pooler that says one former name as text, which contains others."""
+
+    name: ClassVar[str] = "wrong"
+    formerly: ClassVar[str] = "mean-pool"
+    renamed: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    def build(self, width):
+        """Never called."""
+
+
+@sentbed.hookimpl
+def poolers():
+    return [Middle]
 
 
 @sentbed.hookimpl
@@ -219,9 +268,106 @@ two = { "evaluate.0.tasks" = [], "evaluate.0.encoder" = "x", "run.temp" = 2 }
     assert migrated(OLD + axes).after.decode() == NEW + new
 
 
+STUDY = """
+[study]
+baseline = { loss = "hinge", use = "average" }
+exclude = [{ loss = ["old hinge", "pull"], use = 'centre' }, { called = "hinge" }]
+include = [{ tables = "hinge", tasks = "gap2 gap" }]
+[study.axes]
+loss = { path = "stage.pull.loss.use", values = ["hinge", "pull"] }
+use = { path = ["encoder.pooler.use"], values = ["centre", "average"] }
+tables = { path = "stage.0.loss", values = [{ use = "hinge", temp = 1 }] }
+tasks = { path = "evaluate", values = [[{ use = "gap2" }, { use = "gap" }]] }
+called = { path = "stage.0.loss.use", values = ["hinge"], labels = ["hinge"] }
+said.hinge = { "stage.0.loss.use" = "hinge" }
+word = { path = "run.name", values = ["hinge"] }
+[study.expected.table.cells]
+"hinge, centre, hinge, gap2 gap, hinge, hinge, hinge" = { x = 1 }
+"hinge" = { x = 1 }
+"""
+
+
+def test_labels_that_follow_from_values_are_rewritten_wherever_the_study_names_them(
+    migrated: Callable[..., Migration],
+):
+    assert (
+        migrated(NEW + STUDY).after.decode()
+        == NEW
+        + """
+[study]
+baseline = { loss = "triplet", use = "average" }
+exclude = [{ loss = ["triplet", "pull"], use = 'middle' }, { called = "hinge" }]
+include = [{ tables = "triplet", tasks = "distance gap" }]
+[study.axes]
+loss = { path = "stage.pull.loss.use", values = ["triplet", "pull"] }
+use = { path = ["encoder.pooler.use"], values = ["middle", "average"] }
+tables = { path = "stage.0.loss", values = [{ use = "triplet", temperature = 1 }] }
+tasks = { path = "evaluate", values = [[{ use = "distance" }, { use = "gap" }]] }
+called = { path = "stage.0.loss.use", values = ["triplet"], labels = ["hinge"] }
+said.hinge = { "stage.0.loss.use" = "triplet" }
+word = { path = "run.name", values = ["hinge"] }
+[study.expected.table.cells]
+"triplet, middle, triplet, distance gap, hinge, hinge, hinge" = { x = 1 }
+"hinge" = { x = 1 }
+"""
+    )
+
+
+def test_a_study_that_was_migrated_has_the_labels_that_it_names(put: Put, renaming: Plugins):
+    axes = """
+[study]
+baseline = { pooler = "centre", rate = "0.1" }
+exclude = [{ pooler = "average", rate = "0.5" }]
+expected.t.cells."centre, 0.5".gap = 1
+[study.axes]
+pooler = { path = "encoder.pooler.use", values = ["centre", "average"] }
+rate = { path = "stage.pull.optimizer.lr", values = [0.1, 0.5] }
+"""
+    found = migrate(put("top.toml", RECIPE + axes), renaming)
+    study = load_study(put("new.toml", found.after), plugins=renaming)
+    assert study.names == ("middle, 0.1", "middle, 0.5", "average, 0.1")
+    # Another file may have the axes, and be migrated before this one.
+    top = put("on-top.toml", 'extends = "new.toml"\nstudy.baseline.pooler = "centre"\n')
+    assert b'study.baseline.pooler = "middle"' in migrate(top, renaming).after
+
+
 def test_the_file_of_an_encoder_is_migrated_too(migrated: Callable[..., Migration]):
-    text = 'schema = 1\nbackbone = { use = "characters" } # kept\npooler = { use = "average" }\n'
-    assert migrated(text).after.decode() == text
+    text = 'schema = 1\nbackbone = { use = "characters" } # kept\npooler = { use = "centre", size = 2 }\n'
+    new = text.replace("centre", "middle").replace("size", "width")
+    assert migrated(text).after.decode() == new
+
+
+def test_types_that_cannot_be_read_hide_no_name(
+    put: Put, toy_points: Iterable[EntryPoint], distribute: Distribute
+):
+    source = PLUGIN.replace("    width: int = 1\n", '    width: "Nowhere" = 1\n')
+    plugins = load_plugins([*toy_points, *distribute("hidden", {"hidden_plugin": source})])
+    old, new = (
+        RECIPE.replace('use = "average"', pooler)
+        for pooler in ('use = "centre", size = 1', 'use = "middle", width = 1')
+    )
+    assert migrate(put("x.toml", old), plugins).after.decode() == new
+
+
+def test_only_what_says_former_names_is_taken_for_it(put: Put, renaming: Plugins):
+    import renamed_plugin
+
+    info = renaming.find("pooler", "middle")
+    odd, wrong = (
+        attrs.evolve(info, name=cls.name, cls=cls) for cls in (renamed_plugin.Odd, renamed_plugin.Wrong)
+    )
+    more = {("pooler", "odd"): odd, ("pooler", "wrong"): wrong}
+    plugins = attrs.evolve(renaming, components={**renaming.components, **more})
+
+    def load(pooler: str) -> Recipe:
+        return load_recipe(put("x.toml", RECIPE.replace('use = "average"', pooler)), plugins=plugins)
+
+    assert load('use = "odd", renamed = 3, formerly = 2').encoders["encoder"].pooler.name == "odd"
+    assert load('use = "wrong"').encoders["encoder"].pooler.name == "wrong"
+    with pytest.raises(RecipeError, match="there is no pooler `pool`"):
+        load('use = "pool"')
+    with pytest.raises(RecipeError, match="unknown key `a`"):
+        load('use = "wrong", a = 1')
 
 
 # --- schema ------------------------------------------------------------------------------------------------

@@ -5,56 +5,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-import toy_plugin
-from sentbed import Encoder
-from sentbed.plugin_code import plugin_of, reason_of, would_offer, written_api
-from sentbed.registry import Plugins
+from sentbed.plugin_code import reason_of, would_offer, written_api
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
-
-
-def test_a_component_belongs_to_the_distribution_whose_plugin_is_nearest(distribute: Distribute):
-    code = "class Part: ...\n"
-    distribute("near-dist", {"near_plugin": code})
-    distribute("far-dist", {"far_plugin": code})
-    import far_plugin  # type: ignore[import-not-found]
-    import near_plugin  # type: ignore[import-not-found]
-
-    assert plugin_of(near_plugin.Part) == "near-dist 1.0"
-    assert plugin_of(far_plugin.Part) == "far-dist 1.0"
-    assert plugin_of(Path) == ""
-
-
-def test_within_a_namespace_the_longest_common_path_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for name, entry in (("one", "acme.one.plugin"), ("two", "acme.two")):
-        info = tmp_path / f"{name}-3.1.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 3.1\n")
-        (info / "entry_points.txt").write_text(f"[sentbed]\n{name} = {entry}\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for module, owner in {
-        "acme.one.parts": "one 3.1",
-        "acme.two": "two 3.1",
-        "acme.two.a.b": "two 3.1",
-    }.items():
-        assert plugin_of(type("Part", (), {"__module__": module})) == owner
-
-
-def test_a_score_says_with_which_version_of_the_plugin_it_was_computed(
-    installed_toy: Path, recipe_of: Callable[..., object], plugins: Plugins
-):
-    table = toy_plugin_encoder()
-    encoder = Encoder.of(table, {"use": "toy"}, plugins)
-    (score, *_) = encoder.evaluate(toy_plugin.Gap(), "e").scores
-    assert score.plugin == "toy 1.0"
-    assert "plugin" not in score.protocol
-
-
-def toy_plugin_encoder() -> dict[str, object]:
-    import tomli
-
-    encoder: dict[str, object] = tomli.loads(toy_plugin.RECIPE)["encoder"]
-    return encoder
 
 
 def test_source_is_read_and_not_run(distribute: Distribute):
@@ -77,6 +30,54 @@ def poolers(): ...
     assert not would_offer("unrun_plugin", "losses", "first")
     assert written_api("a_module_that_is_not_there") is None
     assert not would_offer("", "poolers", "first")
+
+
+def test_a_hook_under_another_name_is_known_by_its_specname(distribute: Distribute):
+    source = """@sentbed.hookimpl(specname='poolers')
+def mine(): ...
+
+class A:
+    name = "first"
+"""
+    distribute("d", {"other_named_plugin": source})
+    assert would_offer("other_named_plugin", "poolers", "first")
+    assert not would_offer("other_named_plugin", "losses", "first")
+
+
+@pytest.mark.parametrize(
+    ("value", "api"),
+    [
+        ("packed.plugin:thing", "1.0"),
+        ("packed.inner", "1.2"),
+        ("packed.inner.deep", "1.2"),
+        ("packed.silent", "1.9"),
+        ("packed", "1.9"),
+    ],
+)
+def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
+    value: str, api: str, put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for file, said in {
+        "__init__": "1.9",
+        "a_template": "9.0",
+        "plugin": "1.0",
+        "inner/__init__": "1.2",
+        "inner/a_template": "9.1",
+    }.items():
+        put(f"packed/{file}.py", f"sentbed_api = '{said}'\nraise AssertionError('run')\n")
+    put("packed/silent.py", "")
+    put("packed/inner/deep.py", "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert written_api(value) == api
+
+
+def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    put("space/one/plugin.py", "sentbed_api = '1.1'\n")
+    put("space/a_neighbour/plugin.py", "sentbed_api = '9.9'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert written_api("space.one.plugin") == "1.1"
 
 
 def test_an_error_without_words_is_called_by_its_type():

@@ -217,9 +217,84 @@ def test_the_method_that_a_kind_must_have_is_asked_for_by_name(
 ):
     wrong = LOSS.replace("def losses", f"def {KINDS[kind]}")
     assert f"has no method `{method}`" in problem_of(wrong, distribute)
-    right = wrong.replace("def build", f"columns = ()\n    def {method}").replace("mine", "other")
+    more = f"columns = ()\n    recognises = len\n    def {method}"
+    right = wrong.replace("def build", more).replace("mine", "other")
     found = load_plugins(distribute("right", {"right_plugin": right}))
     assert list(found.components) == [(kind, "other")]
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("formerly = 'old'", "has `formerly = 'old'`; make it a tuple of names"),
+        ("formerly = ('old', 1)", "has `formerly = ('old', 1)`; make it a tuple of names"),
+        ("renamed = ('old',)", "has `renamed = ('old',)`; make it a mapping"),
+        ("renamed = {'old': 1}", "has `renamed = {'old': 1}`; make it a mapping"),
+        ("renamed = {1: 'new'}", "has `renamed = {1: 'new'}`; make it a mapping"),
+    ],
+)
+def test_former_names_of_another_type_are_a_problem(said: str, problem: str, distribute: Distribute):
+    line = '    name: ClassVar[str] = "mine"\n'
+    found = problem_of(LOSS.replace(line, f"{line}    {said}\n"), distribute)
+    assert found.startswith(f"the loss `Mine` {problem}")
+
+
+@pytest.mark.parametrize("decorator", ["@attrs.frozen\n", "@attrs.frozen(slots=False)\n"])
+@pytest.mark.parametrize(
+    "said",
+    ["formerly: float = 0.5\n    renamed: int = 3", "formerly = ('old',)\n    renamed = {'old': 'new'}"],
+)
+def test_former_names_of_the_right_type_and_fields_of_such_names_are_none(
+    said: str, decorator: str, distribute: Distribute
+):
+    line = '    name: ClassVar[str] = "mine"\n'
+    source = LOSS.replace(line, f"{line}    {said}\n").replace("@attrs.frozen\n", decorator)
+    assert load_plugins(distribute("d", {"d_plugin": source})).names("loss") == ["mine"]
+
+
+def test_an_importer_must_be_able_to_recognise(distribute: Distribute):
+    source = LOSS.replace("def losses", "def importers").replace("def build", "def read")
+    assert "the importer `Mine` has no method `recognises`" in problem_of(source, distribute)
+
+
+def test_a_hook_under_another_name_is_a_hook(distribute: Distribute):
+    source = LOSS.replace("@sentbed.hookimpl\ndef losses", "@sentbed.hookimpl(specname='losses')\ndef mine")
+    found = load_plugins(distribute("d", {"d_plugin": source}))
+    assert list(found.components) == [("loss", "mine")]
+    assert found.plugins[0].kinds == ("loss",)
+
+
+def test_a_misspelt_specname_is_a_problem_of_its_function(distribute: Distribute):
+    source = LOSS.replace("@sentbed.hookimpl\ndef losses", "@sentbed.hookimpl(specname='losess')\ndef mine")
+    (found,) = load_plugins(distribute("d", {"d_plugin": source})).plugins
+    assert found.problem == "there is no hook `losess`. Did you mean `losses`?"
+    assert str(found.place).endswith("d_plugin.py:13")
+
+
+def test_one_module_under_two_entry_points_is_loaded_once_and_said(distribute: Distribute):
+    (point,) = distribute("d", {"d_plugin": LOSS})
+    again = EntryPoint("other", "d_plugin", "sentbed")
+    vars(again).update(dist=point.dist)
+    found = load_plugins([point, again])
+    assert [plugin.problem for plugin in found.plugins] == [
+        None,
+        "it is the same as the plugin `d:d_plugin`; one entry point for it is enough",
+    ]
+    assert found.names("loss") == ["mine"]
+
+
+def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute: Distribute):
+    hears = "\n@sentbed.hookimpl\ndef warned(): ...\n"
+    first, second = distribute("d", {"a_plugin": LOSS + hears, "b_plugin": LOSS.replace("mine", "other")})
+    twin = EntryPoint(first.name, second.value, "sentbed")
+    vars(twin).update(dist=first.dist)
+    found = load_plugins([first, twin])
+    assert [plugin.problem for plugin in found.plugins] == [
+        None,
+        "`d` has another plugin of this name; give each entry point a name of its own",
+    ]
+    assert found.names("loss") == ["mine"]
+    assert found.hooks()["warned"] == ["d:a_plugin"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +326,10 @@ def test_an_installation_that_has_lost_its_metadata_stops_no_other(distribute: D
         "whole", {"whole_plugin": LOSS.replace("mine", "other")}
     )
     (tmp_path / "site" / "lost-1.0.dist-info" / "METADATA").unlink()
-    assert load_plugins(points).find("loss", "other").distribution == "whole"
+    found = load_plugins(points)
+    assert found.find("loss", "other").distribution == "whole"
+    lost = found.find("loss", "mine")
+    assert (lost.distribution, lost.version) == ("unknown", "0")
 
 
 def test_a_broken_plugin_hears_no_lifecycle_hook(distribute: Distribute, tmp_path: Path):
@@ -515,6 +593,35 @@ def test_a_strangers_component_that_is_not_loaded_is_known_by_its_source(
         plugins.find("pooler", "mine")
 
 
+def test_what_is_not_loaded_is_named_by_its_plugin(
+    toy_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "console")
+    with pytest.raises(PluginError, match=r"\(not loaded, see `sentbed plugins`: `console`\)$"):
+        load_plugins(toy_points).find("pooler", "zzz")
+
+
+# --- where a class is from ---------------------------------------------------------------------------------
+
+
+def test_a_class_is_of_the_plugin_that_offers_it_wherever_it_is_defined(
+    distribute: Distribute, put: Callable[[str, str], Path]
+):
+    put("site/other_module.py", LOSS.partition("@sentbed.hookimpl")[0])
+    source = "import sentbed\nfrom other_module import Mine\n@sentbed.hookimpl\ndef losses(): return [Mine]\n"
+    found = load_plugins(distribute("d", {"d_plugin": source}))
+    info = found.origin(found.find("loss", "mine").cls)
+    assert info is not None
+    assert (info.cls.__module__, info.release) == ("other_module", "d 1.0")
+    assert found.origin(Path) is None
+
+
+def test_a_class_whose_name_two_claim_is_still_of_its_plugin(distribute: Distribute):
+    found = load_plugins(two_of_one_name(distribute))
+    (_, second) = found.clashes["loss", "mine"].claims
+    assert found.origin(second.cls) is second
+
+
 # --- who is loaded, and who hears hooks first --------------------------------------------------------------
 
 HEARS = """
@@ -619,3 +726,15 @@ order = ["recorder", "zzz"]
         f"{file}:6 prefers `toy` for the pooler `mean`, which it does not offer",
     )
     assert found.find("loss", "pull").distribution == "toy"
+
+
+def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
+    distribute: Distribute, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    text = '[plugins]\ndisable = ["second-dist"]\nprefer = { "loss/mine" = "second-dist" }\n'
+    file = settings_of(put, text, monkeypatch)
+    found = load_plugins(two_of_one_name(distribute))
+    assert found.warnings == (
+        f"{file}:3 prefers `second-dist` for the loss `mine`, and `second_plugin` is disabled",
+    )
+    assert found.find("loss", "mine").distribution == "first-dist"

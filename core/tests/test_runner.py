@@ -78,6 +78,10 @@ def test_a_run_directory_holds_encoder_log_manifest_recipe_and_reports(ran: Ran)
     assert ran.result.report == ran.result.directory / "report.html"
 
 
+def test_scores_name_the_release_of_the_plugin_that_the_run_had(ran: Ran):
+    assert {score.plugin for score in ran.result.scores} == {"toy 1.0"}
+
+
 def test_a_run_keeps_items_and_says_how_sure_its_scores_are(
     recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import toy_plugin
 from attrs.validators import ge, in_, optional
 from sentbed import FilePath, ModelId
 from sentbed.protocols import Backbone, DataSource, Evaluator, Loss
-from sentbed.registry import Plugins
+from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure, unstructure
 from sentbed.toml import parse
 
@@ -428,3 +429,40 @@ def test_components_are_written_as_the_tables_that_they_are_read_from():
         "at": "start",
     }
     assert unstructure(toy_plugin.Words(3)) == {"use": "words", "rows": 3}
+
+
+# --- types that are not there at run time ------------------------------------------------------------------
+
+
+def test_a_field_whose_type_is_imported_for_type_checkers_only_is_a_problem_that_names_it(
+    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
+):
+    source = """
+from __future__ import annotations
+import attrs
+import sentbed
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+@attrs.frozen
+class Mine:
+    '''A loss.'''
+    name: ClassVar[str] = "mine"
+    size: int = 1
+    file: Path | None = None
+    needs: ClassVar[frozenset[str]] = frozenset()
+    def build(self, width): ...
+
+@sentbed.hookimpl
+def losses(): return [Mine]
+"""
+    plugins = load_plugins(distribute("d", {"checked_plugin": source}))
+    document = parse(b'[loss]\nuse = "mine"\n', "r.toml")
+    _, (problem,) = structure(document.data, Parts, document, plugins, BASE)
+    assert problem.message == (
+        "the type of the field `file` of `Mine` (checked_plugin) cannot be found: name 'Path' is not "
+        "defined; its plugin must import it outside `if TYPE_CHECKING`"
+    )
+    assert problem.path == "loss"

@@ -147,4 +147,4 @@ def evaluate_encoder(
         raise RecipeError(problems)
     loaded = Encoder.load(encoder, request.runtime, plugins)
     with _bars() as told:
-        return loaded.evaluate(request.evaluate, encoder, progress=told, store=store)
+        return loaded.evaluate(request.evaluate, encoder, progress=told, store=store, plugins=plugins)

@@ -32,7 +32,8 @@ def plugins(hooks: bool, as_json: bool) -> None:
     if as_json:
         click.echo(_json(found, heard))
     else:
-        click.echo("\n".join(_hooks(heard) if heard is not None else _text(found)))
+        warnings = [f"warning: {warning}" for warning in found.warnings]
+        click.echo("\n".join(_text(found, warnings) if heard is None else _hooks(heard, warnings)))
 
 
 def _heard(found: Plugins) -> dict[str, list[str]]:
@@ -43,13 +44,14 @@ def _heard(found: Plugins) -> dict[str, list[str]]:
     return found.hooks()
 
 
-def _hooks(heard: dict[str, list[str]]) -> Iterator[str]:
+def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str]:
     yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
     yield ""
     yield from _columns([(hook, ", ".join(names) or "–") for hook, names in heard.items()])
+    yield from ["", *warnings] if warnings else []
 
 
-def _text(found: Plugins) -> Iterator[str]:
+def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
     head, *lines = _columns(rows)
@@ -65,10 +67,8 @@ def _text(found: Plugins) -> Iterator[str]:
         table = [(c.kind, c.name, c.distribution, c.summary) for c in components]
         yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *table])
     remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
-    remarks += [f"warning: {warning}" for warning in found.warnings]
-    if remarks:
-        yield ""
-        yield from remarks
+    remarks += warnings
+    yield from ["", *remarks] if remarks else []
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -25,7 +25,11 @@ def schema(output: str | None) -> None:
     from sentbed.paths import write_atomic
     from sentbed.registry import load_plugins
 
-    text = json.dumps(recipe_schema(load_plugins()), indent=2, ensure_ascii=False)
+    def warn(message: str) -> None:
+        click.echo(f"warning: {message}", err=True)
+
+    found = recipe_schema(load_plugins(), warn)
+    text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
     if output is None:
         click.echo(text)
     else:
@@ -42,14 +46,15 @@ def schema(output: str | None) -> None:
     "cells",
     multiple=True,
     metavar="LABELS",
-    help="A cell of both studies; given twice, of A and of B.",
+    help="A cell of the studies among them; given twice, of A and of B.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_json: bool) -> None:
     """Say in which values the recipes A and B differ, and which file each value comes from.
 
     A and B are recipes or run directories; what they extend and defaults count as if they were written out.
-    The exit code is 0 where no score can differ (names, checkpoints and trackers may), 1 where one can.
+    The exit code is 0 where no score can differ (the run's and stages' names, checkpoints and
+    trackers may), 1 where one can.
     """
     import json
 
@@ -57,10 +62,8 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
     from sentbed.registry import load_plugins
 
     if len(cells) > 2:
-        raise click.UsageError("`--cell` names one cell of both studies, or one of each")
-    first, second = (cells[0], cells[-1]) if cells else (None, None)
-    plugins = load_plugins()
-    found = compare(read(a, overrides, plugins, first), read(b, overrides, plugins, second))
+        raise click.UsageError("`--cell` names one cell for both recipes, or one for each")
+    found = compare(*read((a, b), overrides, load_plugins(), cells))
     if as_json:
         click.echo(json.dumps(record(found, (a, b)), indent=2, ensure_ascii=False, default=str))
     else:

@@ -1,14 +1,14 @@
 """`sentbed diff`: in which values two recipes differ, and where each of them comes from.
 
 Recipes are compared as they are in force: with what they extend, settings of the command line and defaults.
-Elements of an array of tables belong together by name, such as stages, or else by what they are: equal ones
-first, then those with the same component, in order.
+Elements of an array of tables belong together by name, such as stages, or else by their number. Where order
+decides nothing, as of evaluations, equal ones belong together, then those with the same component.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,23 @@ import attrs
 from sentbed.errors import Problem, RecipeError
 from sentbed.explaining import DEFAULT, Explanation, explain, spelled, written
 from sentbed.extending import leaves
-from sentbed.recipe import MAIN_ENCODER, RESOLVED
+from sentbed.recipe import MAIN_ENCODER, RESOLVED, read_document
 from sentbed.registry import Plugins
 from sentbed.structure import unstructure
 from sentbed.toml import KeyPath
 
-NO_SCORE = ("bootstrap", "checkpoint", "expected", "study", "tracker", "run.name", "run.cache")
-"""Tables and values on which no score depends."""
+NO_SCORE = (
+    "bootstrap",
+    "checkpoint",
+    "expected",
+    "tracker",
+    "run.cache",
+    "run.name",
+    "study.baseline",
+    "study.expected",
+    "study.order",
+)
+"""Tables and values on which no score depends, beside the names of stages."""
 
 _WIDTH = 100
 """Characters of a table that is shown."""
@@ -61,18 +71,42 @@ class Difference:
     @property
     def decides(self) -> bool:
         """Whether a score may depend on it."""
+        if self.table.startswith("stage.") and self.key == "name":
+            return False
         return not any(f"{self.path}.".startswith(f"{one}.") for one in NO_SCORE)
 
 
-def read(place: str, overrides: Sequence[str], plugins: Plugins, cell: str | None = None) -> Explanation:
-    """Read a recipe, or that of a run directory; see `explaining.explain`. Raises `RecipeError`."""
+def read(
+    places: tuple[str, str], overrides: Sequence[str], plugins: Plugins, cells: Sequence[str] = ()
+) -> tuple[Explanation, Explanation]:
+    """Read two recipes, or those of run directories; see `explaining.explain`.
+
+    One cell is that of each recipe that has a study; of two, each is that of one recipe.
+
+    Raises:
+        RecipeError: where one is no recipe, or has no such cell.
+    """
+    a, b = map(_recipe_of, places)
+    first, second = (cells[0], cells[-1]) if cells else (None, None)
+    if len(cells) == 1:
+        studies = ["study" in read_document(path, overrides).data for path in (a, b)]
+        if any(studies):
+            first, second = (cells[0] if has else None for has in studies)
+    return explain(a, overrides, plugins, first), explain(b, overrides, plugins, second)
+
+
+def _recipe_of(place: str) -> Path:
     path = Path(place)
-    if path.is_dir():
-        path /= RESOLVED
-        if not path.is_file():
-            message = f"the directory has no `{RESOLVED}`; name a recipe or a run directory"
-            raise RecipeError([Problem(message, file=place)])
-    return explain(path, overrides, plugins, cell)
+    try:
+        is_directory = path.is_dir()
+    except OSError:  # too long a name: reading it says so
+        is_directory = False
+    if not is_directory:
+        return path
+    if not (path / RESOLVED).is_file():
+        message = f"the directory has no `{RESOLVED}`; name a recipe or a run directory"
+        raise RecipeError([Problem(message, file=place)])
+    return path / RESOLVED
 
 
 def compare(a: Explanation, b: Explanation) -> list[Difference]:
@@ -112,7 +146,13 @@ class _Comparison:
     def arrays(
         self, a: Sequence[Any], b: Sequence[Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
     ) -> Iterator[Difference]:
-        found = _pairs(a, b)
+        named = all(isinstance(item.get("name"), str) for item in (*a, *b))
+        found = _pairs(a, b, named, shown)
+        if named and list(found.values()) != sorted(found.values()):
+            first, second = ([item["name"] for item in side] for side in (a, b))
+            where = ".".join(part for part in _split(shown) if part)
+            sides = self.side(self.a, first, at[0]), self.side(self.b, second, at[1])
+            yield Difference(where, "order", *sides)
         for i, element in enumerate(a):
             path = (*shown, element.get("name", i))
             if i in found:
@@ -153,16 +193,19 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
-def _pairs(a: Sequence[Any], b: Sequence[Any]) -> dict[int, int]:
-    """Return which elements of two arrays of tables belong together."""
+def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> dict[int, int]:
+    """Return which elements of two arrays of tables belong together, in the order of the first."""
+    rules: list[Callable[[int, Any], Any]] = [lambda number, _: number]
+    if shown in (("evaluate",), ("tracker",)) or (shown[0] == "stage" and shown[2:] == ("watch",)):
+        rules = [lambda _, item: item, lambda _, item: item.get("use")]
+    elif named:
+        rules.insert(0, lambda _, item: item["name"])
     found: dict[int, int] = {}
-    key = "name" if all("name" in item for item in (*a, *b)) else "use"
-    for same in (True, False):
+    for key in rules:
         for i, j in itertools.product(range(len(a)), range(len(b))):
-            belong = a[i] == b[j] if same else a[i].get(key) == b[j].get(key)
-            if belong and i not in found and j not in found.values():
+            if i not in found and j not in found.values() and key(i, a[i]) == key(j, b[j]):
                 found[i] = j
-    return found
+    return dict(sorted(found.items()))
 
 
 def _split(path: KeyPath) -> tuple[str, str]:

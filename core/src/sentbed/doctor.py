@@ -144,16 +144,21 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
     from sentbed.registry import OURS
 
     installed: dict[str, list[str]] = {"sentbed": []}
+    disabled: dict[str, list[str]] = {}
     for info in plugins.plugins:
+        if info.status == "disabled":
+            disabled.setdefault(info.distribution, []).append(f"`{info.name}` is {info.reason}")
         problems = installed.setdefault(info.distribution, [])
         problems += [f"`{info.name}` cannot be loaded: {info.problem}"] if info.problem else []
     for name, problems in installed.items():
         version, lacks = version_of(name) or "of unknown version", unmet(name)
-        detail = "; ".join([version, *problems, *lacks])
+        off = disabled.get(name, [])
+        detail = "; ".join([version, *problems, *lacks, *off])
         remedy = f"`pip install --force-reinstall {name}`, or `pip uninstall {name}`" if problems else ""
         remedy = remedy or (f"`pip install --upgrade {name}`" if lacks else "")
+        limited = bool(lacks or off)
         yield Finding(
-            "installation", name, "no" if problems else "limited" if lacks else "yes", detail, remedy
+            "installation", name, "no" if problems else "limited" if limited else "yes", detail, remedy
         )
     for name in sorted(OURS.keys() - installed.keys()):
         yield Finding("installation", name, "no", "not installed", f"`pip install {name}`")

@@ -14,7 +14,6 @@ from sentbed.encode import Progress, encode_into
 from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError
 from sentbed.fit import misfits, needs_of
 from sentbed.paths import write_atomic, write_directory
-from sentbed.plugin_code import plugin_of
 from sentbed.prompts import PromptTokenizer
 from sentbed.protocols import (
     Backbone,
@@ -101,23 +100,8 @@ class Encoder:
             ModelError: where the directory is not an encoder or its files are incomplete.
         """
         directory = Path(path)
-        file = directory / ENCODER_FILE
-        if not file.is_file():
-            raise ModelError(
-                f"`{directory}` is not an encoder (it holds no `{ENCODER_FILE}`); "
-                "name the directory `encoder` of a run, or one that `Encoder.save` wrote"
-            )
         plugins = plugins or load_plugins()
-        document = parse(file.read_bytes(), str(file))
-        if document.data.get("schema") != SCHEMA:
-            found = document.data.get("schema")
-            raise ModelError(f"`{file}` has `schema = {found}`, this version of sentbed reads {SCHEMA}")
-        table = {key: value for key, value in document.data.items() if key != "schema"}
-        recipe, problems = structure(
-            table, EncoderRecipe, document, plugins, directory.resolve(), check=False
-        )
-        if problems:
-            raise RecipeError(problems)
+        recipe = saved_recipe(directory, plugins)
         engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
         return attrs.evolve(cls.build(recipe, engine, saved=directory), source=directory)
 
@@ -291,16 +275,18 @@ class Encoder:
         second: tuple[str, Encoder] | None = None,
         progress: PartProgress | None = None,
         store: VectorStore | None = None,
+        plugins: Plugins | None = None,
     ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
 
         `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
         `two_sided`. `progress` is told of each part how far it is. Vectors that are in `store` are not
-        computed again, which changes no score.
+        computed again, which changes no score. `plugins`, those that are installed where left out, say which
+        one the evaluator is of.
         """
+        info = (plugins or load_plugins()).origin(type(evaluator))
         other = None if second is None else _Seen.of(second[1], progress, store)
         evaluation = evaluator.evaluate(_Seen.of(self, progress, store, other))
-        plugin = plugin_of(type(evaluator))
         how = self.protocol()
         if second is not None:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
@@ -310,7 +296,7 @@ class Encoder:
                 value=float(score.value),
                 encoder=name,
                 evaluator=evaluator.name,
-                plugin=plugin,
+                plugin=info.release if info else "",
                 protocol={**score.protocol, **how},
             )
             for score in evaluation.scores
@@ -372,6 +358,33 @@ class Encoder:
         self.backbone, self.placed, self.companions = other.backbone, other.placed, ()
 
 
+def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
+    """Return the recipe of an encoder that lies on disk.
+
+    Raises:
+        ModelError: where the directory is not an encoder.
+    """
+    file = directory / ENCODER_FILE
+    try:
+        found = file.is_file()
+    except OSError as error:
+        raise ModelError(f"`{directory}` cannot be a path: {error.strerror}; check the path") from error
+    if not found:
+        raise ModelError(
+            f"`{directory}` is not an encoder (it holds no `{ENCODER_FILE}`); "
+            "name the directory `encoder` of a run, or one that `Encoder.save` wrote"
+        )
+    document = parse(file.read_bytes(), str(file))
+    if document.data.get("schema") != SCHEMA:
+        schema = document.data.get("schema")
+        raise ModelError(f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}")
+    table = {key: value for key, value in document.data.items() if key != "schema"}
+    recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve(), check=False)
+    if problems:
+        raise RecipeError(problems)
+    return recipe
+
+
 def evaluate(
     encoders: Mapping[str, Encoder],
     evaluator: Evaluator,
@@ -380,10 +393,13 @@ def evaluate(
     label: str | None = None,
     progress: PartProgress | None = None,
     store: VectorStore | None = None,
+    plugins: Plugins | None = None,
 ) -> Evaluation:
     """Evaluate one of several encoders, perhaps with a second one, under the name `label` or their own."""
     other = None if second is None else (second, encoders[second])
-    return encoders[name].evaluate(evaluator, label or pair_name(name, second), other, progress, store)
+    return encoders[name].evaluate(
+        evaluator, label or pair_name(name, second), other, progress, store, plugins
+    )
 
 
 def pair_name(name: str, second: str | None) -> str:

@@ -7,7 +7,6 @@ behind `@`. The command line prints these without a traceback.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 import attrs
 
@@ -76,6 +75,8 @@ class Problem:
 
 def suggest(found: str, choices: Sequence[str]) -> str:
     """Return ` Did you mean `x`?` for the closest choice, or the sorted choices where none is close."""
+    from difflib import get_close_matches
+
     close = get_close_matches(found, choices, n=1, cutoff=0.6)
     if close:
         return f" Did you mean `{close[0]}`?"

@@ -12,6 +12,7 @@ from sentbed.encoder import Encoder
 from sentbed.errors import ModelError, RecipeError, RunError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import write_directory
+from sentbed.plugin_code import reason_of
 from sentbed.protocols import Exporter, Importer, Runtime
 from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure
@@ -42,7 +43,7 @@ def export_encoder(
     `cpu`, as it is where left out.
 
     Raises:
-        RunError: where `output` is not new.
+        RunError: where `output` is not new, or the name or an option is wrong.
         ModelError: where the other library cannot compute what the encoder does, with what to take instead.
     """
     plugins = plugins or load_plugins()
@@ -52,7 +53,7 @@ def export_encoder(
             raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
         Encoder.load(encoder, runtime, plugins).export(target)
         return
-    exporter: Exporter = _part(_To, to, overrides, plugins)
+    exporter: Exporter = _part(_To, "--to", to, overrides, plugins)
     loaded = Encoder.load(encoder, runtime, plugins)
     write_directory(target.resolve(), lambda directory: exporter.write(loaded, directory))
 
@@ -69,14 +70,18 @@ def import_encoder(
     The importer is the one that is named, or the only one that recognises `source`.
 
     Raises:
-        RunError: where `output` is not new.
+        RunError: where `output` is not new, or the name or an option is wrong.
         ModelError: where nobody recognises `source`, several do, or it cannot be read.
     """
     plugins = plugins or load_plugins()
     target, found = _new(output), Path(source)
-    if not found.exists():
+    try:
+        there = found.exists()
+    except OSError as error:
+        raise ModelError(f"`{source}` cannot be a path: {error.strerror}; check the path") from error
+    if not there:
         raise ModelError(f"`{source}` does not exist; check the path")
-    importer: Importer = _part(_From, from_ or _recogniser(found, plugins), overrides, plugins)
+    importer: Importer = _part(_From, "--from", from_ or _recogniser(found, plugins), overrides, plugins)
     encoder = importer.read(found)
     encoder.save(target)
     return encoder
@@ -84,27 +89,54 @@ def import_encoder(
 
 def _recogniser(source: Path, plugins: Plugins) -> str:
     names = plugins.names("importer")
-    found = [name for name in names if plugins.find("importer", name).cls().recognises(source)]
+    found, unasked = [], []
+    for name in names:
+        cls = plugins.find("importer", name).cls
+        if any(field.default is attrs.NOTHING for field in attrs.fields(cls)):
+            unasked.append(f"`{name}` was not asked: it needs `--from {name}` and its fields by `--set`")
+            continue
+        try:
+            found += [name] if cls().recognises(source) else []
+        except Exception as error:  # noqa: BLE001 - one importer's fault must not hide what others recognise
+            unasked.append(f"`{name}` could not look: {reason_of(error)}")
     if len(found) == 1:
         return found[0]
+    more = "".join(f"; {one}" for one in unasked)
     if found:
-        raise ModelError(f"`{source}` looks like {' and '.join(found)}; choose one with `--from NAME`")
+        raise ModelError(f"`{source}` looks like {' and '.join(found)}; choose one with `--from NAME`{more}")
     known = ", ".join(f"`{name}`" for name in names) or "none: `pip install sentbed-interop`"
     raise ModelError(
-        f"`{source}` looks like nothing that an importer knows ({known}); choose one with `--from NAME`"
+        f"`{source}` looks like nothing that an importer knows ({known}); choose one with `--from NAME`{more}"
     )
 
 
 def _new(output: str | Path) -> Path:
     target = Path(output)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    try:
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    except OSError as error:
+        raise RunError(f"`{output}` cannot be a path: {error.strerror}; check the path") from error
+    if taken:
         raise RunError(f"`{output}` is not empty; name a new directory")
     return target
 
 
-def _part(cls: type[Any], name: str, overrides: Sequence[str], plugins: Plugins) -> Any:
-    document = apply_overrides(Document({"part": {"use": name}}), [f"part.{text}" for text in overrides])
-    request, problems = structure(document.data, cls, document, plugins, Path.cwd())
+def _part(cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins) -> Any:
+    """Return the component that `option` names, with its fields set; raises `RunError`."""
+    unlike = [text for text in overrides if not text.partition("=")[0].strip() or "=" not in text]
+    if unlike:
+        raise RunError(f"found `--set {unlike[0]}`, expected `--set FIELD=VALUE`")
+    try:
+        document = apply_overrides(Document({"use": name}), overrides)
+    except RecipeError as error:
+        raise RunError("; ".join(f"`--set`: {problem.message}" for problem in error.problems)) from error
+    data = {"part": document.data}
+    request, problems = structure(data, cls, document, plugins, Path.cwd(), {("part",): ()})
     if problems:
-        raise RecipeError(problems)
+        found = (f"`{_option(problem.path, option, name)}`: {problem.message}" for problem in problems)
+        raise RunError("; ".join(found))
     return request.part
+
+
+def _option(path: str, option: str, name: str) -> str:
+    return f"--set {path}" if path not in ("", "use") else f"{option} {name}"

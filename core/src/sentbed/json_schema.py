@@ -15,7 +15,9 @@ of a whole number, which JSON does not tell from `1`.
 from __future__ import annotations
 
 import inspect
+import json
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -23,11 +25,12 @@ import attrs
 
 from sentbed import __version__
 from sentbed.extending import EXTENDS
+from sentbed.json_limits import limit
 from sentbed.paths import FilePath, ModelId
 from sentbed.recipe import MAIN_ENCODER, SCHEMA, EncoderRecipe, Recipe
 from sentbed.registry import Plugins
-from sentbed.show import field_docs
-from sentbed.structure import KIND_OF, unstructure
+from sentbed.show import default_of, field_docs
+from sentbed.structure import KIND_OF
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -43,9 +46,12 @@ _PLAIN: Mapping[Any, str] = {
 }
 
 
-def recipe_schema(plugins: Plugins) -> Schema:
-    """Return the JSON Schema of a recipe, or of a part that others extend, with these plugins."""
-    tables = _Tables(plugins)
+def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.warn) -> Schema:
+    """Return the JSON Schema of a recipe, or of a part that others extend, with these plugins.
+
+    A component whose fields cannot be read is left out, and `warn` is told.
+    """
+    tables = _Tables(_readable(plugins, warn))
     recipe, complete = tables.recipe()
     alone = {
         "required": ["schema"],
@@ -58,6 +64,24 @@ def recipe_schema(plugins: Plugins) -> Schema:
         "allOf": [recipe, {"if": alone, "then": complete}],
         "definitions": tables.definitions,
     }
+
+
+def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
+    """Return the plugins without the components of which no schema can be made."""
+    components = {}
+    for at, info in plugins.components.items():
+        alone = _Tables(attrs.evolve(plugins, components={}))
+        try:
+            found = alone.keys(info.cls), alone.complete(info.cls), alone.definitions
+            json.dumps(found, allow_nan=False)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
+            warn(
+                f"the schema is without the {info.kind} `{info.name}` of `{info.distribution}`: its fields "
+                f"cannot be read ({type(error).__name__}: {error}); import at run time what their types name"
+            )
+        else:
+            components[at] = info
+    return attrs.evolve(plugins, components=components)
 
 
 class _Tables:
@@ -152,11 +176,11 @@ class _Tables:
         found = {}
         for key, field in _fields(cls).items():
             schema = self.keys_of(hints[field.name])
-            _limit(schema, field.validator)
+            limit(schema, field.validator)
             about: Schema = {}
             if meaning := inspect.cleandoc(documented.get(field.name, "")):
                 about["description"] = meaning
-            if (default := _default(field)) is not None:
+            if (default := default_of(field)) not in (None, attrs.NOTHING):
                 about["default"] = default
             # What stands beside a `$ref` is not read.
             found[key] = {"allOf": [schema], **about} if about and "$ref" in schema else schema | about
@@ -254,41 +278,3 @@ def _first_line(cls: type[Any]) -> str:
 
 def _uses(name: str) -> Schema:
     return {"required": ["use"], "properties": {"use": {"const": name}}}
-
-
-def _default(field: attrs.Attribute[Any]) -> Any:
-    default: Any = field.default
-    if default is attrs.NOTHING:
-        return None
-    return unstructure(default.factory() if hasattr(default, "factory") else default)
-
-
-def _limit(schema: Schema, validator: Any) -> None:
-    """Add what a validator of attrs allows; of any other, nothing is known."""
-    match type(validator).__name__:
-        case "_AndValidator":
-            for inner in validator._validators:
-                _limit(schema, inner)
-        case "_OptionalValidator":
-            _limit(schema, validator.validator)
-        case "_NumberValidator":
-            words = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
-            schema[words[validator.compare_op]] = validator.bound
-        case "_MinLengthValidator":
-            _limit_length(schema, "min", validator.min_length)
-        case "_MaxLengthValidator":
-            _limit_length(schema, "max", validator.max_length)
-        case "_MatchesReValidator":
-            schema["pattern"] = f"^(?:{validator.pattern.pattern})$"
-        case "_InValidator":
-            schema["enum"] = list(validator.options)
-        case "_DeepIterable":
-            _limit(schema, validator.iterable_validator)
-            if isinstance(schema.get("items"), dict):
-                _limit(schema["items"], validator.member_validator)
-
-
-def _limit_length(schema: Schema, end: str, length: int) -> None:
-    for part in schema.get("anyOf", [schema]):
-        what = {"array": "Items", "object": "Properties"}.get(part.get("type", ""), "Length")
-        part[end + what] = length

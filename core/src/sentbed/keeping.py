@@ -90,7 +90,8 @@ class Keeper:
         if validate is None or not (last or step % validate.every == 0):
             return False
         name = validate.encoder or next(iter(self.trained))
-        score = evaluate(self.encoders, validate.with_, name, validate.second).primary
+        plugins = self.run.plugins
+        score = evaluate(self.encoders, validate.with_, name, validate.second, plugins=plugins).primary
         best = self._is_best(validate, score)
         keeps = best and validate.keep == "best"
         self.score = score

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +117,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
     """
+    import tempfile
+
     named, path = path, path.resolve()
     if path.exists() and not path.is_file():
         raise RunError(f"`{named}` is not a plain file; choose another place")
@@ -153,6 +154,7 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
     """
     import shutil
+    import tempfile
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Iterator
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
@@ -35,8 +34,8 @@ def declared_api(value: str, plugin: object) -> object:
 
 
 def written_api(value: str) -> str | None:
-    """Return what the source of a plugin says in `sentbed_api`: of one whose import fails."""
-    found = (_WRITTEN.search(text) for text in _sources(value))
+    """Return what `declared_api` would, from the source: of a plugin whose import fails."""
+    found = (_WRITTEN.search(text) for text in _texts(_module_files(value)))
     return next((match[1] for match in found if match), None)
 
 
@@ -116,38 +115,46 @@ def file_of(module: str) -> str | None:
 def would_offer(value: str, hook: str, name: str) -> bool:
     """Whether the source of a plugin implements a hook, and has a component of this name."""
     texts = list(_sources(value))
-    hooked = re.compile(rf"^\s*def {hook}\(", re.MULTILINE)
+    hooked = re.compile(rf"^\s*def {hook}\(|\bspecname\s*=\s*[\"']{hook}[\"']", re.MULTILINE)
     named = re.compile(rf"^\s+name\b[^=\n]*=\s*[\"']{re.escape(name)}[\"']", re.MULTILINE)
     return any(map(hooked.search, texts)) and any(map(named.search, texts))
-
-
-def plugin_of(component: type) -> str:
-    """Return `DISTRIBUTION VERSION` of the plugin that a component's class is of; "" where there is none."""
-    names = component.__module__.split(".")
-    best, found = 0, ""
-    for point in entry_points(group="sentbed"):
-        own = _module(point.value).split(".")
-        shared = next((n for n, (a, b) in enumerate(zip(names, own, strict=False)) if a != b), None)
-        shared = min(len(names), len(own)) if shared is None else shared
-        if shared > best and point.dist is not None:
-            best, found = shared, f"{point.dist.name} {point.dist.version}"
-    return found
 
 
 def _module(value: str) -> str:
     return value.partition(":")[0].strip()
 
 
-def _sources(value: str) -> Iterator[str]:
-    """Yield the source of every file of a plugin's outermost package, which is not imported for it."""
+def _outermost(value: str) -> tuple[Path, list[Path]]:
+    """Return the file of a plugin's outermost module, which is not imported for it, and its directories."""
     try:
         spec = find_spec(_module(value).partition(".")[0])
     except (ImportError, ValueError):
-        return
+        spec = None
     if spec is None:
-        return
-    files = [file for place in spec.submodule_search_locations or () for file in Path(place).rglob("*.py")]
-    for file in sorted(files) if files else [Path(spec.origin or "")]:
+        return Path(), []
+    return Path(spec.origin or ""), [Path(place) for place in spec.submodule_search_locations or ()]
+
+
+def _module_files(value: str) -> Iterator[Path]:
+    """Yield where the source of a plugin's module may be, then that of the packages around it."""
+    file, places = _outermost(value)
+    inner = _module(value).split(".")[1:]
+    for depth in range(len(inner), 0, -1):
+        for place in places:
+            module = place.joinpath(*inner[:depth])
+            yield from (module / "__init__.py", module.parent / f"{module.name}.py")
+    yield file
+
+
+def _sources(value: str) -> Iterator[str]:
+    """Yield the source of every file of a plugin's outermost package."""
+    file, places = _outermost(value)
+    files = sorted(found for place in places for found in place.rglob("*.py"))
+    return _texts(files or [file])
+
+
+def _texts(files: Iterable[Path]) -> Iterator[str]:
+    for file in files:
         try:
             yield file.read_text("utf-8", errors="replace")
         except OSError:

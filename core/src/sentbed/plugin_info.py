@@ -31,6 +31,11 @@ class ComponentInfo:
         return (inspect.getdoc(self.cls) or "").partition("\n")[0]
 
     @property
+    def release(self) -> str:
+        """Distribution and version, as scores and manifests have them."""
+        return f"{self.distribution} {self.version}"
+
+    @property
     def origin(self) -> str:
         """Distribution, version, module and file, for messages."""
         module = self.cls.__module__

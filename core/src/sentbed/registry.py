@@ -7,7 +7,7 @@ hooks, so the entry points are walked here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,8 @@ import attrs
 import pluggy
 
 from sentbed import hookspecs
+from sentbed.component_rules import METHODS as METHODS
+from sentbed.component_rules import fault_of
 from sentbed.errors import PluginError, suggest
 from sentbed.ours import OURS as OURS
 from sentbed.plugin_code import (
@@ -52,11 +54,6 @@ KINDS: Mapping[str, str] = MappingProxyType(
 )
 """Kind of component -> the hook that offers it."""
 
-METHODS: Mapping[str, str] = MappingProxyType(
-    {"data": "open", "evaluator": "evaluate", "schedule": "factor", "exporter": "write", "importer": "read"}
-)
-"""The method that a component of a kind must have, where it is not `build`."""
-
 LIFECYCLE: tuple[str, ...] = tuple(
     name
     for name, value in vars(hookspecs).items()
@@ -80,6 +77,11 @@ class Plugins:
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of the components of a kind."""
         return sorted(name for of_kind, name in self.components if of_kind == kind)
+
+    def origin(self, cls: type[Any]) -> ComponentInfo | None:
+        """Return what is known of a component's class; None where no plugin offers it."""
+        claims = (one for clash in self.clashes.values() for one in clash.claims)
+        return next((info for info in (*self.components.values(), *claims) if info.cls is cls), None)
 
     def hooks(self) -> dict[str, list[str]]:
         """Return of each lifecycle hook which plugins hear it, in the order in which they are called."""
@@ -114,7 +116,7 @@ class Plugins:
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
-        unloaded = ", ".join(f"`{plugin.distribution}`" for plugin in absent)
+        unloaded = ", ".join(f"`{plugin.name}`" for plugin in absent)
         hint = f" (not loaded, see `sentbed plugins`: {unloaded})" if unloaded else ""
         names = self.names(kind)
         if not names:
@@ -164,6 +166,7 @@ def _load(
     reason = settings.refusal(info.distribution, info.name)
     if reason is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
+    registered = False
     try:
         plugin = point.load()
         api = declared_api(info.value, plugin)
@@ -174,17 +177,31 @@ def _load(
             return attrs.evolve(info, status="refused", reason=reason), []
         if inspect.isclass(plugin):
             plugin = plugin()
+        _require_new(manager, plugin, info)
+        # Also where it raises: pluggy knows a plugin before it has looked at all of its hooks.
+        registered = True
         manager.register(plugin, name=info.key)
         offered = _components(manager, plugin, info)
         hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - set(KINDS.values())
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
-        if manager.has_plugin(info.key):
+        if registered and manager.has_plugin(info.key):
             manager.unregister(name=info.key)
         return _failed(info, error), []
     kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
     return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks))), offered
+
+
+def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> None:
+    if manager.has_plugin(info.key):
+        raise PluginError(
+            f"`{info.distribution}` has another plugin of this name; give each entry point a name of its own"
+        )
+    if manager.is_registered(plugin):
+        raise PluginError(
+            f"it is the same as the plugin `{manager.get_name(plugin)}`; one entry point for it is enough"
+        )
 
 
 def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
@@ -228,16 +245,18 @@ def _warnings(
     for part, (name, place) in settings.prefer.items():
         kind, _, of = part.partition("/")
         offered = claims.get((kind, of), ())
-        if any(fits(name, info.distribution, info.name) for info in infos) and not any(
-            fits(name, one.distribution, one.plugin) for one in offered
-        ):
-            found.append(f"{place} prefers `{name}` for the {kind} `{of}`, which it does not offer")
+        meant = [info for info in infos if fits(name, info.distribution, info.name)]
+        if meant and not any(fits(name, one.distribution, one.plugin) for one in offered):
+            absent = next((info for info in meant if info.status != "loaded"), None)
+            why = f"and `{absent.name}` is {absent.status}" if absent else "which it does not offer"
+            found.append(f"{place} prefers `{name}` for the {kind} `{of}`, {why}")
     return tuple(found)
 
 
 def _origin(point: EntryPoint) -> tuple[str, str]:
     try:
-        return (str(point.dist.name), str(point.dist.version)) if point.dist else ("unknown", "0")
+        # On Python 3.11 what is not in the metadata is None.
+        return str(point.dist.name or "unknown"), str(point.dist.version or "0")  # type: ignore[union-attr]
     except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
         return "unknown", "0"
 
@@ -256,14 +275,16 @@ def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo)
         if not caller.has_spec():
             hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
             message = f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}"
-            raise _FaultError(message, getattr(plugin, caller.name, None))
+            raise _FaultError(message, next(_functions(caller, plugin), None))
     result: list[ComponentInfo] = []
-    for kind, hook in KINDS.items():
-        implementation = getattr(plugin, hook, None)
-        if implementation is None or manager.parse_hookimpl_opts(plugin, hook) is None:
-            continue
+    offering = [
+        (kind, function)
+        for kind, hook in KINDS.items()
+        for function in _functions(getattr(manager.hook, hook), plugin)
+    ]
+    for kind, implementation in offering:
         for cls in implementation():
-            fault = _fault(kind, cls)
+            fault = fault_of(kind, cls)
             if fault is not None:
                 raise _FaultError(fault, cls if inspect.isclass(cls) else implementation)
             if any(one.kind == kind and one.name == cls.name for one in result):
@@ -274,23 +295,6 @@ def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo)
     return result
 
 
-ATTRIBUTES: Mapping[str, str] = MappingProxyType({"loss": "needs", "data": "columns", "optimizer": "lr"})
-"""What else the class of a component of a kind must say; see `protocols`."""
-
-
-def _fault(kind: str, cls: Any) -> str | None:
-    """Return which rule a component breaks."""
-    method = METHODS.get(kind, "build")
-    label = getattr(cls, "__qualname__", repr(cls))
-    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(getattr(cls, "name", None), str)):
-        return f"the {kind} `{label}` must be an attrs class with `name: ClassVar[str]`"
-    if cls.__setattr__ is object.__setattr__:
-        return f"the {kind} `{label}` must be frozen: decorate it with `@attrs.frozen`"
-    if not callable(getattr(cls, method, None)):
-        return f"the {kind} `{label}` has no method `{method}`"
-    attribute = ATTRIBUTES.get(kind)
-    if attribute and not (hasattr(cls, attribute) or attribute in attrs.fields_dict(cls)):
-        return f"the {kind} `{label}` has no `{attribute}`"
-    if not inspect.getdoc(cls):
-        return f"the {kind} `{label}` has no docstring; its first line is what users are shown"
-    return None
+def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:
+    """Yield a plugin's functions for a hook, whatever their names."""
+    return (found.function for found in caller.get_hookimpls() if found.plugin is plugin)

@@ -69,6 +69,8 @@ class RunInfo:
     """Recipes of other runs that will encode the same texts with the same backbone."""
     stop: Stop = attrs.field(factory=Stop)
     """Whether the run was asked to end."""
+    plugins: Plugins | None = None
+    """Those that it is run with."""
 
     @property
     def last(self) -> int:
@@ -125,7 +127,7 @@ def execute(
     info: RunInfo, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
 ) -> RunResult:
     """Run what `info` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
-    recipe, directory = info.recipe, info.directory
+    recipe, directory, info.plugins = info.recipe, info.directory, plugins
     history = History()
     with info.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
         try:
@@ -345,7 +347,7 @@ def _evaluate(
         evaluator = entry.with_
         hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
         told = partial(_progressed, info=info, hooks=hooks, evaluator=evaluator.name, encoder=label)
-        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told, store)
+        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told, store, info.plugins)
         if store is not None:
             info.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
         items.keep(info.directory, evaluation.scores)

@@ -91,7 +91,7 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt))
-            evaluation = tried.evaluate(wanted.with_, name, store=store)
+            evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins)
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:

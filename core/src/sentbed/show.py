@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import re
 import textwrap
 from typing import Any, get_type_hints
@@ -12,6 +13,8 @@ import attrs
 
 from sentbed.registry import ComponentInfo
 from sentbed.structure import unstructure
+
+REQUIRED, OPTIONAL = "required", "optional"
 
 _PLACES = {
     "backbone": "[encoder]\nbackbone = {}",
@@ -77,12 +80,14 @@ def describe_table(name: str) -> str:
 
 def _fields(cls: type[Any]) -> list[str]:
     documented = field_docs(cls)
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     fields = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
     lines = ["", "fields:"] if fields else []
     for field in fields:
-        default = "required" if field.default is attrs.NOTHING else f"default {_toml(_default(field))}"
-        lines.append(f"  {field.metadata.get('key', field.name)}: {_type_name(hints[field.name])}, {default}")
+        default = default_text(field)
+        if default not in (REQUIRED, OPTIONAL):
+            default = f"default {default}"
+        lines.append(f"  {field.metadata.get('key', field.name)}: {type_name(hints[field.name])}, {default}")
         meaning = inspect.cleandoc(documented.get(field.name, ""))
         lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
     return lines
@@ -107,24 +112,47 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     return found
 
 
-def _type_name(hint: Any) -> str:
+def hints_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the type of each field, or what the source says where a name in it cannot be resolved."""
+    try:
+        return get_type_hints(cls)
+    except NameError:
+        return {field.name: str(field.type) for field in attrs.fields(cls)}
+
+
+def type_name(hint: Any) -> str:
+    """Return a type as users read it: without the modules of its names."""
     name = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", name)
 
 
-def _default(field: attrs.Attribute[Any]) -> Any:
+def default_of(field: attrs.Attribute[Any]) -> Any:
+    """Return a field's default as a recipe has it; `attrs.NOTHING` where it has none that JSON can say."""
     default: Any = field.default
-    return default.factory() if hasattr(default, "factory") else default
+    if hasattr(default, "factory"):
+        # What follows from other fields is known only with them.
+        default = attrs.NOTHING if default.takes_self else default.factory()
+    value = unstructure(default)
+    return value if is_plain(value) else attrs.NOTHING
 
 
-def _toml(value: Any) -> str:
+def is_plain(value: Any) -> bool:
+    """Whether JSON can say a value."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_plain(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    return math.isfinite(value) if isinstance(value, float) else value is None or isinstance(value, str | int)
+
+
+def default_text(field: attrs.Attribute[Any]) -> str:
+    """Return a field's default in words: `REQUIRED` where it has none, `OPTIONAL` where none can be named."""
     import json
 
-    if value is None:
-        return "none"
-    if attrs.has(type(value)):
-        value = unstructure(value)
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+    default = default_of(field)
+    if default is attrs.NOTHING:
+        return REQUIRED if field.default is attrs.NOTHING else OPTIONAL
+    return "none" if default is None else json.dumps(default)
 
 
 def _example(info: ComponentInfo) -> str:

@@ -209,7 +209,7 @@ class _Watch:
             if not (last or step % watch.every == 0):
                 continue
             name = watch.encoder or self.run.recipe.trained(self.stage)[0]
-            evaluation = evaluate(self.encoders, watch.with_, name, watch.second)
+            evaluation = evaluate(self.encoders, watch.with_, name, watch.second, plugins=self.run.plugins)
             who = pair_name(name, watch.second)
             self.hooks.observed(
                 run=self.run, stage=self.stage.name, step=step, encoder=who, evaluation=evaluation

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -238,7 +239,7 @@ def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) 
 def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     if not isinstance(value, dict):
         raise _fault(value, "a table")
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     fields = {
         attribute.metadata.get("key", attribute.name): attribute
         for attribute in attrs.fields(cls)  # type: ignore[arg-type]  # `attrs.has` chose this hook
@@ -290,6 +291,18 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     except (ValueError, TypeError) as error:
         # A component's `__attrs_post_init__` may refuse a combination of fields.
         raise _InvalidError([((), str(error))]) from error
+
+
+def _hints(cls: type[Any]) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except NameError as error:
+        field = next((a.name for a in attrs.fields(cls) if error.name in re.findall(r"\w+", str(a.type))), "")
+        message = (
+            f"the type of the field `{field}` of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
+            f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
+        )
+        raise _InvalidError([((), message)]) from error
 
 
 def unstructure(part: Any) -> Any:

@@ -20,12 +20,12 @@ from sentbed.corpus.manifest import FILE, Manifest, asked, differences
 from sentbed.corpus.reading import read_shard
 from sentbed.corpus.request import Request
 from sentbed.corpus.writing import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
-from sentbed.encoder import ENCODER_FILE, Encoder
+from sentbed.encoder import Encoder, saved_recipe
 from sentbed.errors import DataError, ModelError, RecipeError, RunError
 from sentbed.executors import Executor, LocalExecutor, Tell
 from sentbed.paths import sha256
 from sentbed.protocols import Runtime
-from sentbed.registry import load_plugins
+from sentbed.registry import Plugins, load_plugins
 from sentbed.structure import structure
 from sentbed.toml import Document
 
@@ -64,8 +64,10 @@ def encode_corpus(
         RunError: where the directory holds something else, with what differs; `overwrite` removes it.
         DataError: for inputs that cannot be used; shards that were finished stay.
     """
-    runtime = _runtime(request)
-    planned, previous = _planned(request, overwrite, say)
+    plugins = load_plugins()
+    runtime = _runtime(request, plugins)
+    parts = _plugins_of(request, runtime, plugins)
+    planned, previous = _planned(request, parts, overwrite, say)
     # A worker may be at work in another directory.
     placed = attrs.evolve(
         request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
@@ -119,7 +121,7 @@ def _encode(
 
 
 def _planned(
-    request: Request, overwrite: bool, say: Callable[[str], object]
+    request: Request, parts: Mapping[str, str], overwrite: bool, say: Callable[[str], object]
 ) -> tuple[Manifest, Manifest | None]:
     """Return what the request makes, and what the directory has of it."""
     if VECTORS_COLUMN in request.keep:
@@ -132,7 +134,7 @@ def _planned(
     if output.exists() and not (output / FILE).is_file() and (not output.is_dir() or any(output.iterdir())):
         raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
     previous = None if overwrite else Manifest.read(output)
-    planned = _cut(request, previous, say)
+    planned = _cut(request, parts, previous, say)
     if previous is not None and (found := list(differences(previous, planned))):
         raise RunError(
             f"`{output}` has vectors of another request: {'; '.join(sorted(found))}; choose another "
@@ -145,10 +147,9 @@ def _planned(
     return planned, previous
 
 
-def _cut(request: Request, previous: Manifest | None, say: Callable[[str], object]) -> Manifest:
-    if not (Path(request.encoder) / ENCODER_FILE).is_file():
-        # It says what is wrong.
-        Encoder.load(request.encoder)
+def _cut(
+    request: Request, parts: Mapping[str, str], previous: Manifest | None, say: Callable[[str], object]
+) -> Manifest:
     files = find_files(request.inputs, request.output)
     for file in files:
         kind_of(file)
@@ -164,7 +165,7 @@ def _cut(request: Request, previous: Manifest | None, say: Callable[[str], objec
         raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
     numbered = tuple(attrs.evolve(shard, number=number) for number, shard in enumerate(shards))
     sources = tuple(source for source, _ in pieces)
-    return Manifest(asked(request, sha256(Path(request.encoder))), numbered, sources)
+    return Manifest(asked(request, sha256(Path(request.encoder)), parts), numbered, sources)
 
 
 def _known(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
@@ -191,13 +192,21 @@ class _Table:
     runtime: Runtime
 
 
-def _runtime(request: Request) -> Runtime:
+def _runtime(request: Request, plugins: Plugins) -> Runtime:
     """Return the runtime of the request's table. Raises `RecipeError` here, before a worker is started."""
     table = {"runtime": dict(request.runtime)}
-    found, problems = structure(table, _Table, Document({}), load_plugins(), Path.cwd())
+    found, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
     if problems:
         raise RecipeError(problems)
     return found.runtime
+
+
+def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
+    """Return of each part that decides vectors which release it is of: an upgrade may compute otherwise."""
+    recipe = saved_recipe(Path(request.encoder), plugins)
+    parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
+    found = {part: plugins.origin(type(component)) for part, component in parts.items()}
+    return {part: info.release for part, info in found.items() if info is not None}
 
 
 @attrs.frozen

@@ -78,12 +78,16 @@ class Manifest:
             raise RunError(f"`{file}` is damaged ({error!r}); start again with `--overwrite`") from error
 
 
-def asked(request: Request, encoder_digest: str) -> dict[str, Any]:
-    """Return everything of a request that decides what is written, but for its inputs; for JSON."""
+def asked(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything of a request that decides what is written, but for its inputs; for JSON.
+
+    `plugins`: part of the encoder -> the distribution that it is of, with its version.
+    """
     table = attrs.asdict(
         request, filter=attrs.filters.exclude("inputs", "output", "encoder"), value_serializer=_plain
     )
-    return {"sentbed": __version__, "encoder": {"path": request.encoder, "sha256": encoder_digest}, **table}
+    encoder = {"path": request.encoder, "sha256": encoder_digest}
+    return {"sentbed": __version__, "plugins": dict(plugins), "encoder": encoder, **table}
 
 
 def _plain(_: object, __: object, value: Any) -> Any:

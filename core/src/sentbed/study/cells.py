@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import attrs
@@ -227,6 +226,8 @@ def _unknown_cells(
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:
     """Return the sentence for a cell that is not there; `names` are those of the study."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     return (
         f"there is no cell `{name}`; a cell is named by its labels in the order of the axes, "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed.registry import ATTRIBUTES, METHODS
+from sentbed.component_rules import ATTRIBUTES, METHODS, NEEDED
 from sentbed.show import field_docs
 from sentbed.testing.light import heavy_imports
 from sentbed.testing.subject import NotRunError, Subject, installed
@@ -34,9 +34,6 @@ ARGUMENTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     }
 )
 """Kind -> method -> how many arguments it is given. A method that `METHODS` does not name is optional."""
-
-NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType({"importer": ("recognises",)})
-"""Methods that a kind must have beside that of `METHODS`."""
 
 
 def frozen(subject: Subject) -> Findings:

@@ -16,7 +16,6 @@ from sentbed.errors import RunError
 from sentbed.hookspecs import hookimpl
 from sentbed.paths import cannot_write
 from sentbed.protocols import Evaluation, StepResult
-from sentbed.report.record import score_record
 
 if TYPE_CHECKING:
     from sentbed.runner import RunInfo
@@ -142,6 +141,8 @@ class JsonlTracker:
 
 
 def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
+    from sentbed.report.record import score_record
+
     return [score_record(score) for score in evaluation.scores]
 
 
