@@ -345,7 +345,7 @@ class Exporter(Component, Protocol):
 class Importer(Component, Protocol):
     """What another library wrote -> an encoder. Its fields are options of `sentbed import --set`.
 
-    Every field has a default: `recognises` is asked of an importer without options.
+    `recognises` is asked of an importer without options: one with a required field has to be named (`--from`).
     """
 
     def recognises(self, source: Path) -> bool:

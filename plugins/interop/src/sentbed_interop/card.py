@@ -37,6 +37,8 @@ TASKS: Mapping[str, str] = {
 """The hub's kind of task by what measures it; of any other metric it is `feature-extraction`."""
 COMPARABLE = ("id", "aggregation", "precision", "data")
 """What a result in the front matter says of its protocol; the whole stands in the text."""
+TEXTS = ("template", "demonstration")
+"""Keys of texts, where `/` begins no path."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
@@ -118,7 +120,7 @@ def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
 def _public(value: Any) -> Any:
     """Return the value with the last part only of each absolute path."""
     if isinstance(value, Mapping):
-        return {key: _public(item) for key, item in value.items()}
+        return {key: item if key in TEXTS else _public(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_public(item) for item in value]
     if isinstance(value, str):
@@ -229,12 +231,14 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
     for stage in record.recipe.get("stage", ()):
         data = stage["data"]
         found = record.manifest.get("data", {}).get(stage["name"], {})
-        named = [_public(value) for value in data.values() if isinstance(value, str) and _is_place(value)]
+        tables = list(_tables(data))
+        places = [_public(value) for table in tables for value in table.values() if _is_place(value)]
+        first, *parts = (str(table["use"]) for table in tables if "use" in table)
         length = f"{stage['epochs']} epochs" if "epochs" in stage else f"{stage.get('steps', '–')} steps"
         yield (
             stage["name"],
-            data["use"],
-            ", ".join(named) or "–",
+            f"{first} of {', '.join(parts)}" if parts else first,
+            ", ".join(places) or "–",
             f"{found['rows']:,}" if "rows" in found else "–",
             _short(found.get("sha256")),
             stage["loss"]["use"],
@@ -242,7 +246,18 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
         )
 
 
-def _is_place(value: str) -> bool:
+def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a table and all that are in it."""
+    if isinstance(value, Mapping):
+        yield value
+    if isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _tables(item)
+
+
+def _is_place(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
     return Path(value).is_absolute() or value.startswith(("pkg:", "data:", "hub:"))
 
 

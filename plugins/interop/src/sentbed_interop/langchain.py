@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sentbed_interop.loading import load, missing
+from sentbed_interop.loading import Held, missing
 
 try:
     # A user imports this module, and the registration does not.
@@ -17,15 +17,17 @@ class SentbedEmbeddings(Embeddings):
     """Texts -> their vectors, by the encoder in a directory, for vector stores and retrievers.
 
     `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
-    alike.
+    alike. A pickle leaves the weights out.
     """
 
     def __init__(self, encoder: str | Path, precision: str = "fp32") -> None:
-        self.encoder = load(encoder, precision)
+        self._held = Held(encoder, precision)
+        # What is no encoder is refused here, and not at the first text.
+        _ = self._held.encoder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector a text."""
-        vectors: list[list[float]] = self.encoder.encode(texts).tolist()
+        vectors: list[list[float]] = self._held.encoder.encode(texts).tolist()
         return vectors
 
     def embed_query(self, text: str) -> list[float]:

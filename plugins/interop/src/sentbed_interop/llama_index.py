@@ -6,14 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from sentbed import Encoder
-
-from sentbed_interop.loading import load, missing
+from sentbed_interop.loading import Held, missing
 
 try:
     # A user imports this module, and the registration does not.
     from llama_index.core.base.embeddings.base import BaseEmbedding
-    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
 except ImportError as error:
     raise missing("llama-index-core", "llama-index") from error
 
@@ -25,14 +23,19 @@ class SentbedEmbedding(BaseEmbedding):
     """Texts -> their vectors, by the encoder in a directory, for indexes and retrievers.
 
     `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
-    alike. Further options are those of `BaseEmbedding`.
+    alike. Further options are those of `BaseEmbedding`. A pickle and `to_dict` leave the weights out.
     """
 
-    _encoder: Encoder = PrivateAttr()
+    encoder: str = Field(description="The directory of a saved encoder.")
+    precision: str = Field(description="That of the runtime `cpu`.")
+    _held: Held = PrivateAttr()
 
     def __init__(self, encoder: str | Path, precision: str = "fp32", **options: Any) -> None:
-        super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options})
-        self._encoder = load(encoder, precision)
+        named = {"encoder": str(encoder), "precision": precision}
+        super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options, **named})
+        self._held = Held(encoder, precision)
+        # What is no encoder is refused here, and not at the first text.
+        _ = self._held.encoder
 
     @classmethod
     def class_name(cls) -> str:
@@ -40,7 +43,8 @@ class SentbedEmbedding(BaseEmbedding):
         return "SentbedEmbedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = self._encoder.encode(texts).tolist()
+        self._held = self._held.at(self.encoder, self.precision)
+        vectors: list[list[float]] = self._held.encoder.encode(texts).tolist()
         return vectors
 
     def _get_text_embedding(self, text: str) -> list[float]:

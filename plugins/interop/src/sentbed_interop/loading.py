@@ -5,15 +5,39 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 if TYPE_CHECKING:
     from sentbed import Encoder
 
 
-def load(encoder: str | Path, precision: str) -> Encoder:
-    """Load an encoder on the runtime `cpu`. Raises `ModelError`, or `RecipeError` for the precision."""
-    from sentbed import Encoder
+@attrs.define
+class Held:
+    """An encoder on disk, loaded on the runtime `cpu` when first asked for.
 
-    return Encoder.load(encoder, runtime={"use": "cpu", "precision": precision})
+    Pickles and copies have the place and the precision alone.
+    """
+
+    place: str = attrs.field(converter=str)
+    precision: str
+    _loaded: Encoder | None = attrs.field(default=None, init=False, eq=False, repr=False)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder. Raises `ModelError`, or `RecipeError` for the precision."""
+        from sentbed import Encoder
+
+        if self._loaded is None:
+            self._loaded = Encoder.load(self.place, runtime={"use": "cpu", "precision": self.precision})
+        return self._loaded
+
+    def at(self, place: str | Path, precision: str) -> Held:
+        """Return this one where it is of that place and precision, or another."""
+        wanted = Held(place, precision)
+        return self if self == wanted else wanted
+
+    def __reduce__(self) -> tuple[type[Held], tuple[str, str]]:
+        return Held, (self.place, self.precision)
 
 
 def missing(library: str, extra: str) -> ImportError:

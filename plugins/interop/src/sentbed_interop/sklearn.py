@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentbed_interop.loading import load, missing
+from sentbed_interop.loading import Held, missing
 
 try:
     # A user imports this module, and the registration does not.
@@ -32,8 +32,8 @@ class SentbedVectorizer(
     """Texts -> their vectors, by an encoder on disk.
 
     `encoder` is the directory of a saved encoder and `precision` that of the runtime `cpu`: `fp32`, `bf16`
-    or `auto`. Nothing is learned: `fit` only looks whether the encoder loads. It is loaded once an instance,
-    and not part of a pickle or a clone.
+    or `auto`. Nothing is learned: `fit` only looks at the texts and whether the encoder loads. It is loaded
+    once an instance, and not part of a pickle or a clone.
     """
 
     def __init__(self, encoder: str | Path = "encoder", precision: str = "fp32") -> None:
@@ -41,7 +41,8 @@ class SentbedVectorizer(
         self.precision = precision
 
     def fit(self, X: Sequence[str], y: object = None) -> SentbedVectorizer:  # noqa: N803 - scikit-learn's name
-        """Load the encoder; the texts are not used."""
+        """Load the encoder; of the texts nothing is learned."""
+        _texts(X)
         self._encoder()
         return self
 
@@ -50,20 +51,14 @@ class SentbedVectorizer(
         return self._encoder().encode(_texts(X))
 
     def _encoder(self) -> Encoder:
-        wanted = (str(self.encoder), self.precision)
-        if getattr(self, "_loaded", (None, None))[0] != wanted:
-            self._loaded = (wanted, load(*wanted))
-        loaded: Encoder = self._loaded[1]
-        return loaded
+        wanted = Held(self.encoder, self.precision)
+        self._held: Held = getattr(self, "_held", wanted).at(self.encoder, self.precision)
+        return self._held.encoder
 
     @property
     def _n_features_out(self) -> int:
         # What scikit-learn counts the names of the columns by.
         return self._encoder().width
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {key: value for key, value in state.items() if key != "_loaded"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -75,9 +70,13 @@ class SentbedVectorizer(
 
 
 def _texts(texts: Any) -> list[str]:
-    """Return a list of the texts in a list, an array or a column; raises `ValueError` where it is none."""
-    if isinstance(texts, str):
-        raise ValueError("expected a sequence of texts, found one string; put it in a list")  # noqa: TRY004 - scikit-learn's kind
+    """Return a list of the texts in a list, an array or a column; raises `ValueError` or `TypeError`."""
+    if isinstance(texts, str) or getattr(texts, "ndim", 1) == 0:
+        raise ValueError("expected a sequence of texts, found one value; put it in a list")
+    if isinstance(texts, Mapping | Set) or not isinstance(texts, Iterable):
+        raise TypeError(
+            f"expected a sequence of texts, found {type(texts).__name__}; give a list, an array or a column"
+        )
     if getattr(texts, "ndim", 1) != 1:
         raise ValueError(f"expected a sequence of texts, found {texts.ndim} dimensions; name one column")
     found = list(texts)
