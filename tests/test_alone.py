@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +47,60 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     assert [entry["problem"] for entry in listed["plugins"] if entry["problem"]] == []
     offered = [entry["name"] for entry in listed["components"]]
     assert bool(offered) == bool(plugin)
+
+
+LOAD = """
+import sys, warnings
+import numpy as np
+import sentence_transformers
+warnings.simplefilter("ignore")
+assert sentence_transformers.__version__.startswith("5."), sentence_transformers.__version__
+texts, *folders = sys.argv[1:]
+for folder in folders:
+    model = sentence_transformers.SentenceTransformer(folder, device="cpu")
+    lines = open(texts, encoding="utf-8").read().splitlines()
+    np.save(folder + ".npy", model.encode(lines, show_progress_bar=False))
+"""
+ENCODERS: dict[str, dict[str, Any]] = {
+    "bert": {"pooler": {"use": "mean"}, "head": {"projection": 48, "normalize": True}},
+    "t5": {"pooler": {"use": "mean"}},
+    "opt": {"pooler": {"use": "prompt-eol"}},
+}
+
+
+@pytest.mark.alone
+def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Path) -> None:
+    """This environment has release 6."""
+    import numpy as np
+    from sentbed.encoder import Encoder
+    from sentbed.exchange import export_encoder
+    from sentbed.recipe import EncoderRecipe
+    from sentbed.registry import load_plugins
+    from sentbed.structure import structure
+    from sentbed.testing import SENTENCES
+    from sentbed.toml import Document
+
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    packages = tmp_path / "packages"
+    subprocess.run([*pip, "--target", packages, "sentence-transformers>=5,<6"], check=True, timeout=900)
+    expected = {}
+    for name, table in ENCODERS.items():
+        backbone = {"use": name, "init": "random", "size": "tiny", "vocab_size": 600}
+        whole = {"backbone": backbone, "max_length": 60, **table}
+        recipe, problems = structure(whole, EncoderRecipe, Document({}), load_plugins(), tmp_path)
+        assert not problems
+        encoder = Encoder.build(
+            recipe, load_plugins().find("runtime", "cpu").cls().build(), lambda: SENTENCES
+        )
+        encoder.save(tmp_path / name)
+        export_encoder(tmp_path / name, tmp_path / f"{name}-5", "sentence-transformers")
+        expected[name] = encoder.encode(SENTENCES)
+    (tmp_path / "texts").write_text("\n".join(SENTENCES), "utf-8")
+    folders = [tmp_path / f"{name}-5" for name in expected]
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
+    subprocess.run(
+        [sys.executable, "-c", LOAD, tmp_path / "texts", *folders], check=True, env=environment, timeout=300
+    )
+    for name, vectors in expected.items():
+        found = np.load(tmp_path / f"{name}-5.npy")
+        assert np.abs(found - vectors).max() <= 1e-5 * np.abs(vectors).max()

@@ -146,11 +146,20 @@ def test_a_max_length_beyond_the_positions_is_refused(recipe_of: Callable[..., R
     )
 
 
-@pytest.mark.parametrize("place", ["empty", "none"])
-def test_a_directory_without_an_encoder_is_refused(place: str, tmp_path: Path, plugins: Plugins):
+@pytest.mark.parametrize(("place", "why"), [("empty", "holds no `encoder.toml`"), ("none", "does not exist")])
+def test_a_directory_without_an_encoder_is_refused(place: str, why: str, tmp_path: Path, plugins: Plugins):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=r"is not an encoder \(it holds no `encoder.toml`\)"):
+    with pytest.raises(ModelError, match=rf"is not an encoder \(it {why}\); name the directory `encoder`"):
         Encoder.load(tmp_path / place, TOY, plugins)
+
+
+def test_a_directory_of_several_encoders_names_them(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, plugins: Plugins
+):
+    for name in ("zh", "en"):
+        encoder_with(recipe_of).save(tmp_path / name)
+    with pytest.raises(ModelError, match=f"holds some; name one: `{tmp_path}/en`, `{tmp_path}/zh`$"):
+        Encoder.load(tmp_path, TOY, plugins)
 
 
 def test_an_encoder_without_its_plugin_names_the_component(

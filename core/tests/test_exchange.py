@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -26,7 +25,8 @@ def saved(tmp_path: Path, installed_toy: Path) -> Path:
 
 def test_an_exporter_writes_into_a_new_directory_with_its_options(saved: Path, tmp_path: Path):
     target = tmp_path / "out"
-    export_encoder(saved, target, "numbers", ["digits=1"], toy_plugin.Toy())
+    notes = export_encoder(saved, target, "numbers", ["digits=1"], toy_plugin.Toy())
+    assert notes == ("1 digits are left",)
     vectors = Encoder.load(saved, toy_plugin.Toy()).encode(["abc", "bcd"])
     assert (target / "numbers.txt").read_text().split() == [f"{x:.1f}" for x in vectors.mean(axis=0)]
 
@@ -125,8 +125,14 @@ def test_a_source_that_nobody_or_two_recognise_is_said(
     with pytest.raises(
         ModelError, match=r"looks like nothing that an importer knows \(.*`numbers`.*--from NAME"
     ):
+        import_encoder(saved / "backbone", tmp_path / "out")
+    with pytest.raises(ModelError, match="is already an encoder of sentbed; use it as it is"):
         import_encoder(saved, tmp_path / "out")
-    shutil.copytree(saved, tmp_path / "source")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match="write a recipe with it as `model` of the backbone"):
+        import_encoder(tmp_path / "model", tmp_path / "out")
+    (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n")
     twin = """
 import attrs

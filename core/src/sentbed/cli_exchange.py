@@ -23,7 +23,8 @@ def export(encoder: str, output: str, to: str | None, overrides: tuple[str, ...]
     """
     from sentbed.exchange import export_encoder
 
-    export_encoder(encoder, output, to, overrides)
+    for note in export_encoder(encoder, output, to, overrides):
+        click.echo(f"note: {note}", err=True)
     click.echo(output)
 
 

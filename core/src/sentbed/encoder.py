@@ -370,10 +370,7 @@ def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
     except OSError as error:
         raise ModelError(f"`{directory}` cannot be a path: {error.strerror}; check the path") from error
     if not found:
-        raise ModelError(
-            f"`{directory}` is not an encoder (it holds no `{ENCODER_FILE}`); "
-            "name the directory `encoder` of a run, or one that `Encoder.save` wrote"
-        )
+        raise ModelError(_no_encoder(directory))
     document = parse(file.read_bytes(), str(file))
     if document.data.get("schema") != SCHEMA:
         schema = document.data.get("schema")
@@ -383,6 +380,17 @@ def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
     if problems:
         raise RecipeError(problems)
     return recipe
+
+
+def _no_encoder(directory: Path) -> str:
+    several = sorted(f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}"))
+    if several:
+        return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(several)}"
+    found = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
+    return (
+        f"`{directory}` is not an encoder (it {found}); "
+        "name the directory `encoder` of a run that has finished, or one that `Encoder.save` wrote"
+    )
 
 
 def evaluate(

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from sentbed.encoder import Encoder
+from sentbed.encoder import ENCODER_FILE, Encoder
 from sentbed.errors import ModelError, RecipeError, RunError
 from sentbed.overrides import apply_overrides
 from sentbed.paths import write_directory
@@ -36,11 +36,12 @@ def export_encoder(
     overrides: Sequence[str] = (),
     runtime: Runtime | Mapping[str, Any] | None = None,
     plugins: Plugins | None = None,
-) -> None:
+) -> tuple[str, ...]:
     """Write an encoder on disk into a new directory, as the exporter `to` does, or for sentbed.
 
     `overrides` (`FIELD=VALUE`) set the exporter's fields. What needs tensors needs a `runtime` of PyTorch:
-    `cpu`, as it is where left out.
+    `cpu`, as it is where left out. Returns what the exporter says that users should know, such as which texts
+    get other vectors.
 
     Raises:
         RunError: where `output` is not new, or the name or an option is wrong.
@@ -52,10 +53,12 @@ def export_encoder(
         if overrides:
             raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
         Encoder.load(encoder, runtime, plugins).export(target)
-        return
+        return ()
     exporter: Exporter = _part(_To, "--to", to, overrides, plugins)
     loaded = Encoder.load(encoder, runtime, plugins)
-    write_directory(target.resolve(), lambda directory: exporter.write(loaded, directory))
+    notes: list[str] = []
+    write_directory(target.resolve(), lambda directory: notes.extend(exporter.write(loaded, directory) or ()))
+    return tuple(notes)
 
 
 def import_encoder(
@@ -88,6 +91,8 @@ def import_encoder(
 
 
 def _recogniser(source: Path, plugins: Plugins) -> str:
+    if (source / ENCODER_FILE).is_file():
+        raise ModelError(f"`{source}` is already an encoder of sentbed; use it as it is")
     names = plugins.names("importer")
     found, unasked = [], []
     for name in names:
@@ -105,6 +110,12 @@ def _recogniser(source: Path, plugins: Plugins) -> str:
     if found:
         raise ModelError(f"`{source}` looks like {' and '.join(found)}; choose one with `--from NAME`{more}")
     known = ", ".join(f"`{name}`" for name in names) or "none: `pip install sentbed-interop`"
+    if (source / "config.json").is_file():
+        raise ModelError(
+            f"`{source}` looks like nothing that an importer knows ({known}), but like a model of "
+            "transformers, which says nothing of pooling; write a recipe with it as `model` of the backbone"
+            f"{more}"
+        )
     raise ModelError(
         f"`{source}` looks like nothing that an importer knows ({known}); choose one with `--from NAME`{more}"
     )

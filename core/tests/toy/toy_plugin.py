@@ -742,12 +742,13 @@ class ToNumbers:
     digits: int = 3
     """Digits behind the point."""
 
-    def write(self, encoder: Any, directory: Path) -> None:
+    def write(self, encoder: Any, directory: Path) -> list[str]:
         """Write `numbers.txt`; a second encoder beside it cannot be expressed."""
         if encoder.recipe.max_length == 13:
             raise ModelError("texts of 13 tokens cannot be expressed; set `max_length` to 12")
         mean = encoder.encode(["abc", "bcd"]).mean(axis=0)
         (directory / "numbers.txt").write_text("".join(f"{x:.{self.digits}f}\n" for x in mean))
+        return [f"{self.digits} digits are left"]
 
 
 @attrs.frozen

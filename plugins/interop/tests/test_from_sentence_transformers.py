@@ -15,7 +15,9 @@ import torch
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError, locate
 from sentbed.cli import main
+from sentbed.exchange import export_encoder
 from sentbed.testing import SENTENCES, check_component
+from sentbed_interop._torch.importing_modules import read_modules
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from torch.nn import Identity, ReLU, Tanh
 
@@ -148,6 +150,40 @@ def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     assert plain.recipe.prompt is None
 
 
+@pytest.mark.parametrize("use", ["opt", "t5"])
+def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(
+    use: str, request: pytest.FixtureRequest, folder: Callable[..., Path]
+) -> None:
+    """Nothing else differs but what the how-to names: empty texts, and white space at the end."""
+    model = request.getfixturevalue("tiny_t5" if use == "t5" else "tiny_opt_prompt") / "backbone"
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    source = folder(model, pooling("mean" if use == "t5" else "lasttoken"), **prompts)
+    chosen = [number for number, text in enumerate(TEXTS) if text]
+    found = FromSentenceTransformers().read(source).encode([TEXTS[number] for number in chosen])
+    np.testing.assert_allclose(found, theirs(source)[chosen], rtol=0, atol=1e-5)
+
+
+def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(tiny_opt_prompt: Path, tmp_path: Path) -> None:
+    export_encoder(tiny_opt_prompt, tmp_path / "folder", "sentence-transformers")
+    original, encoder = Encoder.load(tiny_opt_prompt), FromSentenceTransformers().read(tmp_path / "folder")
+    assert encoder.protocol() == original.protocol()
+    assert encoder.recipe.backbone.model == str(tmp_path / "folder")
+    assert_same(encoder, original.encode(TEXTS), tmp_path)
+    shutil.rmtree(tmp_path / "folder" / "sentbed")
+    with pytest.raises(ModelError, match=r"has a prompt in it, and `sentbed/encoder\.json`, which says"):
+        FromSentenceTransformers().read(tmp_path / "folder")
+
+
+def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(
+    tiny_bert: Path, folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = folder(tiny_bert / "backbone", pooling("max"))
+    with pytest.raises(ModelError, match="pools by `max`"):
+        read_modules(source)
+    monkeypatch.setattr("sentbed_poolers.first.First.pooling", "max")
+    assert read_modules(source).pooler == "first"
+
+
 def test_a_folder_of_old(tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path) -> None:
     source = folder(tiny_bert / "backbone", pooling("cls"), normalize())
     expected = theirs(source)
@@ -241,7 +277,37 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
     "arguments": (
         "sentence_bert_config.json",
         {"processing_kwargs": {"text": {"max_length": 3}}},
-        "has `processing_kwargs`, by which its vectors change",
+        "has `processing_kwargs` = .*, by which vectors may change",
+    ),
+    "modality": ("sentence_bert_config.json", {"modality_config": ["text"]}, r"\['text'\], expected a table"),
+    "modes": ("1_Pooling/config.json", {"pooling_mode": [["a"]]}, r"pools by `\['a'\]`, and the poolers"),
+    "no mode": (
+        "1_Pooling/config.json",
+        {"pooling_mode": None},
+        "says `pooling_mode` = None|pools by nothing",
+    ),
+    "prompts": (
+        "config_sentence_transformers.json",
+        {"prompts": ["a"], "default_prompt_name": "a"},
+        r"says `prompts` = \['a'\], expected a table of settings",
+    ),
+    "prompt name": (
+        "config_sentence_transformers.json",
+        {"default_prompt_name": ["a"]},
+        r"says `default_prompt_name` = \['a'\], expected a text",
+    ),
+    "limit": ("tokenizer_config.json", {"model_max_length": "x"}, "= 'x', expected a whole number"),
+    "positions": ("config.json", {"d_kv": None}, "transformers refuses the settings in .*d_kv"),
+    "size": ("config.json", {"d_model": "wide"}, "transformers refuses the settings in .*d_model"),
+    "shorter vectors": (
+        "config_sentence_transformers.json",
+        {"truncate_dim": 64},
+        "has `truncate_dim` = 64, by which vectors may change",
+    ),
+    "left": (
+        "tokenizer_config.json",
+        {"truncation_side": "left"},
+        r"tokenizer_config.json` cuts long texts at the left",
     ),
     "lower case": ("sentence_bert_config.json", {"do_lower_case": True}, "does not do so by itself"),
     "no length": ("tokenizer_config.json", {"model_max_length": 10**30}, "--set max_length=256"),

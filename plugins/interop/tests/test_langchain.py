@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sentbed import Encoder, ModelError
+
+pytest.importorskip("langchain_core", reason="needs the extra `langchain`")
+
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
-from sentbed import Encoder, ModelError
 from sentbed_interop.langchain import SentbedEmbeddings
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
@@ -34,6 +38,13 @@ def test_a_vector_store_finds_the_text(minilm: Path):
     ((_, cosine),) = store.similarity_search_with_score("A puppy is barking.", k=1)
     a, b = Encoder.load(minilm).encode(["A puppy is barking.", TEXTS[1]])
     assert cosine == pytest.approx(float(a @ b), abs=1e-5)
+
+
+def test_a_pickle_encodes_alike_without_the_weights(tiny_bert: Path):
+    embeddings = SentbedEmbeddings(tiny_bert, precision="bf16")
+    dumped = pickle.dumps(embeddings)
+    assert len(dumped) < 1000
+    assert pickle.loads(dumped).embed_documents(TEXTS) == embeddings.embed_documents(TEXTS)
 
 
 def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):

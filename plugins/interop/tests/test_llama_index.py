@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sentbed import Encoder, ModelError
+
+pytest.importorskip("llama_index.core", reason="needs the extra `llama-index`")
+
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
-from sentbed import Encoder, ModelError
 from sentbed_interop.llama_index import SentbedEmbedding
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
@@ -60,6 +65,35 @@ def test_an_index_finds_the_text(minilm: Path):
     assert found.text == "Rain falls."
     a, b = Encoder.load(minilm).encode(["wet weather", "Rain falls."])
     assert found.score == pytest.approx(float(a @ b), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda model: pickle.loads(pickle.dumps(model)),
+        lambda model: SentbedEmbedding.from_dict(model.to_dict()),
+        lambda model: SentbedEmbedding.from_json(model.to_json()),
+        lambda model: model.model_copy(deep=True),
+    ],
+    ids=["pickle", "dict", "json", "copy"],
+)
+def test_it_can_be_made_again_of_what_is_written_of_it(
+    again: Callable[[SentbedEmbedding], SentbedEmbedding], tiny_bert: Path
+):
+    model = SentbedEmbedding(tiny_bert, precision="bf16", model_name="mine")
+    found = again(model)
+    assert (found.encoder, found.precision, found.model_name) == (str(tiny_bert), "bf16", "mine")
+    assert found.get_text_embedding_batch(TEXTS) == model.get_text_embedding_batch(TEXTS)
+
+
+def test_a_pickle_leaves_the_weights_out(tiny_bert: Path):
+    assert len(pickle.dumps(SentbedEmbedding(tiny_bert))) < 5000
+
+
+def test_another_encoder_that_is_set_is_the_one_that_encodes(tiny_bert: Path, tiny_t5: Path):
+    model = SentbedEmbedding(tiny_bert)
+    model.encoder = str(tiny_t5)
+    assert model.get_text_embedding(TEXTS[0]) == SentbedEmbedding(tiny_t5).get_text_embedding(TEXTS[0])
 
 
 def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):

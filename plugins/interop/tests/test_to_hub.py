@@ -16,7 +16,7 @@ import sentbed
 import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from sentbed import Encoder, ModelError, PluginError, RecipeError, RunError
+from sentbed import Encoder, ModelError, PluginError, RunError
 from sentbed.exchange import export_encoder
 from sentbed.registry import load_plugins
 from sentbed_interop.citations import bibliography
@@ -281,7 +281,7 @@ def test_a_title_is_the_name(tiny_bert: Path, tmp_path: Path):
 def test_options_that_the_hub_does_not_know_are_refused(
     option: str, message: str, tiny_bert: Path, tmp_path: Path
 ):
-    with pytest.raises(RecipeError, match=re.escape(message)):
+    with pytest.raises(RunError, match=re.escape(message)):
         export_encoder(tiny_bert, tmp_path / "folder", "hub", [option])
 
 
@@ -305,27 +305,158 @@ def test_a_moved_encoder_finds_its_run_by_the_option(run: Path, tmp_path: Path):
     assert (found.name, found.encoder) == ("pets_and-rain", "encoder")
 
 
-def test_one_of_several_encoders_gets_its_own_scores(copied: Path, tmp_path: Path):
+@pytest.fixture
+def two(copied: Path, tmp_path: Path) -> Path:
+    """The run with its encoder twice, as `en` and `zh`."""
     encoder = (copied / "encoder").rename(tmp_path / "one")
     for name in ("en", "zh"):
         shutil.copytree(encoder, copied / "encoder" / name)
     text = (copied / "resolved.toml").read_text()
-    twice = [text.partition("[encoder]")[0]]
-    twice += [
-        re.sub(r"^\[encoder", f"[encoders.{name}", text[text.index("[encoder]") :], flags=re.MULTILINE)
-        for name in ("en", "zh")
-    ]
-    (copied / "resolved.toml").write_text("\n".join(twice))
+    own = re.search(r"^\[encoder\](.|\n(?!\[(?!encoder)))*", text, re.MULTILINE)
+    assert own is not None
+    twice = [re.sub(r"^\[encoder", f"[encoders.{name}", own[0], flags=re.MULTILINE) for name in ("en", "zh")]
+    (copied / "resolved.toml").write_text(text.replace(own[0], "\n".join(twice)))
 
     def rename(report: Any) -> None:
         names = ["en@start", "zh", "en+zh", "en"]
         report["scores"] = [score | {"encoder": name} for score, name in zip(report["scores"], names)]  # noqa: B905
 
     change_json(copied / "report.json", rename)
-    for name, expected in (("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])):
-        found = record_of(Encoder.load(copied / "encoder" / name))
+    return copied
+
+
+def give_prompt(run: Path, name: str, template: str) -> None:
+    """Put a prompt around the texts of one of the run's encoders."""
+    table = f"prompt]\ntemplate = {json.dumps(template)}\n"
+    with (run / "encoder" / name / "encoder.toml").open("a") as file:
+        file.write(f"\n[{table}")
+    with (run / "resolved.toml").open("a") as file:
+        file.write(f"\n[encoders.{name}.{table}")
+
+
+def add_noise(encoder: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    file = encoder / "backbone" / "model.safetensors"
+    noise = np.random.default_rng(1)
+    weights = {name: noise.normal(size=w.shape).astype(w.dtype) for name, w in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(("name", "expected"), [("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])])
+def test_one_of_several_encoders_gets_its_own_scores(name: str, expected: list[str], two: Path):
+    found = record_of(Encoder.load(two / "encoder" / name))
+    assert found is not None
+    assert [score.encoder for score in found.scores] == expected
+
+
+def test_a_moved_encoder_is_known_by_its_prompt(two: Path, tmp_path: Path):
+    give_prompt(two, "zh", 'a "{text}" b')
+    for name in ("en", "zh"):
+        moved = shutil.copytree(two / "encoder" / name, tmp_path / f"moved-{name}")
+        found = record_of(Encoder.load(moved), str(two))
         assert found is not None
-        assert [score.encoder for score in found.scores] == expected
+        assert found.encoder == name
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["saved", "moved"])
+def test_a_prompt_from_a_file_that_has_gone_is_the_runs(kept: bool, two: Path, tmp_path: Path):
+    give_prompt(two, "zh", '"{text}"')
+    resolved = (two / "resolved.toml").read_text()
+    (two / "resolved.toml").write_text(re.sub("^template = .*$", 'file = "/gone"', resolved, flags=re.M))
+    place = two / "encoder" / "zh"
+    found = record_of(Encoder.load(place if kept else place.rename(tmp_path / "zh")), str(two))
+    assert found is not None
+    assert (found.encoder, found.compared) == ("zh", kept)
+
+
+def test_a_moved_encoder_is_known_by_its_weights(two: Path, tmp_path: Path):
+    add_noise(two / "encoder" / "zh")
+    # It is called as the other one is.
+    moved = shutil.copytree(two / "encoder" / "zh", tmp_path / "en")
+    found = record_of(Encoder.load(moved), str(two))
+    assert found is not None
+    assert (found.encoder, found.compared) == ("zh", True)
+
+
+def test_an_encoder_that_may_be_any_of_several_is_refused(two: Path, tmp_path: Path):
+    moved = shutil.copytree(two / "encoder" / "zh", tmp_path / "moved")
+    with pytest.raises(ModelError, match="may be any of `en`, `zh` of the run"):
+        record_of(Encoder.load(moved), str(two))
+
+
+def test_other_weights_by_the_same_recipe_are_refused(run: Path, tmp_path: Path):
+    other = shutil.copytree(run / "encoder", tmp_path / "other")
+    add_noise(other)
+    with pytest.raises(ModelError, match="is of another encoder: they differ in their weights"):
+        export_encoder(other, tmp_path / "folder", "hub", [f"run={run}"])
+    assert not (tmp_path / "folder").exists()
+
+
+def test_the_card_says_where_the_weights_could_not_be_compared(folder: Path, copied: Path, tmp_path: Path):
+    sentence = "The weights here could not be compared with those that the run has saved"
+    assert sentence not in body(folder)
+    moved = (copied / "encoder").rename(tmp_path / "moved")
+    export_encoder(moved, tmp_path / "folder", "hub", [f"run={copied}"])
+    assert sentence in body(tmp_path / "folder")
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("report.json", lambda text: text.replace('"encoder": ', '"x": ', 1)),
+        ("report.json", lambda text: text.replace('"evaluator": ', '"x": ', 1)),
+        ("report.json", lambda text: re.sub('"distribution": ', '"x": ', text)),
+        ("report.json", lambda _: "[]"),
+        ("report.json", lambda _: '{"name": "", "status": "", "scores": [3], "manifest": {}}'),
+        ("resolved.toml", lambda text: text.replace('use = "triplets"', 'x = "triplets"')),
+        ("resolved.toml", lambda text: text.replace('use = "mean"', 'x = "mean"')),
+        ("resolved.toml", lambda _: 'encoder = "bert"'),
+    ],
+)
+def test_a_damaged_run_is_refused(file: str, change: Callable[[str], str], copied: Path, tmp_path: Path):
+    (copied / file).write_text(change((copied / file).read_text()))
+    with pytest.raises(RunError, match="is not a run directory"):
+        export_encoder(copied / "encoder", tmp_path / "folder", "hub", [f"run={copied}"])
+
+
+def test_the_sources_of_a_mix_are_on_the_card(copied: Path, tmp_path: Path):
+    resolved = (copied / "resolved.toml").read_text()
+    data = re.search(r"\[stage\.data\]\n(.*?)\n\n", resolved, re.DOTALL)
+    assert data is not None
+    sources = "".join(
+        f'\n[[stage.data.sources]]\nuse = "{use}"\npath = "{path}"\n'
+        for use, path in (("triplets", "/secret/a.csv"), ("pairs", "hub:someone/b"))
+    )
+    mixed = f'[stage.data]\nuse = "mix"\nweights = [1.0, 2.0]\n{sources}\n'
+    (copied / "resolved.toml").write_text(resolved.replace(data[0], mixed))
+    export_encoder(copied / "encoder", tmp_path / "folder", "hub")
+    ((_, use, places, *_),) = rows_of(rendered(tmp_path / "folder"), "Training")
+    assert (use, places) == ("mix of triplets, pairs", "a.csv, hub:someone/b")
+
+
+TEMPLATE = "/query {text}\n- no note\n/x"
+
+
+def test_a_template_stays_as_it_is(two: Path, tmp_path: Path):
+    give_prompt(two, "zh", TEMPLATE)
+    export_encoder(two / "encoder" / "zh", tmp_path / "folder", "hub")
+    recipe = tomllib.loads((tmp_path / "folder" / "recipe.toml").read_text())
+    assert recipe["encoders"]["zh"]["prompt"]["template"] == TEMPLATE
+    limits = rendered(tmp_path / "folder").partition("<h2>Limits</h2>")[2].partition("<h2>")[0]
+    assert "no note" not in limits
+
+
+def test_a_folder_that_would_give_other_vectors_is_an_error(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from sentbed_interop._torch import st_verify
+
+    encode = st_verify._encode
+    monkeypatch.setattr(st_verify, "_encode", lambda *given: -encode(*given))
+    with pytest.raises(ModelError, match="the folder would give"):
+        export_encoder(tiny_bert, tmp_path / "folder", "hub")
+    assert not (tmp_path / "folder").exists()
 
 
 def part(*cites: str) -> Any:

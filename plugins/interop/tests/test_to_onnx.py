@@ -12,7 +12,9 @@ import attrs
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from sentbed import Encoder, ModelError
+from sentbed.cli import main
 from sentbed.testing import check_component
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
@@ -255,3 +257,13 @@ def test_a_missing_package_is_named_before_anything_is_done(
     )
     with pytest.raises(ModelError, match="needs `onnxruntime`, `onnxscript`"):
         ToONNX().write(None, tmp_path)  # type: ignore[arg-type]
+
+
+def test_the_command_writes_the_graph(tiny_bert: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["export", str(tiny_bert), str(tmp_path / "graph"), "--to", "onnx"])
+    assert result.exit_code == 0, result.output
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(tmp_path / "graph/model.onnx", providers=["CPUExecutionProvider"])
+    encoder = Encoder.load(tiny_bert)
+    ids = encoder.tokenizer().encode(["A man sleeps."], 20).ids.astype(np.int64)
+    assert_close(run(session, [ids], [np.ones_like(ids)]), encoder.encode(["A man sleeps."]))

@@ -160,6 +160,38 @@ def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
     assert "An empty text has another vector" in readme
 
 
+SPECIAL = "a </s> b"
+
+
+def test_what_differs_is_printed_and_true(tiny_opt_prompt: Path, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_opt_prompt)
+    arguments = [str(tiny_opt_prompt), str(tmp_path / "folder"), "--to", "sentence-transformers"]
+    result = CliRunner().invoke(main, ["export", *arguments])
+    assert result.stdout == f"{tmp_path / 'folder'}\n"
+    notes = result.stderr
+    model = load(tmp_path / "folder")
+    for word, text in (("cut", LONG), ("empty", EMPTY), ("special token", SPECIAL)):
+        assert word in notes
+        assert apart(model.encode([text], show_progress_bar=False), encoder.encode([text])) > 100 * CLOSE
+    # Text rules and seams are there twice.
+    assert 'is given the text rules and ` "` and `"` anew' in notes
+    assert model.tokenizer.decode(model.tokenizer(SPECIAL)["input_ids"]).count('."') == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"prompt": {"template": "({text})"}}, "has no space behind the sentence"),
+        ({"max_length": 2}, "at `max_length = 2` hardly a sentence is left whole"),
+    ],
+)
+def test_a_prompt_under_which_a_cut_text_would_be_another_is_refused(
+    change: dict[str, Any], reason: str, build_encoder: Build, tables: Tables, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=f"{reason}.*take `--to onnx`"):
+        export(build_encoder({**tables["opt"], **change}), tmp_path / "folder")
+
+
 def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_whole(
     byte_pairs: Tokenizer,
 ) -> None:

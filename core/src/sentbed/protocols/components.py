@@ -333,8 +333,10 @@ class Evaluator(Component, Protocol):
 class Exporter(Component, Protocol):
     """An encoder -> files that another library reads. Its fields are options of `sentbed export --set`."""
 
-    def write(self, encoder: Encoder, directory: Path) -> None:
+    def write(self, encoder: Encoder, directory: Path) -> Iterable[str] | None:
         """Write into `directory`, which is empty; it appears when all is written.
+
+        It may return what users should know, such as which texts get other vectors: a sentence each.
 
         The encoder is on the runtime `cpu`, in fp32; `encoder.placed.module` is its torch module. Where the
         other library cannot give the same vectors, it raises `ModelError`: which part, why, and what to take
@@ -345,7 +347,7 @@ class Exporter(Component, Protocol):
 class Importer(Component, Protocol):
     """What another library wrote -> an encoder. Its fields are options of `sentbed import --set`.
 
-    `recognises` is asked of an importer without options: one with a required field has to be named (`--from`).
+    `recognises` is asked of an importer without options: one with a required field must be named (`--from`).
     """
 
     def recognises(self, source: Path) -> bool:

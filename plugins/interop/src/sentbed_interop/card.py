@@ -93,7 +93,7 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
         record=record,
         license=stated.license,
         refused=stated.refused,
-        differences=[Markup(text.replace("<", "&lt;")) for text in stated.differences],
+        differences=[Markup(" ".join(text.split()).replace("<", "&lt;")) for text in stated.differences],
         scores=list(_score_rows(record.scores)) if record else [],
         before=any(score.encoder.endswith(START) for score in record.scores) if record else False,
         protocols=list(_protocols(record.scores)) if record else [],

@@ -13,29 +13,24 @@ from sentbed import ModelError
 if TYPE_CHECKING:
     from sentbed import Encoder
 
-POOLERS: Mapping[str, str] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
-"""The pooler for each mode of pooling that has one."""
-FLAGS: Mapping[str, str] = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-"""How versions before 6 write the mode."""
 NO_LIMIT = 10**6
 """Tokens: what a tokenizer says that knows no limit is more."""
-ORDER = "`Transformer`, `Pooling`, `Dense`, `Normalize`"
+KNOWN = ("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name")
+"""Settings of a folder that are looked at, or that change no vector."""
 
 
 @attrs.frozen(kw_only=True)
 class FromSentenceTransformers:
     """A folder of sentence-transformers, of any version, whose modules an encoder has too.
 
-    These are `Transformer` (on text), `Pooling` (`cls`, `mean` or `lasttoken`), then perhaps `Dense` without
-    activation (the projection) and `Normalize`; after `cls` also a square `Dense` with tanh (`cls-mlp`). A
-    folder's default prompt becomes the template. Weights are held in fp32, whatever the files have.
+    These are `Transformer` (on text), `Pooling` (in a way that an installed pooler has: `cls`, `mean` and
+    `lasttoken` are), then perhaps `Dense` without activation (the projection) and `Normalize`; after `cls`
+    also a square `Dense` with tanh (`cls-mlp`). Weights are held in fp32, whatever the files have. Of a
+    folder that `sentbed export` wrote, prompt and `max_length` are those of the encoder.
+
+    A folder's default prompt becomes the template. A template strips white space from both ends of the
+    whole and is never cut, so under a prompt texts that are empty or end in white space have other vectors
+    here, and texts that are cut may keep a token more or less.
     """
 
     name: ClassVar[str] = "sentence-transformers"
@@ -57,13 +52,20 @@ class FromSentenceTransformers:
             ModelError: which module or setting an encoder cannot have, and what to do; where files are
                 missing or pickled.
         """
-        from sentbed_interop._torch.importing import backbone_for, encoder_of, read_json, set_linear
+        from sentbed_interop._torch.importing import (
+            backbone_for,
+            encoder_of,
+            read_json,
+            read_setting,
+            set_linear,
+        )
         from sentbed_interop._torch.importing_modules import dense_weights, read_modules, settings_of
 
         modules = read_modules(source)
         prompt = self._prompt(source, modules)
         model = modules.transformer
         settings, config = settings_of(model), read_json(model / "config.json")
+        _require_right(model)
         backbone = backbone_for(config, model)
         _require_causal(backbone, config, model)
         head: dict[str, Any] = {"normalize": modules.normalize}
@@ -71,18 +73,20 @@ class FromSentenceTransformers:
             head |= {"projection": modules.projection.width, "bias": modules.projection.bias}
         table: dict[str, Any] = {
             "backbone": {"use": backbone, "model": str(model.resolve())},
-            "pooler": {"use": "cls-mlp" if modules.mlp else POOLERS[modules.mode]},
+            "pooler": {"use": modules.pooler},
             "head": head,
             # What is left for it beside the prompt is known when there is a tokenizer.
             "max_length": 2,
         }
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
-        encoder = encoder_of(table, source)
-        if settings.get("do_lower_case"):
+        own = _own(source)
+        encoder = encoder_of(table, source) if own is None else _with_own(table | own, source, model)
+        if read_setting(settings, "do_lower_case", bool, model):
             _require_lowercase(encoder, model)
-        limit = self.max_length or _limit(settings, config, model)
-        encoder.recipe = attrs.evolve(encoder.recipe, max_length=_left(encoder, limit, source))
+        if own is None or self.max_length:
+            limit = self.max_length or _limit(settings, config, model)
+            encoder.recipe = attrs.evolve(encoder.recipe, max_length=_left(encoder, limit, source))
         module: Any = encoder.placed.module  # type: ignore[attr-defined]  # the engine is that of `cpu`
         for dense, layer in ((modules.mlp, "pooler"), (modules.projection, "projection")):
             if dense is not None:
@@ -93,17 +97,19 @@ class FromSentenceTransformers:
 
     def _prompt(self, source: Path, modules: Any) -> str:
         """Return the text before each sentence, which may be empty."""
-        from sentbed_interop._torch.importing import read_json
+        from sentbed_interop._torch.importing import read_json, read_setting, require_known
 
         file = source / "config_sentence_transformers.json"
         config = read_json(file) if file.is_file() else {}
-        if (kind := config.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
+        kind = read_setting(config, "model_type", str, file, "SentenceTransformer")
+        if kind != "SentenceTransformer":
             raise ModelError(
                 f"`{source}` is a `{kind}`, which gives no vector a sentence as an encoder does; "
                 "import a `SentenceTransformer`"
             )
-        prompts = config.get("prompts") or {}
-        name = self.prompt or config.get("default_prompt_name")
+        require_known(config, KNOWN, file)
+        prompts = read_setting(config, "prompts", dict, file) or {}
+        name = self.prompt or read_setting(config, "default_prompt_name", str, file)
         if name is None:
             return ""
         if name not in prompts:
@@ -111,7 +117,7 @@ class FromSentenceTransformers:
             raise ModelError(
                 f"`{source}` has no prompt `{name}`; choose among its prompts ({known}): `--set prompt=NAME`"
             )
-        prompt = str(prompts[name] or "")
+        prompt = read_setting(prompts, name, str, file) or ""
         if prompt and not modules.include_prompt:
             raise ModelError(
                 f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "
@@ -124,6 +130,62 @@ class FromSentenceTransformers:
                 f"loses; take it out in `{file.name}` if the tokenizer does not see it"
             )
         return prompt
+
+
+def _own(source: Path) -> dict[str, Any] | None:
+    """Return what `sentbed export` has kept of an encoder with a prompt; None where it wrote nothing."""
+    from sentbed_interop._torch.importing import read_json
+    from sentbed_interop._torch.st_names import OWN, OWN_FILE, PREFIX, SUFFIX
+
+    file = source / OWN / OWN_FILE
+    if file.is_file():
+        return dict(read_json(file))
+    tokenizer = source / "tokenizer.json"
+    around = read_json(tokenizer).get("post_processor") if tokenizer.is_file() else None
+    if isinstance(around, dict) and {PREFIX, SUFFIX} & set(around.get("special_tokens") or ()):
+        raise ModelError(
+            f"the tokenizer of `{source}` has a prompt in it, and `{OWN}/{OWN_FILE}`, which says which, is "
+            "not there; copy the directory from the folder that `sentbed export` wrote"
+        )
+    return None
+
+
+def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
+    """Build an encoder with its prompt, from a copy in which the tokenizer is without it."""
+    import shutil
+    import tempfile
+
+    from sentbed_interop._torch.importing import encoder_of
+    from sentbed_interop._torch.st_names import OWN, OWN_FILE, TOKENIZER
+
+    place = table["backbone"]["model"]
+    with tempfile.TemporaryDirectory() as copy:
+        for file in model.iterdir():
+            if file.is_file() and file.name not in TOKENIZER:
+                (Path(copy) / file.name).symlink_to(file.resolve())
+        shutil.copytree(source / OWN, copy, ignore=lambda *_: [OWN_FILE], dirs_exist_ok=True)
+        encoder = encoder_of({**table, "backbone": {**table["backbone"], "model": copy}}, source)
+    backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
+    encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
+    return encoder
+
+
+def _require_right(model: Path) -> None:
+    """Refuse a tokenizer that cuts texts at their beginning."""
+    from sentbed_interop._torch.importing import read_json, read_setting
+
+    file, whole = model / "tokenizer_config.json", model / "tokenizer.json"
+    config = read_json(file) if file.is_file() else {}
+    side = read_setting(config, "truncation_side", str, file)
+    if side is None and whole.is_file():
+        file = whole
+        cut = read_setting(read_json(whole), "truncation", dict, whole) or {}
+        side = read_setting(cut, "direction", str, whole)
+    if side is not None and side.lower() != "right":
+        raise ModelError(
+            f"`{file}` cuts long texts at the {side.lower()} (`truncation_side`), and an encoder cuts them "
+            'at the right; set it to "right" where the vectors of long texts do not matter'
+        )
 
 
 def _require_causal(backbone: str, config: Mapping[str, Any], model: Path) -> None:
@@ -146,15 +208,20 @@ def _require_lowercase(encoder: Encoder, model: Path) -> None:
 
 def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) -> int:
     """Return the tokens of the longest input."""
-    from sentbed_interop._torch.importing import read_json
+    from sentbed_interop._torch.importing import read_json, read_setting
 
-    limit = settings.get("max_seq_length")
+    limit: float | None = read_setting(settings, "max_seq_length", int, model)
     if limit is None:
         file = model / "tokenizer_config.json"
         said = read_json(file) if file.is_file() else {}
-        positions = config.get("max_position_embeddings", -1)
-        limit = min(said.get("model_max_length") or NO_LIMIT, positions if positions > 0 else NO_LIMIT)
-    if not isinstance(limit, int | float) or not 2 <= limit < NO_LIMIT:
+        # A tokenizer without a limit has a huge one, which some files write as 1e30.
+        kind = float if isinstance(said.get("model_max_length"), float) else int
+        positions = read_setting(config, "max_position_embeddings", int, model / "config.json", -1) or -1
+        limit = min(
+            read_setting(said, "model_max_length", kind, file) or NO_LIMIT,
+            positions if positions > 0 else NO_LIMIT,
+        )
+    if not 2 <= limit < NO_LIMIT:
         raise ModelError(
             f"`{model}` does not say at how many tokens a text is cut; say it: `--set max_length=256`"
         )
@@ -163,13 +230,39 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
 
 def _left(encoder: Encoder, limit: int, source: Path) -> int:
     """Return the tokens that are left for a sentence, of so many for an input with prompt."""
+    from sentbed_interop._torch.st_tokenizer import SENTENCES
+
     limit = min(limit, encoder.backbone.max_length)
-    if encoder.recipe.resolved_prompt is None:
+    prompt, tokenizer = encoder.recipe.resolved_prompt, encoder.backbone.tokenizer
+    if prompt is None:
         return limit
-    template = int(encoder.tokenizer().encode([""], 1).lengths[0])
+    # Around an empty text the prompt's own tokens may be others.
+    template = int(encoder.tokenizer().encode(["a"], 99).lengths[0]) - _own_tokens(encoder, "a")
     if template + 2 > limit:
         raise ModelError(
             f"the prompt of `{source}` has {template} tokens, and an input {limit}: too few are left "
             "for a sentence; set a larger `max_length`"
         )
-    return limit - template
+    # A text's first word may have more tokens alone than behind the prompt.
+    texts = [" ".join([text] * limit) for text in SENTENCES]
+    expected = tokenizer.encode([prompt.template.prefix + text for text in texts], limit)
+    tries = (limit - template, *(limit - template + n for n in (1, -1, 2, -2, 3)))
+    lengths = [length for length in tries if length >= 2 and length + template <= encoder.backbone.max_length]
+    return max(lengths, key=lambda length: _alike(encoder.tokenizer().encode(texts, length), expected))
+
+
+def _own_tokens(encoder: Encoder, text: str) -> int:
+    tokenizer = encoder.backbone.tokenizer
+    return int(tokenizer.encode([text], 99).lengths[0] - tokenizer.encode([""], 99).lengths[0])
+
+
+def _alike(found: Any, expected: Any) -> int:
+    """Return how many texts have the same tokens."""
+    rows = [
+        [
+            tokens.ids[start:end].tolist()
+            for start, end in zip(tokens.offsets, tokens.offsets[1:], strict=False)
+        ]
+        for tokens in (found, expected)
+    ]
+    return sum(one == other for one, other in zip(*rows, strict=True))

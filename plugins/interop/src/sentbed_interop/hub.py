@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,9 +40,9 @@ class ToHub:
     """A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.
 
     The encoder is there as sentence-transformers loads it. Where that library cannot compute it, the folder
-    is one for `Encoder.load`, and the card says why. The card has the scores, data and versions of the run
-    that the encoder comes from. Of absolute paths, the recipe and the card keep the last part only. Nothing
-    is uploaded.
+    is one for `Encoder.load`, and the card says why. Where it would give other vectors, nothing is written.
+    The card has the scores, data and versions of the run that the encoder comes from. Of absolute paths, the
+    recipe and the card keep the last part only. Nothing is uploaded.
     """
 
     name: ClassVar[str] = "hub"
@@ -57,8 +57,13 @@ class ToHub:
     language: str | tuple[str, ...] = attrs.field(default=(), converter=_languages, validator=_are_languages)
     """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`; not stated where left out."""
 
-    def write(self, encoder: Encoder, directory: Path) -> None:
-        """Write layout, `recipe.toml` and `README.md` into `directory`. Raises `ModelError`, `RunError`."""
+    def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
+        """Write layout, `recipe.toml` and `README.md`; returns how the encoder differs there.
+
+        Raises:
+            ModelError: where the run is of another encoder, or the vectors would be others.
+            RunError: where the run cannot be read.
+        """
         import tomli_w
         from sentbed.paths import write_atomic
 
@@ -66,10 +71,16 @@ class ToHub:
         from sentbed_interop.runs import record_of
 
         record = record_of(encoder, self.run)
-        layout = _write_layout(encoder, directory)
+        refused, differences = _write_layout(encoder, directory)
         write_atomic(directory / "recipe.toml", tomli_w.dumps(recipe_table(encoder, record)))
-        stated = Stated(self.title, self.license, tuple(self.language), *layout)
+        stated = Stated(self.title, self.license, tuple(self.language), refused, differences)
         write_atomic(directory / README, render(encoder, record, stated))
+        return differences if refused is None else (f"sentence-transformers cannot load it: {refused}",)
+
+
+def _empty(directory: Path) -> None:
+    for left in directory.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[str, ...]]:
@@ -80,11 +91,14 @@ def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[
     from sentbed_interop.sentence_transformers import ToSentenceTransformers
 
     try:
-        ToSentenceTransformers().write(encoder, directory)
+        return None, tuple(ToSentenceTransformers().write(encoder, directory))
     except ModelError as error:
-        for left in directory.iterdir():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        encoder.export(directory)
-        return str(error), ()
-    lines = (directory / README).read_text("utf-8").splitlines()
-    return None, tuple(line.removeprefix("- ") for line in lines if line.startswith("- "))
+        _empty(directory)
+        try:
+            ToSentenceTransformers(verify=False).write(encoder, directory)
+        except ModelError:
+            _empty(directory)
+            encoder.export(directory)
+            return str(error), ()
+        # The library can express the encoder, and would give other vectors: that is a fault.
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import tomllib
@@ -11,6 +12,7 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, ModelError, RecipeError, RunError
+from sentbed.encoder import ENCODER_FILE
 from sentbed.protocols import Score
 
 REPORT, RECIPE = "report.json", "resolved.toml"
@@ -29,6 +31,8 @@ class RunRecord:
     recipe: Mapping[str, Any]
     """The resolved recipe, as TOML has it."""
     manifest: Mapping[str, Any]
+    compared: bool
+    """Whether the weights are known to be those that the run has saved."""
 
 
 def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
@@ -36,7 +40,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
 
     Raises:
         RunError: where `run` is no run directory.
-        ModelError: where the run's encoder is another one.
+        ModelError: where the run's encoder is another one, or it may be one of several.
     """
     place = None if encoder.source is None else encoder.source.resolve()
     if run is not None:
@@ -48,25 +52,34 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         if not found:
             return None
         directory = found[0]
-    report, recipe = _read(directory)
+    report, recipe, scores = _read(directory)
     encoders = _encoders(recipe)
     name = place.name if place is not None and place.name in encoders else next(iter(encoders))
-    fitting = [one for one in encoders if not _differences(encoder, encoders[one])]
-    if name not in fitting:
-        if len(fitting) != 1:
-            differs = ", ".join(f"`{path}`" for path in _differences(encoder, encoders[name]))
-            raise ModelError(
-                f"the run in `{directory}` is of another encoder: they differ in {differs}; name the "
-                "encoder's own run with `--set run=DIRECTORY`, or take the encoder out of this directory"
-            )
-        name = fitting[0]
+    saved = {one: directory / "encoder" / (one if "encoders" in recipe else "") for one in encoders}
+    differences = {one: _differences(encoder, table, saved[one]) for one, table in encoders.items()}
+    same = {one: _same_weights(place, saved[one]) for one in encoders if not differences[one]}
+    fitting = [one for one in same if same[one]] or [one for one in same if same[one] is None]
+    if not fitting:
+        differs = ", ".join(f"`{path}`" for path in differences[name]) or "their weights"
+        raise ModelError(
+            f"the run in `{directory}` is of another encoder: they differ in {differs}; name the "
+            "encoder's own run with `--set run=DIRECTORY`, or take the encoder out of this directory"
+        )
+    if len(fitting) > 1 and (place is None or place.name not in fitting):
+        named = ", ".join(f"`{one}`" for one in fitting)
+        raise ModelError(
+            f"the encoder may be any of {named} of the run in `{directory}`; "
+            "give its directory the name that the run gives it"
+        )
+    name = name if name in fitting else fitting[0]
     return RunRecord(
         str(report["name"]),
         str(report["status"]),
         name,
-        tuple(_score(one) for one in report["scores"] if name in _names(one["encoder"])),
+        tuple(score for score in scores if name in _names(score.encoder)),
         recipe,
         report["manifest"],
+        bool(same[name]),
     )
 
 
@@ -82,19 +95,29 @@ def parts_of(record: RunRecord) -> Any:
         return None
 
 
-def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
+    """Return report, recipe and scores; what the card reads of them is there."""
     try:
         report = json.loads((directory / REPORT).read_bytes())
         recipe = tomllib.loads((directory / RECIPE).read_text("utf-8"))
-        for key in ("name", "status", "scores", "manifest"):
+        for key in ("name", "status"):
             report[key]
-        _encoders(recipe)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        scores = [_score(one) for one in report["scores"]]
+        manifest = report["manifest"]
+        for table in [*manifest.get("data", {}).values(), manifest.get("libraries", {})]:
+            table.keys()
+        for plugin in manifest.get("plugins", ()):
+            plugin["distribution"], plugin["version"]
+        for table in _encoders(recipe).values():
+            table["backbone"]["use"], table["pooler"]["use"]
+        for stage in recipe.get("stage", ()):
+            stage["name"], stage["batch_size"], stage["data"]["use"], stage["loss"]["use"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
-            f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read); "
-            "name one"
+            f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
+            f"{type(error).__name__}: {error}); name one"
         ) from error
-    return report, recipe
+    return report, recipe, scores
 
 
 def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +129,7 @@ def _names(encoder: str) -> set[str]:
     return {name.removesuffix("@start") for name in encoder.removesuffix("@start").split("+")}
 
 
-def _differences(encoder: Encoder, table: Mapping[str, Any]) -> list[str]:
+def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> list[str]:
     """Return where the encoder is not the one of this table. Adapters may have been merged since."""
     from sentbed.structure import unstructure
 
@@ -116,7 +139,47 @@ def _differences(encoder: Encoder, table: Mapping[str, Any]) -> list[str]:
     unlike = [
         ".".join((part, key)) for part, key in paths if own[part].get(key) != table.get(part, {}).get(key)
     ]
+    theirs = _prompt(table.get("prompt", {}), saved)
+    unlike += [f"prompt.{key}" for key, value in theirs.items() if own.get("prompt", {}).get(key) != value]
     return sorted(unlike) + (["max_length"] if own["max_length"] != table.get("max_length") else [])
+
+
+def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
+    """Return what is known of the prompt; the run's saved encoder has what was in a file then."""
+    keys = ["template", "normalizer", "demonstration"]
+    if "file" in table:
+        try:
+            table = tomllib.loads((saved / ENCODER_FILE).read_text("utf-8"))["prompt"]
+        except (OSError, ValueError, KeyError):
+            keys.remove("template")
+    return {key: table.get(key) for key in keys}
+
+
+def _same_weights(source: Path | None, saved: Path) -> bool | None:
+    """Whether two saved encoders have the same weights; None where that cannot be told from their files."""
+    if source is None:
+        return None
+    if source == saved.resolve():
+        return True
+    tables = []
+    for directory in (source, saved):
+        try:
+            tables.append(tomllib.loads((directory / ENCODER_FILE).read_text("utf-8")).get("backbone"))
+        except (OSError, ValueError):
+            return None
+    if tables[0] != tables[1]:
+        # Such as adapters that have been merged since.
+        return None
+    own, theirs = _weights(source), _weights(saved)
+    return own == theirs if own and theirs else None
+
+
+def _weights(directory: Path) -> dict[str, str]:
+    found = {}
+    for file in directory.rglob("*.safetensors"):
+        with file.open("rb") as stream:
+            found[str(file.relative_to(directory))] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
 
 
 def _score(record: Mapping[str, Any]) -> Score:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +17,8 @@ class ToSentenceTransformers:
     """A folder that sentence-transformers 5 and 6 load, of its stock modules alone, with the same vectors.
 
     Adapters are merged. A prompt goes into the tokenizer, since the prompts of sentence-transformers have no
-    suffix. What little differs stands in the folder's `README.md`.
+    suffix: then texts that are cut, that are empty, or that hold the name of a special token have other
+    vectors. What differs is printed, and stands in the folder's `README.md`.
 
     Source: the folder layout of sentence-transformers 5.
     """
@@ -27,12 +29,12 @@ class ToSentenceTransformers:
     """Load what was written and compare its vectors with the encoder's; takes the memory of the model once
     more. Token ids are always compared."""
 
-    def write(self, encoder: Encoder, directory: Path) -> None:
-        """Write the folder.
+    def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
+        """Write the folder; returns what differs from the encoder.
 
         Raises:
             ModelError: where stock modules cannot give the encoder's vectors.
         """
         from sentbed_interop._torch.st_folder import write_folder
 
-        write_folder(encoder, directory, self.verify)
+        return write_folder(encoder, directory, self.verify)

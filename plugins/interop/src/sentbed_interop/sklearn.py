@@ -71,14 +71,15 @@ class SentbedVectorizer(
 
 def _texts(texts: Any) -> list[str]:
     """Return a list of the texts in a list, an array or a column; raises `ValueError` or `TypeError`."""
-    if isinstance(texts, str) or getattr(texts, "ndim", 1) == 0:
+    dimensions = getattr(texts, "ndim", 1)
+    if isinstance(texts, str) or dimensions == 0:
         raise ValueError("expected a sequence of texts, found one value; put it in a list")
     if isinstance(texts, Mapping | Set) or not isinstance(texts, Iterable):
         raise TypeError(
             f"expected a sequence of texts, found {type(texts).__name__}; give a list, an array or a column"
         )
-    if getattr(texts, "ndim", 1) != 1:
-        raise ValueError(f"expected a sequence of texts, found {texts.ndim} dimensions; name one column")
+    if dimensions != 1:
+        raise ValueError(f"expected a sequence of texts, found {dimensions} dimensions; name one column")
     found = list(texts)
     for row, text in enumerate(found):
         if not isinstance(text, str):

@@ -3,28 +3,69 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, RecipeError
 
+T = TypeVar("T")
+
 T5 = ("t5", "mt5", "umt5")
+KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    dict: "a table of settings",
+    int: "a whole number",
+    list: "a list",
+    str: "a text",
+}
+"""What a value is called."""
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
     """Return what a JSON file holds, a table or a list as `kind` says. Raises `ModelError`."""
     try:
         content = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"`{file.parent}` has no `{file.name}`, so it is not what this importer reads; "
+            "check the path and `--from`, or fetch the model again"
+        ) from error
     except (OSError, ValueError) as error:
         raise ModelError(f"`{file}` cannot be read: {error}; fetch the model again") from error
     if not isinstance(content, kind):
-        what = "a table of settings" if kind is dict else "a list"
-        raise ModelError(f"`{file}` holds {content!r}, expected {what}; fetch the model again")
+        raise ModelError(f"`{file}` holds {content!r}, expected {KINDS[kind]}; fetch the model again")
     return content
+
+
+def read_setting(
+    table: Mapping[str, Any], key: str, kind: type[T], file: Path, default: T | None = None
+) -> T | None:
+    """Return a setting of a file, or `default` where it is left out or null. Raises `ModelError`."""
+    found = table.get(key)
+    if found is None:
+        return default
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        raise ModelError(
+            f"`{file}` says `{key}` = {found!r}, expected {KINDS[kind]}; mend it, or fetch the model again"
+        )
+    return found
+
+
+def require_known(table: Mapping[str, Any], known: Iterable[str], file: Path) -> None:
+    """Raise `ModelError` where a table has settings that nobody here knows, and which may change vectors."""
+    strange = sorted(
+        key for key, value in table.items() if value not in (None, False, {}, []) and key not in known
+    )
+    if strange:
+        raise ModelError(
+            f"`{file}` has `{strange[0]}` = {table[strange[0]]!r}, by which vectors may change and which no "
+            "encoder has; take it out if they stay the same"
+        )
 
 
 def backbone_for(config: Mapping[str, Any], place: object) -> str:
@@ -57,6 +98,11 @@ def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
     except RecipeError as error:
         reasons = "; and ".join(problem.message for problem in error.problems)
         raise ModelError(f"`{source}` makes no encoder: {reasons}") from error
+    except StrictDataclassError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"transformers refuses the settings in `{source}`: {reason}; mend them, or fetch the model again"
+        ) from error
 
 
 def read_weights(file: Path) -> dict[str, torch.Tensor]:

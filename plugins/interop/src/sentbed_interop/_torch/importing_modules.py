@@ -9,13 +9,15 @@ from typing import Any, NoReturn
 import attrs
 import torch
 from sentbed import ModelError
+from sentbed.registry import Plugins, load_plugins
 
-from sentbed_interop._torch.importing import read_json, read_weights
-from sentbed_interop.from_sentence_transformers import FLAGS, ORDER, POOLERS
+from sentbed_interop._torch.importing import read_json, read_setting, read_weights, require_known
+from sentbed_interop._torch.st_names import POOLING
 
 OWN = "sentence_transformers."
 IDENTITY, TANH = "Identity", "Tanh"
 VECTOR = "sentence_embedding"
+ORDER = "`Transformer`, `Pooling`, `Dense`, `Normalize`"
 SETTINGS = (
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -26,8 +28,11 @@ SETTINGS = (
     "sentence_xlnet_config.json",
 )
 """Names that versions of the library have given to the settings of `Transformer`."""
-UNKNOWN = ("processing_kwargs", "query_expansion", "config_kwargs", "config_args")
-"""Settings of `Transformer` that change vectors and that no backbone has."""
+KNOWN = (
+    *("transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
+    *("max_seq_length", "do_lower_case", "model_args", "model_kwargs"),
+)
+"""Settings of `Transformer` that are looked at, or that change no vector."""
 
 
 @attrs.frozen
@@ -45,6 +50,8 @@ class Modules:
 
     transformer: Path
     mode: str
+    pooler: str
+    """The pooler that pools so, by name."""
     include_prompt: bool
     mlp: Dense | None
     projection: Dense | None
@@ -60,8 +67,9 @@ def read_modules(source: Path) -> Modules:
         listed = ", ".join(f"`{name}`" for name in names) or "no module"
         _refuse(source, f"it has {listed}, and an encoder is {ORDER}, in this order")
     transformer, pooling = found[0][1], found[1][1]
-    config = read_json(pooling / "config.json")
-    mode = _mode(config, source)
+    file = pooling / "config.json"
+    config = read_json(file)
+    mode, pooler = _mode(config, file)
     mlp = projection = None
     normalize = False
     for name, directory in found[2:]:
@@ -83,7 +91,9 @@ def read_modules(source: Path) -> Modules:
         else:
             order = ", ".join(f"`{name}`" for name in names)
             _refuse(source, f"it has {order}, and an encoder is {ORDER}, each once and in this order")
-    return Modules(transformer, mode, bool(config.get("include_prompt", True)), mlp, projection, normalize)
+    include = bool(read_setting(config, "include_prompt", bool, file, True))
+    pooler = "cls-mlp" if mlp else pooler
+    return Modules(transformer, mode, pooler, include, mlp, projection, normalize)
 
 
 def settings_of(model: Path) -> Mapping[str, Any]:
@@ -93,11 +103,11 @@ def settings_of(model: Path) -> Mapping[str, Any]:
             f"`{model}` holds an adapter on a model that lies elsewhere; import it with `--from peft` and "
             "the pooler that it was trained with, or merge it with peft first"
         )
-    files = [file for name in SETTINGS if (file := model / name).is_file()]
-    settings: Mapping[str, Any] = read_json(files[0]) if files else {}
-    task = settings.get("transformer_task", "feature-extraction")
-    modalities = settings.get("modality_config") or {"text": {}}
-    text = modalities.get("text", {"method": None})
+    file = next((file for name in SETTINGS if (file := model / name).is_file()), model / SETTINGS[0])
+    settings: Mapping[str, Any] = read_json(file) if file.is_file() else {}
+    task = read_setting(settings, "transformer_task", str, file, "feature-extraction")
+    modalities = read_setting(settings, "modality_config", dict, file) or {"text": {}}
+    text = read_setting(modalities, "text", dict, file, {"method": ""}) or {}
     if (
         task != "feature-extraction"
         or not set(modalities) <= {"text", "message"}
@@ -109,11 +119,7 @@ def settings_of(model: Path) -> Mapping[str, Any]:
             f"the `Transformer` in `{model}` reads {', '.join(sorted(modalities))} for {task}, and a "
             "backbone reads text and gives token states; import a model for text"
         )
-    if strange := [key for key in UNKNOWN if settings.get(key)]:
-        raise ModelError(
-            f"the `Transformer` in `{model}` has `{strange[0]}`, by which its vectors change and which no "
-            "backbone has; save the model without it, if the vectors stay the same"
-        )
+    require_known(settings, KNOWN, file)
     return settings
 
 
@@ -144,20 +150,35 @@ def _module(entry: Any, source: Path) -> tuple[str, Path]:
     return kind.rpartition(".")[2], source / str(entry["path"])
 
 
-def _mode(config: Mapping[str, Any], source: Path) -> str:
+def poolers(plugins: Plugins) -> dict[str, str]:
+    """Return, of each way of pooling, an installed pooler that pools so and does nothing else; ours first."""
+    found: dict[str, str] = {}
+    infos = [plugins.find("pooler", name) for name in plugins.names("pooler")]
+    for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
+        mode: Any = getattr(info.cls, "pooling", None)
+        more = hasattr(info.cls, "dense") or hasattr(info.cls, "template")
+        needy = any(field.default is attrs.NOTHING for field in attrs.fields(info.cls))
+        if mode in POOLING and not more and not needy:
+            found.setdefault(mode, info.name)
+    return found
+
+
+def _mode(config: Mapping[str, Any], file: Path) -> tuple[str, str]:
+    """Return the mode of pooling, and the pooler for it."""
     if "pooling_mode" in config:
-        mode = config["pooling_mode"]
-        modes = [mode] if isinstance(mode, str) else list(mode)
+        said = config["pooling_mode"]
+        modes = [said] if isinstance(said, str) else read_setting(config, "pooling_mode", list, file) or []
     else:
-        modes = [name for key, name in FLAGS.items() if config.get(key)] or ["mean"]
-    if len(modes) != 1 or modes[0] not in POOLERS:
-        known = ", ".join(f"`{mode}`" for mode in sorted(POOLERS))
+        modes = [mode for mode, key in POOLING.items() if config.get(key)] or ["mean"]
+    known = poolers(load_plugins())
+    if len(modes) != 1 or modes[0] not in list(known):
+        found = " and ".join(f"`{mode}`" for mode in modes) or "nothing"
+        listed = ", ".join(f"`{mode}`" for mode in sorted(known))
         raise ModelError(
-            f"`{source}` pools by {' and '.join(f'`{mode}`' for mode in modes)}, and the poolers here know "
-            f"one of {known}; a pooler plugin can have it (`sentbed new plugin pooler NAME`), in a recipe "
-            "whose backbone names this model"
+            f"`{file}` pools by {found}, and the poolers here know one of {listed}; a pooler plugin with "
+            "this `pooling` would (`sentbed new plugin pooler NAME`)"
         )
-    return str(modes[0])
+    return str(modes[0]), known[modes[0]]
 
 
 def _dense(directory: Path, source: Path) -> tuple[Dense, str, bool]:

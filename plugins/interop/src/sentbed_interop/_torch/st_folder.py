@@ -12,21 +12,13 @@ import attrs
 import torch
 from safetensors.torch import save_file
 from sentbed import ModelError, __version__
+from sentbed.structure import unstructure
 
-from sentbed_interop._torch.st_tokenizer import Written, write_tokenizer
+from sentbed_interop._torch.st_names import OWN, OWN_FILE, POOLING, TOKENIZER
+from sentbed_interop._torch.st_tokenizer import write_tokenizer
 
 if TYPE_CHECKING:
     from sentbed.encoder import Encoder
-
-POOLING = {
-    "cls": "pooling_mode_cls_token",
-    "lasttoken": "pooling_mode_lasttoken",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-}
-"""Ways of pooling, and what release 5 calls them; release 6 reads that as well."""
 
 REASONS = {
     "decoder": "it reads the decoder's output",
@@ -44,8 +36,8 @@ class Dense:
     activation: torch.nn.Module
 
 
-def write_folder(encoder: Encoder, directory: Path, verify: bool) -> None:
-    """Write the folder.
+def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, ...]:
+    """Write the folder; returns what differs from the encoder in it.
 
     Raises:
         ModelError: where stock modules cannot give the encoder's vectors.
@@ -57,7 +49,12 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> None:
         file.rename(directory / file.name)
     shutil.rmtree(directory / "encoder")
     dtype = _dtype(encoder, directory)
+    if encoder.recipe.resolved_prompt is not None:
+        _write_own(encoder, directory)
     written = write_tokenizer(encoder, directory)
+    notes = written.notes
+    if dtype != "float32":
+        notes += (f"The weights were held in {dtype} and are computed in float32 here: digits differ.",)
 
     types = ["Transformer", "Pooling", *["Dense"] * len(layers)]
     types += ["Normalize"] * encoder.recipe.head.normalize
@@ -89,11 +86,12 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> None:
     )
     for path, layer in zip(paths[2:], layers, strict=False):
         _write_dense(directory / path, layer)
-    (directory / "README.md").write_text(_readme(encoder, written, dtype), "utf-8")
+    (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
         from sentbed_interop._torch.st_verify import require_same_vectors
 
         require_same_vectors(encoder, directory, pooling, layers, written.max_seq_length, dtype)
+    return notes
 
 
 def pooling_of(encoder: Encoder) -> str:
@@ -159,6 +157,16 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
     return str(config.get("dtype") or config.get("torch_dtype") or "float32")
 
 
+def _write_own(encoder: Encoder, directory: Path) -> None:
+    """Write what the importer needs to get the prompt back: the tokenizer loses it in ids and rules."""
+    recipe = unstructure(encoder.recipe)
+    kept = {key: recipe[key] for key in ("pooler", "prompt", "max_length") if key in recipe}
+    _write_json(directory / OWN / OWN_FILE, kept)
+    for name in TOKENIZER:
+        if (directory / name).is_file():
+            shutil.copy(directory / name, directory / OWN)
+
+
 def _write_dense(directory: Path, layer: Dense) -> None:
     linear, activation = layer.linear, type(layer.activation)
     _write_json(
@@ -179,14 +187,11 @@ def _write_json(file: Path, content: Any) -> None:
     file.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
 
-def _readme(encoder: Encoder, written: Written, dtype: str) -> str:
+def _readme(encoder: Encoder, notes: Sequence[str]) -> str:
     recipe, prompt = encoder.recipe, encoder.recipe.resolved_prompt
     what = [f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"]
     if prompt is not None:
         what.append(f"The tokenizer puts the prompt `{prompt.template}` around each text")
-    notes = list(written.notes)
-    if dtype != "float32":
-        notes.append(f"- The weights were held in {dtype} and are computed in float32 here: digits differ.")
     return "\n".join(
         [
             "# A sentence encoder",
@@ -206,4 +211,4 @@ def _readme(encoder: Encoder, written: Written, dtype: str) -> str:
 
 
 def _differences(notes: Sequence[str]) -> list[str]:
-    return ["## What differs from the encoder in sentbed", "", *notes, ""]
+    return ["## What differs from the encoder in sentbed", "", *(f"- {note}" for note in notes), ""]

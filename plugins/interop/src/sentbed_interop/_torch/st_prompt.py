@@ -13,6 +13,8 @@ from sentbed.prompts import MASK, ResolvedPrompt
 from tokenizers import Regex, Tokenizer, normalizers
 from tokenizers.processors import TemplateProcessing
 
+from sentbed_interop._torch.st_names import PREFIX, SUFFIX
+
 WHITE = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace())
 """What `str.strip` takes away, which is not quite what regular expressions call white space."""
 
@@ -90,9 +92,9 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
     original = copy.normalizer
     if steps:
         copy.normalizer = normalizers.Sequence([*steps, *([] if original is None else [original])])
-    parts = {"prefix": before, "suffix": behind}
+    parts = {PREFIX: before, SUFFIX: behind}
     copy.post_processor = TemplateProcessing(
-        single=[*(["prefix"] if before else []), "$A", *(["suffix"] if behind else [])],
+        single=[*([PREFIX] if before else []), "$A", *([SUFFIX] if behind else [])],
         special_tokens=[
             {"id": name, "ids": ids, "tokens": [copy.id_to_token(one) for one in ids]}
             for name, ids in parts.items()

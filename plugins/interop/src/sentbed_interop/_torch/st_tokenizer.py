@@ -79,7 +79,7 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
     if prompt is not None:
         tokenizer, cut, length = _with_template(encoder, Tokenizer.from_file(str(file)))
         tokenizer.save(str(file))
-        notes += _about_template(encoder, cut, length)
+        notes += _about_template(encoder, cut)
     _write_config(directory, length, prompt is not None)
     loaded = load_tokenizer(directory, length)
     texts = _within(encoder) if prompt is not None else [*BATTERY, LONG]
@@ -93,6 +93,11 @@ def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, C
     prompt = encoder.recipe.resolved_prompt
     assert prompt is not None
     texts = _within(encoder)
+    if not set(texts) & set(SENTENCES):
+        raise ModelError(
+            f"at `max_length = {encoder.recipe.max_length}` hardly a sentence is left whole, and a tokenizer "
+            "with the prompt in it cuts others than the encoder; set a larger one, or take `--to onnx`"
+        )
     expected = _rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
     for cut in cuts(prompt, encoder.backbone.tokenizer.mask_token):
         changed = with_prompt(tokenizer, prompt, cut)
@@ -100,7 +105,10 @@ def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, C
             continue
         longest = encoder.backbone.max_length
         if cut.cuts_question:
-            return changed, cut, longest
+            raise ModelError(
+                f"the prompt {str(prompt.template)!r} has no space behind the sentence, and a sentence that "
+                "is cut would lose what stands there; train with one, or take `--to onnx`"
+            )
         own = [len(one) for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
         around = max(len(row) - count for row, count in zip(expected, own, strict=True))
         return changed, cut, min(encoder.recipe.max_length + around, longest)
@@ -173,23 +181,23 @@ def _require_same(encoder: Encoder, loaded: Any, length: int, texts: Sequence[st
             )
 
 
-def _about_template(encoder: Encoder, cut: Cut, length: int) -> list[str]:
-    limit = encoder.recipe.max_length
-    special = "- A text that holds the name of a special token gets the text rules for each part around it."
-    if cut.cuts_question:
-        return [
-            f"- sentbed cuts a text to {limit} tokens of its own. Here nothing is cut below {length} tokens, "
-            "prompt included, and beyond them the end of the prompt is lost: shorten long texts yourself.",
-            special,
-        ]
-    if not cut.seam and cut.first == len(cut.prefix):
-        return [special]
-    lost = f", and `{cut.seam}` behind it is cut off with it" if cut.seam else ""
-    return [
-        f"- sentbed cuts a text to {limit} tokens of its own. Here a longer one keeps a few more{lost}. "
-        "The rest of the prompt is never cut.",
-        special,
-    ]
+def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
+    prompt, limit = encoder.recipe.resolved_prompt, encoder.recipe.max_length
+    assert prompt is not None
+    own = [f"`{text}`" for text in (cut.prefix[cut.first :], cut.seam) if text]
+    repeated = [*(["the text rules"] if prompt.normalizer != "none" else []), *own]
+    notes = []
+    if repeated:
+        notes.append(
+            "A text that holds the name of a special token has another vector: each part around the name is "
+            f"given {' and '.join(repeated)} anew."
+        )
+        lost = f", and `{cut.seam}` behind it is cut off with it" if cut.seam else ""
+        notes.append(
+            f"A text that is cut has another vector: sentbed cuts a text to {limit} tokens of its own. Here "
+            f"a longer one keeps a few more{lost}. The rest of the prompt is never cut."
+        )
+    return notes
 
 
 def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
@@ -197,11 +205,11 @@ def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
     notes = []
     ours = _rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
     if ours != _encode(loaded, BLANK, length):
-        notes.append("- An empty text has another vector: nothing that the tokenizer could change is there.")
+        notes.append("An empty text has another vector: nothing that the tokenizer could change is there.")
     spaced, bare = _encode(loaded, [" word ", "word"], length)
     if spaced != bare:
         notes.append(
-            "- The first releases of sentence-transformers 5 take white space off both ends of a text; "
+            "The first releases of sentence-transformers 5 take white space off both ends of a text; "
             "sentbed does not."
         )
     return notes

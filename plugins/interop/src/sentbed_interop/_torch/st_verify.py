@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sentbed_interop._torch.st_folder import Dense
 
-TOLERANCE = {"float32": 1e-3}
-"""Largest difference, as a part of the largest value: it is to find what is wrong, not what is rounded."""
+TOLERANCE = {"float32": 1e-5}
+"""Largest difference, as a part of the largest value."""
 ROUGH = 0.1
 """The same for weights below fp32, which the encoder computes in their precision."""
 
