@@ -69,7 +69,7 @@ def test_what_is_no_text_is_refused(texts: Any, message: str, tiny_bert: Path):
             call(texts)
 
 
-@pytest.mark.parametrize("texts", [{"a": "The cat."}, {"a"}, frozenset("ab"), None, 3], ids=repr)
+@pytest.mark.parametrize("texts", [{"a": "The cat."}, {"a"}, frozenset("a"), None, 3], ids=repr)
 def test_what_has_no_order_of_texts_is_refused(texts: Any, tiny_bert: Path):
     for call in (SentbedVectorizer(tiny_bert).transform, SentbedVectorizer(tiny_bert).fit):
         with pytest.raises(TypeError, match=f"expected a sequence of texts, found {type(texts).__name__}; "):
