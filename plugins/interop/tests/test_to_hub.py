@@ -18,7 +18,9 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
 from sentbed.exchange import export_encoder
+from sentbed.ours import OURS
 from sentbed.registry import load_plugins
+from sentbed_interop import card
 from sentbed_interop.citations import bibliography
 from sentbed_interop.runs import record_of
 
@@ -167,7 +169,14 @@ def test_the_text_says_what_it_was_trained_on_and_with_what(folder: Path, run: P
     assert rows_of(html, "Training") == [
         ["triplets", "triplets", "triplets.csv", "6", digest[:12], "info-nce", "2 steps of 4 rows"]
     ]
-    assert ["sentbed-poolers", sentbed.__version__] in rows_of(html, "Versions")
+    libraries = {name: manifest["libraries"][name] for name in ("torch", "transformers", "tokenizers")}
+    # The trackers are installed, and nothing of the run is theirs.
+    ours = [
+        "sentbed",
+        *(f"sentbed-{name}" for name in ["backbones", "data", "evaluators", "hardware", "losses", "poolers"]),
+    ]
+    assert dict(rows_of(html, "Versions")) == dict.fromkeys(ours, sentbed.__version__) | libraries
+    assert "not of sentbed" not in html
     assert "<h2>Limits</h2>" in html
     assert "licence" not in html
 
@@ -207,12 +216,25 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
     target = tmp_path / "folder"
     export_encoder(saved, target, "hub")
     assert ModelCard.load(target / "README.md").data.library_name == "sentbed"
-    assert "sentence-transformers cannot load this folder: the pooler" in rendered(target)
+    assert "cannot load this folder: the pooler <code>mean-first-last</code>" in rendered(target)
     np.testing.assert_array_equal(Encoder.load(target).encode(TEXTS), Encoder.load(saved).encode(TEXTS))
     monkeypatch.chdir(target)
     (block,) = python_of(target)
     exec(block, names := {})
     assert names["vectors"].shape == (2, 128)
+
+
+def test_a_part_of_a_stranger_is_said_to_be_needed(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        card, "OURS", {name: parts for name, parts in OURS.items() if name != "sentbed-poolers"}
+    )
+    export_encoder(tiny_bert, tmp_path / "folder", "hub")
+    (said,) = re.findall(
+        "A part of the encoder comes from (.*?), which is not of sentbed", rendered(tmp_path / "folder")
+    )
+    assert said == "sentbed-poolers"
 
 
 def test_an_encoder_without_a_run_says_so(tiny_bert: Path, tmp_path: Path):

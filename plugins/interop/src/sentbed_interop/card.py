@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, __version__
+from sentbed.ours import OURS
 from sentbed.protocols import Score
 from sentbed.report.markdown import escape, markdown_table
 from sentbed.report.model import START, digits
@@ -18,7 +19,7 @@ from sentbed.report.record import plain
 from sentbed.report.tables import score_tables, shown
 from sentbed.report.text import number
 
-from sentbed_interop.citations import bibliography
+from sentbed_interop.citations import bibliography, parts_in
 from sentbed_interop.runs import RunRecord, parts_of
 
 METRICS: Mapping[str, str] = {
@@ -64,6 +65,9 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
     def escaped(value: object) -> object:
         return value if isinstance(value, Markup) else escape(str(value))
 
+    def markdown(text: str) -> Markup:
+        return Markup(" ".join(text.split()).replace("<", "&lt;"))
+
     def code(text: str, language: str) -> Markup:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return Markup("{0}{1}\n{2}\n{0}").format(Markup(fence), language, Markup(text.rstrip()))
@@ -84,6 +88,7 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
     environment.filters |= {"code": code, "table": table}
     called = stated.title or (record.name if record else _plain_name(encoder))
     recipe = parts_of(record) if record else None
+    own = _distributions(encoder.recipe)
     text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
     card = environment.from_string(text).render(
         front=Markup(_front(encoder, record, called, stated)),
@@ -92,15 +97,16 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
         facts=list(_facts(encoder)),
         record=record,
         license=stated.license,
-        refused=stated.refused,
-        differences=[Markup(" ".join(text.split()).replace("<", "&lt;")) for text in stated.differences],
+        refused=None if stated.refused is None else markdown(stated.refused),
+        differences=[markdown(text) for text in stated.differences],
         scores=list(_score_rows(record.scores)) if record else [],
         before=any(score.encoder.endswith(START) for score in record.scores) if record else False,
         protocols=list(_protocols(record.scores)) if record else [],
         training=list(_training(record)) if record else [],
         recipe=tomli_w.dumps(recipe_table(encoder, record)),
-        versions=_versions(record),
-        needed=_distributions(encoder),
+        versions=_versions(record, _distributions(recipe or encoder.recipe)),
+        needed=" ".join(own),
+        foreign=[name for name in own if name not in OURS],
         citations="\n\n".join(bibliography(encoder.recipe, *([recipe] if recipe else []))),
         uncited=record is not None and recipe is None,
         version=__version__,
@@ -268,25 +274,21 @@ def _short(digest: Any) -> str:
     return shown(plain(digest))[:12] if digest else "–"
 
 
-def _versions(record: RunRecord | None) -> list[tuple[str, str]]:
-    """Return distributions with their versions: those of the run, or those that are installed."""
-    if record is None:
-        from sentbed.registry import load_plugins
-
-        found = {plugin.distribution: plugin.version for plugin in load_plugins().plugins}
-        return [(name, str(version)) for name, version in found.items()]
-    plugins = {one["distribution"]: one["version"] for one in record.manifest.get("plugins", ())}
-    libraries = record.manifest.get("libraries", {})
+def _versions(record: RunRecord | None, used: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return distributions with their versions: those that the parts come from, as the run had them."""
+    manifest = record.manifest if record else {}
+    plugins = {one["distribution"]: str(one["version"]) for one in manifest.get("plugins", ())}
+    libraries = manifest.get("libraries", {})
     named = {name: libraries[name] for name in ("torch", "transformers", "tokenizers") if name in libraries}
-    return [(str(name), str(version)) for name, version in (plugins | named).items()]
+    found = {"sentbed": __version__, **used}
+    return list(({name: plugins.get(name, version) for name, version in found.items()} | named).items())
 
 
-def _distributions(encoder: Encoder) -> str:
-    """Return what to install for the encoder's parts and the runtime `cpu`."""
+def _distributions(*parts: Any) -> dict[str, str]:
+    """Return what to install for these parts and the runtime `cpu`, with the version that is installed."""
     from sentbed.registry import load_plugins
 
-    used = {type(encoder.recipe.backbone), type(encoder.recipe.pooler)}
-    infos = load_plugins().components
-    found = {info.distribution for info in infos.values() if info.cls in used}
-    found |= {info.distribution for key, info in infos.items() if key == ("runtime", "cpu")}
-    return " ".join(sorted(found))
+    plugins = load_plugins()
+    infos = [plugins.origin(type(one)) for part in parts for one in parts_in(part)]
+    infos.append(plugins.components.get(("runtime", "cpu")))
+    return dict(sorted({info.distribution: info.version for info in infos if info is not None}.items()))

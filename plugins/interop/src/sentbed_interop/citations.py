@@ -26,7 +26,8 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
     known = {_key(entry): entry for entry in _known()}
     found: dict[str, str] = {}
     for part in parts:
-        for owner, citation in _cited(part):
+        cited = ((type(one).__name__, key) for one in parts_in(part) for key in getattr(one, "cites", ()))
+        for owner, citation in cited:
             entry = citation.strip() if citation.lstrip().startswith("@") else known.get(citation)
             key = entry and _key(entry)
             if not entry or not key:
@@ -48,17 +49,15 @@ def _key(entry: str) -> str | None:
     return found and found[1]
 
 
-def _cited(part: Any) -> Iterator[tuple[str, str]]:
+def parts_in(part: Any) -> Iterator[Any]:
+    """Yield a part and all that it is made of, components or not."""
     if isinstance(part, Mapping):
         part = tuple(part.values())
     if isinstance(part, tuple):
         for item in part:
-            yield from _cited(item)
-        return
-    if not attrs.has(type(part)):
-        return
-    for citation in getattr(part, "cites", ()):
-        yield type(part).__name__, citation
-    for field in attrs.fields(type(part)):
-        if not field.metadata.get("skip"):
-            yield from _cited(getattr(part, field.name))
+            yield from parts_in(item)
+    elif attrs.has(type(part)):
+        yield part
+        for field in attrs.fields(type(part)):
+            if not field.metadata.get("skip"):
+                yield from parts_in(getattr(part, field.name))
