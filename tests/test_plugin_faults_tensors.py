@@ -56,7 +56,7 @@ def said_of(cls: type[Any], rule: str, **options: Any) -> str:
 
 def test_a_pooler_that_mixes_rows_breaks_gradient_caching() -> None:
     said = said_of(Pooler, "grad-cache", example={"fault": "batch mean"})
-    assert "grad-cache: grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's" in said
+    assert "\n  grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's" in said
     assert "compute each row from its own states" in said
     assert said_of(Pooler, "grad-cache") == ""
 

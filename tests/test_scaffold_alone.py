@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
 PARTS = ("backbones", "data", "evaluators", "hardware", "losses", "poolers")
-"""The plugins that `recipes/quickstart.toml` needs."""
+"""The plugins that the recipe of `sentbed new recipe` needs."""
 
 BUILDING = ("hatchling", "editables")
 """What pip would fetch for each plugin anew."""
@@ -33,7 +33,6 @@ SHORT = (
     "stage.0.batch_size=16",
     "stage.0.validate=",
     'evaluate.0.at=["end"]',
-    'evaluate.1.at=["end"]',
 )
 
 PLACES = {
@@ -41,7 +40,7 @@ PLACES = {
     "pooler": ("encoder", "pooler"),
     "loss": ("stage", 0, "loss"),
     "data": ("stage", 0, "data"),
-    "evaluator": ("evaluate", 1),
+    "evaluator": ("evaluate", 0),
     "runtime": ("runtime",),
     "tracker": ("tracker", 0),
 }
@@ -80,7 +79,7 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Core and what the quickstart needs, not in editable form, and nothing else of ours."""
+    """Core and what the recipe needs, not in editable form, and nothing else of ours."""
     environment = Environment(tmp_path_factory.mktemp("clean"))
     venv.create(environment.root, with_pip=True)
     sources = ("./core[demo]", *(f"./plugins/{part}" for part in PARTS))
@@ -94,7 +93,8 @@ def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
 ) -> None:
     name = f"my-{kind}"
     printed = clean.call("sentbed", "new", "plugin", kind, name, cwd=tmp_path)
-    install, test, run = (shlex.split(line) for line in printed.splitlines()[-3:])
+    commands = printed.partition("\nThen:\n")[2].splitlines()
+    install, test, recipe, run = map(shlex.split, commands)
 
     assert install[:2] == ["pip", "install"]
     clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
@@ -106,7 +106,8 @@ def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
 
     short = [word for setting in SHORT for word in ("--set", setting)]
     directory = tmp_path / "run"
-    clean.call(*run, *short, "--out", directory, cwd=ROOT)
+    clean.call(*recipe, cwd=tmp_path)
+    clean.call(*run, *short, "--out", directory, cwd=tmp_path)
     require_used(kind, name, directory)
 
 

@@ -14,6 +14,7 @@ import tomli
 import toy_plugin
 from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder, cli
+from sentbed.registry import KINDS
 from sentbed.show import tables
 from toy_plugin import RECIPE, quicken
 
@@ -154,10 +155,38 @@ def test_every_table_can_be_shown():
         assert invoke("show", name).exit_code == 0
 
 
-def test_show_of_what_is_neither_says_what_there_is():
+def test_show_of_a_kind_lists_its_components(installed_toy: Path):
     result = invoke("show", "loss")
+    assert result.exit_code == 0
+    *lines, blank, last = (line.split() for line in result.output.splitlines())
+    summary = ["Half", "the", "mean", "squared", "distance", "of", "a", "pair."]
+    assert ["pull", "toy", *summary] in lines
+    assert lines == sorted(lines)
+    assert not any(line[0] == "sgd" for line in lines)
+    assert (blank, " ".join(last)) == ([], "`sentbed show loss NAME` explains one")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_be_listed(kind: str, installed_toy: Path):
+    assert kind not in tables()
+    result = invoke("show", kind)
+    assert (result.exit_code, " toy " in result.output) == (0, True)
+
+
+def test_show_of_a_kind_that_nobody_offers_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "")
+    monkeypatch.setattr("sentbed.registry.entry_points", lambda group: [])
+    result = invoke("show", "exporter")
+    expected = "no installed plugin offers any exporter; see `sentbed plugins`\n"
+    assert (result.exit_code, result.output) == (0, expected)
+
+
+def test_show_of_what_is_neither_says_what_there_is():
+    result = invoke("show", "los")
     assert result.exit_code == 2
-    assert "name one: `sentbed show loss NAME`" in result.output
+    message = "there is no kind of component or table of a recipe `los`; choose one of backbone, "
+    assert message in result.output
+    assert ", stage, " in result.output
 
 
 def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
@@ -293,9 +322,29 @@ def test_explain_says_where_each_value_comes_from(toy_path: list[Path], put: Cal
         "explain", recipe.name, "stage.pull.loss", "--cell", "few", path=toy_path, cwd=recipe.parent
     )
     assert done.stdout.splitlines()[:2] == [
-        'stage.0.loss.use = "chase"   # study.axes.loss few',
-        "stage.0.loss.momentum = 0.5   # default",
+        'stage.pull.loss.use = "chase"   # study.axes.loss few',
+        "stage.pull.loss.momentum = 0.5   # default",
     ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("encoder.pooler",), ("stage.0.loss", "run.toml"), ("encoder",), ("stage" + "." * 999,)]
+)
+def test_explain_says_where_the_recipe_was_left_out(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("explain", *arguments)
+    what = arguments[0]
+    assert result.exit_code == 2
+    message = f"there is no file `{what}`; the recipe comes first: `sentbed explain RECIPE {what}`\n"
+    assert result.stderr.endswith(message)
+
+
+def test_explain_of_a_missing_recipe_says_that_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.toml", "encodr.pooler"):
+        assert "cannot read the recipe: No such file" in invoke("explain", name).stderr
 
 
 def test_explain_of_an_incomplete_study_hints_at_cells(toy_path: list[Path], put: Callable[[str, str], Path]):
@@ -305,6 +354,13 @@ def test_explain_of_an_incomplete_study_hints_at_cells(toy_path: list[Path], put
     assert "the required key `loss` is missing" in done.stderr
     assert done.stderr.splitlines()[-1].endswith('`--cell "LABELS"` explains one of its cells')
     assert "Traceback" not in done.stderr
+
+
+def test_the_help_of_diff_has_each_of_its_exit_codes():
+    text = " ".join(invoke("diff", "-h").output.split())
+    assert "is 0 where no score can differ" in text
+    assert ", 1 where one can, 2 where a recipe cannot be read." in text
+    assert invoke("diff", "none.toml", "none.toml").exit_code == 2
 
 
 # --- run ---------------------------------------------------------------------------------------------------

@@ -133,6 +133,15 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
     distribute("two-dist", {"two_plugin": POOLER})
     output = listed()
     assert "\nclash: the pooler `mine` is offered by `one-dist` 1.0 (one_plugin, " in output
+    lines = output.splitlines()
+    for own, other in (("one", "two"), ("two", "one")):
+        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
+        assert lines[at + 1] == (
+            f"    claims the pooler `mine`, as `{other}-dist` does; "
+            "none of them is taken, the last lines say how to choose"
+        )
+        assert ["pooler", "mine", f"{own}-dist", "clash:", "not", "taken"] in words(output)
+    assert output.count("claims the") == 2
     assert "Mine of two." not in output
     (clash,) = json.loads(listed("--json"))["clashes"]
     assert f"clash: {clash.pop('message')}\n" in output
@@ -142,6 +151,28 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
         "claims": ["one-dist", "two-dist"],
         "preferred": None,
     }
+
+
+def test_a_plugin_whose_component_another_is_preferred_to_says_so(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    distribute("one-dist", {"one_plugin": POOLER})
+    distribute("two-dist", {"two_plugin": POOLER})
+    (tmp_path / "config.toml").write_text('[plugins]\nprefer = { "pooler/mine" = "two-dist" }\n')
+    monkeypatch.setenv("SENTBED_CONFIG", str(tmp_path / "config.toml"))
+    lines = listed().splitlines()
+    (at,) = (n for n, line in enumerate(lines) if line.startswith("    claims the"))
+    assert lines[at - 1].startswith("one_plugin")
+    assert lines[at] == "    claims the pooler `mine`, as `two-dist` does; that of `two-dist` is preferred"
+    assert ["pooler", "mine", "two-dist", "Mine", "of", "two."] in map(str.split, lines)
+    assert not any("clash: not taken" in line for line in lines)
+
+
+def test_two_plugins_of_one_distribution_are_told_apart(distribute: Distribute):
+    distribute("one-dist", {"one_plugin": POOLER, "two_plugin": POOLER})
+    output = listed()
+    for other in ("one_plugin", "two_plugin"):
+        assert f"\n    claims the pooler `mine`, as `one-dist:{other}` does; none of them" in output
 
 
 # --- hooks -------------------------------------------------------------------------------------------------

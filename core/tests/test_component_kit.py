@@ -10,9 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import faulty_classes as classes
 import faulty_parts as parts
 import pytest
+from sentbed.plugin_info import Clash, ComponentInfo
+from sentbed.protocols import Pooler
+from sentbed.registry import load_plugins
 from sentbed.testing import (
     ConformanceError,
     NotRunError,
@@ -20,6 +24,7 @@ from sentbed.testing import (
     component_rules,
     fixtures,
     parametrize_component,
+    rules_class,
 )
 from sentbed.testing.conformance import MODULES, is_own
 from sentbed.testing.subject import deduce_kind
@@ -84,6 +89,58 @@ def test_a_name_that_an_installed_part_has_is_refused() -> None:
     pytest.importorskip("sentbed_poolers")
     said = broken(classes.Taken, "pooler", OF_A_CLASS)["named"]
     assert "the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`" in said
+
+
+def test_a_name_that_is_claimed_twice_already_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = tuple(
+        ComponentInfo("pooler", "mean", cls, distribution, "1.0")
+        for cls, distribution in ((classes.Taken, "sentbed-mine"), (classes.Good, "sentbed-poolers"))
+    )
+    clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
+    found = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
+    monkeypatch.setattr(rules_class, "installed", lambda: found)
+    said = broken(classes.Taken, "pooler", {"named"})["named"]
+    assert said == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
+
+
+@attrs.frozen
+class Saying(classes.Last):
+    """It says what it computes in eval mode."""
+
+    how: str = "cls"
+    """What it says."""
+    linear: int | str | None = None
+    """What it says is the layer behind that."""
+    papers: tuple[int | str, ...] | str = ("gao2021simcse", "@misc{x, title = {X}}")
+    """What it cites."""
+    pooling = property(lambda self: self.how)
+    dense = property(lambda self: self.linear)
+    cites = property(lambda self: self.papers)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"how": "average"}, "`pooling` is 'average'; take one of cls, lasttoken, max, mean, "),
+        ({"linear": 3}, "`dense` is 3; name the attribute"),
+        ({"papers": ("gao2021",)}, "it cites 'gao2021', which is no key of `sentbed/citations.bib`; put"),
+        ({"papers": ("@misc{X}",)}, "it cites '@misc{X}', which is no key"),
+        ({"papers": (3,)}, "it cites 3, which is no key"),
+        ({"papers": "gao2021simcse"}, "`cites` is 'gao2021simcse'; make it a tuple"),
+    ],
+)
+def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
+    fields: dict[str, Any], said: str
+) -> None:
+    assert broken(Saying, "pooler", {"protocol"}) == {}
+    assert said in broken(Saying, "pooler", {"protocol"}, **fields)["protocol"]
+
+
+def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() -> None:
+    (words,) = re.findall(r"for exporters:(.+?), over the real tokens", Pooler.__doc__ or "", re.DOTALL)
+    assert sorted(re.findall(r"`(\w+)`", words)) == sorted(rules_class.POOLING)
+    names = pytest.importorskip("sentbed_interop._torch.st_names", reason="needs sentbed-interop")
+    assert set(names.POOLING) == set(rules_class.POOLING)
 
 
 OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [

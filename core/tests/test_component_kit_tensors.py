@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from faulty_poolers import Attend, Nearest
-from sentbed.testing import ConformanceError, check_component
+from sentbed.testing import ConformanceError, NotRunError, check_component, component_rules
 
 WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
 
@@ -24,7 +24,7 @@ def broken(cls: type[Any], fault: str) -> dict[str, str]:
 POOLERS = [
     ("mutates a buffer", {"stateless"}, "a call changes `calls`; compute from the arguments alone"),
     ("keeps what it saw", {"stateless"}, "a call changes `_seen`"),
-    ("plain mean", {"padding", "alone"}, "get a gradient of .* (allowed 0); use `attention_mask`"),
+    ("plain mean", {"padding"}, "get a gradient of .* (allowed 0); use `attention_mask`"),
     ("forgets on save", {"save"}, "vectors that differ by .* (allowed 0); register all that is drawn"),
     ("saves half", {"save"}, "a new module with the saved weights gives vectors that differ by"),
     (
@@ -43,6 +43,12 @@ POOLERS = [
         {"shape", "padding", "alone", "order", "gradient", "stateless", "save", "traceable", "bf16"},
         r"raised TypeError: .* at .*faulty_poolers\.py:\d+",
     ),
+    ("exp", {"finite"}, "when encoding, the vectors are NaN or infinite; take `logsumexp`"),
+    (
+        "deviation of one",
+        {"finite"},
+        "when encoding, the vectors are NaN or infinite where a sentence has one token;",
+    ),
     (
         "writes into states",
         {"padding", "alone", "gradient", "stateless", "save"},
@@ -50,7 +56,7 @@ POOLERS = [
     ),
     (
         "draws from elsewhere",
-        {"padding", "alone", "order", "gradient", "stateless", "save", "bf16"},
+        {"padding", "order", "gradient", "stateless", "save", "bf16"},
         "the same call after the same seed gives other vectors",
     ),
 ]
@@ -74,6 +80,9 @@ LOSSES = [
     ("detached", {"gradient"}, "the gradient of `positive` is off by 1 of its norm"),
     ("forgets on save", {"save"}, "gives the loss .*, not .*; register all that is drawn"),
     ("bf16", {"bf16"}, "compute in fp32"),
+    ("exp", {"finite"}, "finite: the loss is NaN or infinite; take `logsumexp`"),
+    ("gradient of a root", {"finite"}, "finite: the gradient of `anchor` is NaN or infinite"),
+    ("scaled by an item", {"traceable", "gradient"}, "the gradient of `positive` is off by"),
     ("empty sentence", {"misfits"}, "`misfits` yields ''"),
 ]
 
@@ -104,18 +113,61 @@ def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
     assert {"gradient", "order", "stateless", "save", "traceable", "bf16"} < set(report.passed)
 
 
-def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
+def message_of(cls: type[Any], fault: str) -> list[str]:
+    """Return the lines of what is said of a fault."""
     with pytest.raises(ConformanceError) as caught:
-        check_component(Attend, example={"fault": "reads what it does not need"}, skip=WITH_ENGINES)
-    lines = str(caught.value).splitlines()
+        check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
+    return str(caught.value).splitlines()
+
+
+def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
+    lines = message_of(Attend, "reads what it does not need")
     assert lines[0] == "the component `Attend` breaks the rules of its kind:"
     assert len(lines) == 2
     assert lines[1].startswith(
-        "  shape, padding, alone, order, gradient, stateless, save, traceable, bf16: raised"
+        "  traceable, shape, padding, alone, order, gradient, stateless, save, bf16: raised"
     )
 
 
-def test_the_message_is_short_where_a_rule_finds_much() -> None:
-    with pytest.raises(ConformanceError, match=r"(?m)^  padding: and 5 more$") as caught:
+def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike() -> None:
+    _, line = message_of(Attend, "plain mean")
+    assert line.startswith("  padding: in training, vectors change by ")
+    assert line.endswith("find the first or the last token by it; and 7 more like it")
+    with pytest.raises(ConformanceError) as caught:
         check_component(Attend, example={"fault": "plain mean"}, skip=WITH_ENGINES)
-    assert sum(failure.rule == "padding" for failure in caught.value.failures) == 8
+    changes = [
+        float(failure.what.partition("change by ")[2].split()[0])
+        for failure in caught.value.failures
+        if "change by" in failure.what
+    ]
+    assert len(changes) == 6
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_the_line_that_names_the_cause_comes_before_those_that_follow_from_it() -> None:
+    rules = [line.strip().partition(":")[0] for line in message_of(Nearest, "scaled by an item")]
+    assert rules[1:] == ["traceable", "gradient"]
+
+
+@pytest.mark.parametrize(("cls", "what"), [(Attend, "vectors are"), (Nearest, "loss is")])
+def test_what_is_not_finite_is_tried_no_further(cls: type[Any], what: str) -> None:
+    rules = component_rules(cls, example={"fault": "exp"})
+    reason = f"the {what} not finite; see the rule `finite`"
+    for name in ("order", "gradient", "stateless", "save", "traceable", "bf16", "grad-cache", "jax"):
+        with pytest.raises(NotRunError, match=reason):
+            rules[name]()
+    skipping = component_rules(cls, example={"fault": "exp"}, skip={"finite": "meant"})
+    with pytest.raises(ConformanceError):
+        skipping["order"]()
+
+
+def test_a_weight_without_a_gradient_is_no_fault() -> None:
+    report = check_component(Attend, example={"fault": "frozen weight"}, skip=WITH_ENGINES)
+    assert "finite" in report.passed
+
+
+def test_where_padding_counts_no_other_rule_says_so_again() -> None:
+    rules = component_rules(Attend, example={"fault": "plain mean"})
+    for name in ("alone", "grad-cache"):
+        with pytest.raises(NotRunError, match="see the rule `padding`"):
+            rules[name]()

@@ -48,8 +48,8 @@ def test_every_value_in_force_is_listed_with_its_origin(explained: Callable[...,
         "run.cache = false   # --set",
         'runtime.use = "toy"   # base.toml:8',
     ]
-    assert "stage.0.loss.temperature = 2.0   # --set" in lines
-    assert "stage.0.loss.noise = 0.0   # default" in lines
+    assert "stage.pull.loss.temperature = 2.0   # --set" in lines
+    assert "stage.pull.loss.noise = 0.0   # default" in lines
     assert 'encoder.backbone.use = "characters"   # base.toml:12' in lines
     assert 'evaluate.0.at = ["start", "end"]   # base.toml:26' in lines
     assert not any(line.startswith(("encoders", "extends")) for line in lines)
@@ -68,13 +68,13 @@ def test_the_listing_has_every_key_of_the_file(explained: Callable[..., Explanat
 def test_several_encoders_are_listed_by_name(explained: Callable[..., Explanation]):
     lines = list(explained(TOWERS).listing())
     assert "encoders.zh.backbone.init_seed = 2   # top.toml:17" in lines
-    assert 'stage.0.columns.positive = "zh"   # top.toml:24' in lines
+    assert 'stage.pairs.columns.positive = "zh"   # top.toml:24' in lines
 
 
 def test_a_value_that_stands_for_more_has_its_own_place(explained: Callable[..., Explanation]):
     # `train` is a string in the file and an array in the recipe.
     lines = list(explained(TOWERS).listing(("stage", 0, "train")))
-    assert lines == ['stage.0.train = ["zh"]   # top.toml:22']
+    assert lines == ['stage.pairs.train = ["zh"]   # top.toml:22']
 
 
 def test_keys_that_toml_wants_in_quotes_are_in_quotes(explained: Callable[..., Explanation]):
@@ -83,6 +83,12 @@ def test_keys_that_toml_wants_in_quotes_are_in_quotes(explained: Callable[..., E
     assert next(found.one('expected."a.b/c".value')) == 'expected."a.b/c".value = 1.0   # top.toml:3'
     keys = ("a.b", 'q"x', "", "plain-1_x", 3)
     assert tomli.loads(f"{spelled(keys)} = 1") == {"a.b": {'q"x': {"": {"plain-1_x": {"3": 1}}}}}
+
+
+def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(explained: Callable[..., Explanation]):
+    for name in ("a.b", "7"):
+        found = explained(RECIPE.replace('name = "pull"', f'name = "{name}"'))
+        assert f'stage.0.name = "{name}"   # top.toml:16' in list(found.listing())
 
 
 def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(explained: Callable[..., Explanation]):
@@ -109,23 +115,26 @@ def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(explained:
     text = 'extends = "base.toml"\n[[stage]]\nname = "pull"\ndata = { use = "lines", path = "x" }\n'
     found = explained(text.replace('"lines", path = "x"', '"words"'))
     # The same component: its fields go on.
-    assert next(found.one("stage.pull.data.rows")) == "stage.0.data.rows = 11   # base.toml:17"
+    assert next(found.one("stage.pull.data.rows")) == "stage.pull.data.rows = 11   # base.toml:17"
     lines = list(explained(text).one("stage.pull.data.use"))
-    assert lines[:2] == ['stage.0.data.use = "lines"   # top.toml:4', '  before: base.toml:17 said "words"']
+    assert lines[:2] == [
+        'stage.pull.data.use = "lines"   # top.toml:4',
+        '  before: base.toml:17 said "words"',
+    ]
 
 
 def test_a_value_that_is_not_set_says_so_and_what_it_means(explained: Callable[..., Explanation]):
     lines = list(explained('extends = "base.toml"').one("stage.pull.micro_batch"))
-    assert lines[0] == "stage.0.micro_batch is not set   # default"
+    assert lines[0] == "stage.pull.micro_batch is not set   # default"
     assert "gradient caching" in lines[2]
 
 
 def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanation]):
     lines = list(explained('extends = "base.toml"').one("stage.0.optimizer"))
     assert lines == [
-        'stage.0.optimizer.use = "sgd"   # base.toml:19',
-        "stage.0.optimizer.lr = 0.5   # base.toml:19",
-        "stage.0.optimizer.momentum = 0.0   # default",
+        'stage.pull.optimizer.use = "sgd"   # base.toml:19',
+        "stage.pull.optimizer.lr = 0.5   # base.toml:19",
+        "stage.pull.optimizer.momentum = 0.0   # default",
         "",
         "  Gradient descent.",
     ]
@@ -157,6 +166,17 @@ def test_a_path_that_is_not_there_gets_a_suggestion(
         list(explained('extends = "base.toml"').one(path))
 
 
+# --- run directories ---------------------------------------------------------------------------------------
+
+
+def test_of_a_run_directory_the_resolved_recipe_is_explained(put: Put, plugins: Plugins, tmp_path: Path):
+    resolved = put("run/resolved.toml", RECIPE)
+    found = explain(tmp_path / "run", (), plugins)
+    assert next(found.one("run.seed")) == f"run.seed = 7   # {resolved}:5"
+    with pytest.raises(RecipeError, match=r"the directory has no `resolved.toml`; name a recipe or a run"):
+        explain(tmp_path, (), plugins)
+
+
 # --- cells -------------------------------------------------------------------------------------------------
 
 
@@ -164,19 +184,19 @@ def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explan
     text = f'extends = "base.toml"\n{STUDY}'
     found = explained(text, "stage.0.optimizer.lr=0.3", cell="0.2, chase")
     assert list(found.one("stage.pull.optimizer.lr"))[:3] == [
-        "stage.0.optimizer.lr = 0.2   # study.axes.rate 0.2",
+        "stage.pull.optimizer.lr = 0.2   # study.axes.rate 0.2",
         "  before: --set said 0.3",
         "  before: base.toml:19 said 0.5",
     ]
     lines = list(found.listing())
-    assert 'stage.0.loss.use = "chase"   # study.axes."the loss" chase' in lines
-    assert "stage.0.loss.most = 100   # default" in lines
+    assert 'stage.pull.loss.use = "chase"   # study.axes."the loss" chase' in lines
+    assert "stage.pull.loss.most = 100   # default" in lines
     assert not any(line.startswith("study") for line in lines)
 
 
 def test_without_a_cell_a_study_is_explained_as_it_stands(explained: Callable[..., Explanation]):
     lines = list(explained(f'extends = "base.toml"\n{STUDY}').listing())
-    assert "stage.0.optimizer.lr = 0.5   # base.toml:19" in lines
+    assert "stage.pull.optimizer.lr = 0.5   # base.toml:19" in lines
     assert "study.axes.rate.values = [0.1, 0.2]   # top.toml:4" in lines
     assert 'study.axes."the loss".chase."stage.0.loss".use = "chase"   # top.toml:6' in lines
 

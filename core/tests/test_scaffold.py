@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 import tomli
 from click.testing import CliRunner, Result
 from sentbed import API_VERSION, cli
+from sentbed.recipe import load_recipe
 from sentbed.registry import KINDS as HOOKS
 from sentbed.registry import load_plugins
-from sentbed.scaffold import KINDS, write_plugin
+from sentbed.scaffold import KINDS, settings, write_plugin
+from sentbed.show import RECIPE_TEMPLATE
+from sentbed.structure import unstructure
 
 SLOW_RULES = "not keeps_every_rule and not computes_what"
 """What of the tests that are written takes longer than some seconds, in the kinds with tensors."""
@@ -82,6 +87,25 @@ def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
+    ending = kind.capitalize()
+    for path in (written / kind / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.ClassDef) and node.name.endswith(ending * 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path) -> None:
+    module = written / kind / "src" / f"sentbed_my_{kind}" / f"my_{kind}.py"
+    said = ast.get_docstring(ast.parse(module.read_text())) or ""
+    assert ("`_torch.py`" in said) == (module.parent / "_torch.py").exists()
+    assert "`README.md` and in `tests/`" in said
+    first = (written / kind / "README.md").read_text().partition("\n")[0]
+    assert first.startswith("<!-- ")
+    assert first.endswith("here, in `src/` and in `tests/`. -->")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_imported_is_required(kind: str, written: Path) -> None:
     requirements = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]["dependencies"]
     named = {requirement.partition(">")[0].replace("-", "_") for requirement in requirements}
@@ -138,8 +162,35 @@ def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch
     assert commands.splitlines() == [
         "  pip install -e 'sentbed-far[test]'",
         "  pytest sentbed-far",
-        "  sentbed run recipes/quickstart.toml --set stage.0.loss.use=far --set stage.0.loss.temperature=",
+        "  sentbed new recipe mine.toml",
+        "  sentbed run mine.toml --set stage.0.loss.use=far --set stage.0.loss.temperature=",
     ]
+
+
+def test_in_a_clone_the_recipe_is_the_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    commands = new("pooler", "far", "--out", tmp_path / "far").stdout.splitlines()[-3:]
+    assert commands[1:] == [
+        f"  pytest {tmp_path / 'far'}",
+        "  sentbed run recipes/quickstart.toml --set encoder.pooler.use=far",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
+    kind: str, written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    template = tmp_path / "mine.toml"
+    template.write_text(RECIPE_TEMPLATE)
+    monkeypatch.syspath_prepend(written / kind / "src")
+    name = f"my-{kind}"
+    point = EntryPoint(name, f"sentbed_my_{kind}", "sentbed")
+    plugins = load_plugins([*entry_points(group="sentbed"), point])
+    for recipe in (template, Path(__file__).parents[2] / "recipes" / "quickstart.toml"):
+        found = load_recipe(recipe, settings(kind, name), plugins, look=False)
+        assert f'"use": "{name}"' in json.dumps(unstructure(found))
 
 
 def test_a_directory_with_a_space_is_quoted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sentbed.cli_explain import explain
 from sentbed.cli_machine import doctor
 from sentbed.cli_new import new
 from sentbed.cli_plan import plan
-from sentbed.cli_plugins import plugins
+from sentbed.cli_plugins import components_of, plugins
 from sentbed.cli_recipes import diff, migrate, schema
 from sentbed.cli_reproduce import reproduce
 from sentbed.cli_results import compare, table
@@ -174,29 +174,28 @@ def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache:
             click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
 
 
-def _kinds() -> list[str]:
-    from sentbed.registry import KINDS
-
-    return list(KINDS)
-
-
 @main.command()
 @click.argument("kind")
 @click.argument("name", required=False)
 def show(kind: str, name: str | None) -> None:
     """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
 
-    Without a NAME, a table of a recipe: `show stage`, `show validate`, `show checkpoint` ...
+    Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
+    `show validate`, `show checkpoint` ...
     """
-    from sentbed.registry import load_plugins
+    from sentbed.registry import KINDS, load_plugins
     from sentbed.show import describe, describe_table, tables
 
-    known = tables() if name is None else _kinds()
+    known = [*KINDS, *tables()] if name is None else [*KINDS]
     if kind not in known:
-        what = "table of a recipe" if name is None else "kind of component"
-        hint = f"; name one: `sentbed show {kind} NAME`" if kind in _kinds() else ""
-        raise click.UsageError(f"there is no {what} `{kind}`{hint}; choose one of {', '.join(known)}")
-    click.echo(describe_table(kind) if name is None else describe(load_plugins().find(kind, name)))
+        what = "kind of component" + (" or table of a recipe" if name is None else "")
+        raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(known)}")
+    if name is not None:
+        click.echo(describe(load_plugins().find(kind, name)))
+    elif kind in KINDS:
+        click.echo("\n".join(components_of(kind, load_plugins())))
+    else:
+        click.echo(describe_table(kind))
 
 
 for _command in (

@@ -8,6 +8,9 @@ import click
 
 from sentbed.errors import SentbedError
 
+QUICKSTART = "recipes/quickstart.toml"
+"""The recipe that a clone of sentbed has."""
+
 
 @click.group()
 def new() -> None:
@@ -58,4 +61,7 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     click.echo("\nThen:")
     click.echo(f"  pip install -e {test}")
     click.echo(f"  pytest {place}")
-    click.echo(f"  sentbed run recipes/quickstart.toml {chosen}")
+    recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
+    if recipe != QUICKSTART:
+        click.echo(f"  sentbed new recipe {recipe}")
+    click.echo(f"  sentbed run {recipe} {chosen}")

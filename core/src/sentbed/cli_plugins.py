@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from sentbed.plugin_info import Clash, PluginInfo
+    from sentbed.plugin_info import Clash, ComponentInfo, PluginInfo
     from sentbed.registry import Plugins
 
 
@@ -52,6 +52,8 @@ def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str
 
 
 def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
+    from sentbed.registry import KINDS
+
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
     head, *lines = _columns(rows)
@@ -61,11 +63,11 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
         if plugin.reason is not None:
             place = f" @ {plugin.place}" if plugin.place else ""
             yield f"    {' '.join(plugin.reason.split())}{place}"
-    components = _components(found)
+        yield from (f"    {line}" for line in _claims(plugin, found))
+    components = _components(found, KINDS)
     if components:
         yield ""
-        table = [(c.kind, c.name, c.distribution, c.summary) for c in components]
-        yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *table])
+        yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
     remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
     remarks += warnings
     yield from ["", *remarks] if remarks else []
@@ -85,10 +87,43 @@ def _offers(plugin: PluginInfo) -> str:
     return ", ".join([*plugin.kinds, *more]) or "–"
 
 
-def _components(found: Plugins) -> Sequence[Any]:
-    from sentbed.registry import KINDS
+def _claims(plugin: PluginInfo, found: Plugins) -> Iterator[str]:
+    """Yield what became of each name that this plugin claims with others."""
+    for clash in found.clashes.values():
+        others = [c for c in clash.claims if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)]
+        if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
+            continue
+        who = " and ".join(f"`{_whose(c, plugin)}`" for c in others)
+        became = "none of them is taken, the last lines say how to choose"
+        if clash.preferred is not None:
+            became = f"that of `{_whose(clash.preferred, plugin)}` is preferred"
+        yield f"claims the {clash.kind} `{clash.name}`, as {who} does; {became}"
 
-    return [found.components[kind, name] for kind in KINDS for name in found.names(kind)]
+
+def _whose(component: ComponentInfo, plugin: PluginInfo) -> str:
+    """Return a component's distribution; with its plugin, where `plugin` is of the same one."""
+    same = component.distribution == plugin.distribution
+    return f"{component.distribution}:{component.plugin}" if same else component.distribution
+
+
+def _components(found: Plugins, kinds: Iterable[str]) -> list[tuple[str, str, str, str]]:
+    """Return the rows of the components of these kinds; a name that none has has one for each claim."""
+    rows = [(c.kind, c.name, c.distribution, c.summary) for c in found.components.values()]
+    for clash in found.clashes.values():
+        if clash.preferred is None:
+            rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in clash.claims]
+    rows.sort()
+    return [row for kind in kinds for row in rows if row[0] == kind]
+
+
+def components_of(kind: str, found: Plugins) -> Iterator[str]:
+    """Yield a line for each component of a kind, and how to see more of one."""
+    rows = [row[1:] for row in _components(found, (kind,))]
+    if not rows:
+        yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
+        return
+    yield from _columns(rows)
+    yield from ("", f"`sentbed show {kind} NAME` explains one")
 
 
 def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:

@@ -54,7 +54,7 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
 
     A and B are recipes or run directories; what they extend and defaults count as if they were written out.
     The exit code is 0 where no score can differ (the run's and stages' names, checkpoints and
-    trackers may), 1 where one can.
+    trackers may), 1 where one can, 2 where a recipe cannot be read.
     """
     import json
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 
-from sentbed.errors import Problem, RecipeError
-from sentbed.explaining import DEFAULT, Explanation, explain, spelled, written
+from sentbed.explaining import DEFAULT, Explanation, explain, recipe_of, spelled, written
 from sentbed.extending import leaves
-from sentbed.recipe import MAIN_ENCODER, RESOLVED, read_document
+from sentbed.recipe import MAIN_ENCODER, read_document
 from sentbed.registry import Plugins
 from sentbed.structure import unstructure
 from sentbed.toml import KeyPath
@@ -86,27 +84,13 @@ def read(
     Raises:
         RecipeError: where one is no recipe, or has no such cell.
     """
-    a, b = map(_recipe_of, places)
+    a, b = map(recipe_of, places)
     first, second = (cells[0], cells[-1]) if cells else (None, None)
     if len(cells) == 1:
         studies = ["study" in read_document(path, overrides).data for path in (a, b)]
         if any(studies):
             first, second = (cells[0] if has else None for has in studies)
     return explain(a, overrides, plugins, first), explain(b, overrides, plugins, second)
-
-
-def _recipe_of(place: str) -> Path:
-    path = Path(place)
-    try:
-        is_directory = path.is_dir()
-    except OSError:  # too long a name: reading it says so
-        is_directory = False
-    if not is_directory:
-        return path
-    if not (path / RESOLVED).is_file():
-        message = f"the directory has no `{RESOLVED}`; name a recipe or a run directory"
-        raise RecipeError([Problem(message, file=place)])
-    return path / RESOLVED
 
 
 def compare(a: Explanation, b: Explanation) -> list[Difference]:

@@ -13,7 +13,7 @@ import attrs
 
 from sentbed.errors import Problem, RecipeError, suggest
 from sentbed.extending import leaves
-from sentbed.recipe import MAIN_ENCODER, Recipe, read_document, structure_recipe
+from sentbed.recipe import MAIN_ENCODER, RESOLVED, Recipe, read_document, structure_recipe
 from sentbed.registry import Plugins
 from sentbed.structure import unstructure
 from sentbed.toml import Document, KeyPath
@@ -46,6 +46,15 @@ class Explanation:
         """Whether the recipe has `[encoder]` and not `[encoders]`."""
         return MAIN_ENCODER in self.recipe.document.data
 
+    def spelled(self, path: KeyPath) -> str:
+        """Return a path with the name of a stage for its number, where `--set` takes the name."""
+        match path:
+            case ("stage", int(number), *rest):
+                name = self.recipe.stage[number].name
+                if "." not in name and not name.isdigit():
+                    path = ("stage", name, *rest)
+        return spelled(path)
+
     def history(self, path: KeyPath) -> list[tuple[Any, str]]:
         """Return what was said of a value and who said it, the last one first; nothing of a default."""
         found: list[tuple[Any, str]] = []
@@ -71,7 +80,7 @@ class Explanation:
         """Yield a line for each value at or below a path."""
         for path, value in self.values():
             if path[: len(below)] == below:
-                yield f"{spelled(path)} = {written(value)}   # {self.origin(path)}"
+                yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
     def one(self, path: str) -> Iterator[str]:
         """Yield what there is to say of a value or a table: its origin, what was said before, what it means.
@@ -82,7 +91,7 @@ class Explanation:
         keys, value, meaning = self._find(_keys(path))
         below = [at for at, _ in self.values() if at[: len(keys)] == keys]
         if value is None:
-            yield f"{spelled(keys)} is not set   # {self.origin(keys)}"
+            yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
             below = [keys]
         else:
             yield from self.listing(keys)
@@ -108,7 +117,7 @@ class Explanation:
                 choices |= _below(encoders)
             key = str(_numbers(part).get(name, name))
             if key not in choices:
-                where = f"`{spelled(path)}` has" if path else "the recipe has"
+                where = f"`{self.spelled(path)}` has" if path else "the recipe has"
                 message = f"{where} no `{key}`.{suggest(key, [*choices, *_numbers(part)])}"
                 raise RecipeError([Problem(message, spelled((*path, key)))])
             path += (int(key) if isinstance(part, tuple) else key,)
@@ -121,11 +130,12 @@ class Explanation:
 def explain(
     path: str | Path, overrides: Sequence[str], plugins: Plugins, cell: str | None = None
 ) -> Explanation:
-    """Read a recipe, or a cell of its study by name, and say where its values come from.
+    """Read a recipe, or that of a run directory, or a cell of its study; say where its values come from.
 
     Raises:
         RecipeError: where the recipe is not one, or there is no such cell.
     """
+    path = recipe_of(path)
     base = Path(path).resolve().parent
     files, document = read_document(path), read_document(path, overrides)
     texts = (override.partition("=")[0].strip() for override in overrides)
@@ -152,6 +162,21 @@ def explain(
             error.add_note('the recipe has `[study]`: `--cell "LABELS"` explains one of its cells')
         raise
     return Explanation(recipe, layers)
+
+
+def recipe_of(place: str | Path) -> Path:
+    """Return the file of a recipe: of a run directory, its `resolved.toml`. Raises `RecipeError`."""
+    path = Path(place)
+    try:
+        is_directory = path.is_dir()
+    except OSError:  # too long a name: reading it says so
+        is_directory = False
+    if not is_directory:
+        return path
+    if not (path / RESOLVED).is_file():
+        message = f"the directory has no `{RESOLVED}`; name a recipe or a run directory"
+        raise RecipeError([Problem(message, file=str(place))])
+    return path / RESOLVED
 
 
 def written(value: Any) -> str:

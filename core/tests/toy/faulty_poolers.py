@@ -31,6 +31,8 @@ class Attend:
             def __init__(self) -> None:
                 super().__init__()
                 self.query = torch.nn.Parameter(torch.randn(width))
+                if fault == "frozen weight":
+                    self.query.requires_grad_(False)
                 if fault == "mutates a buffer":
                     self.register_buffer("calls", torch.zeros(()))
                 if fault == "keeps what it saw":
@@ -44,6 +46,12 @@ class Attend:
                 hidden, mask = states.last_hidden_state, states.attention_mask
                 if fault == "plain mean":
                     return hidden.mean(1)
+                if fault == "deviation of one":
+                    kept = torch.ones_like(hidden[..., 0]) if mask is None else mask
+                    rows = torch.einsum(
+                        "blw,bl->bw", torch.where(kept[..., None] > 0, hidden, 0), kept.float()
+                    )
+                    return rows / (kept.sum(1, keepdim=True) - 1)
                 if fault == "reads what it does not need":
                     return states.layers[0].mean(1)
                 if fault == "writes into states":
@@ -53,6 +61,8 @@ class Attend:
                 if fault == "item" and mask is not None:
                     hidden = hidden[:, : int(mask.sum(1).max().item()) + 99]
                 logits = hidden.float() @ self.query
+                if fault == "exp":
+                    logits = (100 * logits).exp().log()
                 if mask is not None:
                     logits = logits.masked_fill(mask == 0, float("-inf"))
                 weights = logits.softmax(1)
@@ -125,6 +135,8 @@ class Nearest:
                 )
                 if fault == "detached":
                     positive = positive.detach()
+                if fault == "scaled by an item":
+                    anchor, positive = anchor * positive.norm().item(), positive * anchor.norm().item()
                 if fault == "forgets on save":
                     anchor = anchor + self.noise
                 logits = self.scale.to(anchor.dtype) * (anchor @ positive.T)
@@ -135,6 +147,10 @@ class Nearest:
                 if fault == "knows its row":
                     each = each * (1 + rows)
                 loss = each.mean()
+                if fault == "exp":
+                    loss = ((100 * logits).exp().sum(1).log() - (100 * logits).diagonal()).mean()
+                if fault == "gradient of a root":
+                    loss = loss + (anchor - anchor).sum().abs().sqrt()
                 if fault == "one row":
                     loss = each.sum() / (len(rows) - 1)
                 if fault == "one loss a row":

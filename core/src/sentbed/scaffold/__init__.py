@@ -40,7 +40,7 @@ class Template:
     tests: tuple[str, ...]
     """What its tests import, or the kit tries it with."""
     settings: tuple[str, ...]
-    """What makes the recipe `quickstart.toml` use it, as for `--set`."""
+    """What makes `quickstart.toml`, and the recipe of `sentbed new recipe`, use it; as for `--set`."""
 
 
 TORCH = "torch>=2.6"
@@ -53,7 +53,7 @@ KINDS: Mapping[str, Template] = MappingProxyType(
             "backbone",
             ("numpy>=1.26", "safetensors>=0.4", TORCH),
             ENGINE,
-            ("encoder.backbone.use={name}", "encoder.backbone.model="),
+            ('encoder.backbone={ use = "{name}" }',),
         ),
         "pooler": Template("pooler", (TORCH,), ENGINE, ("encoder.pooler.use={name}",)),
         "loss": Template("loss", (TORCH,), ENGINE, ("stage.0.loss.use={name}", "stage.0.loss.temperature=")),
@@ -63,7 +63,7 @@ KINDS: Mapping[str, Template] = MappingProxyType(
             (),
             ("stage.0.data.use={name}", "stage.0.data.path=pkg:sentbed_data/sample/sts-dev.tsv"),
         ),
-        "evaluator": Template("evaluator", ("numpy>=1.26",), (), ("evaluate.1.use={name}",)),
+        "evaluator": Template("evaluator", ("numpy>=1.26",), (), ("evaluate.0.use={name}",)),
         "runtime": Template("runtime", ("sentbed-hardware",), (*ENGINE, TORCH), ("runtime.use={name}",)),
         "tracker": Template("tracker", (), (), ('tracker=[{ use = "{name}" }]',)),
     }
@@ -100,7 +100,7 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
 
 
 def settings(kind: str, name: str) -> tuple[str, ...]:
-    """Return what makes `quickstart.toml` use the component, each as for `--set`."""
+    """Return what makes a recipe to start from use the component, each as for `--set`."""
     return tuple(setting.replace("{name}", name) for setting in KINDS[kind].settings)
 
 

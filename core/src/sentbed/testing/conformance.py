@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
@@ -40,7 +39,6 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Kind -> where its own rules are, beside those of every component."""
 
-SHOWN = 3
 _READ = "read the line, and see `docs/plugins/testing.md` for what the rule does"
 
 
@@ -77,18 +75,16 @@ class ConformanceError(AssertionError):
 
 
 def _lines(failures: tuple[Failure, ...]) -> Iterator[str]:
-    """Yield a line for each finding, with all rules that found it; of one rule not more than `SHOWN`."""
+    """Yield a line for what is mended alike: the rules that found it, the first finding, how many more."""
     rules: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
         rules.setdefault((failure.what, failure.fix), []).append(failure.rule)
-    shown: Counter[str] = Counter()
+    alike: dict[tuple[str, str], list[str]] = {}
     for (what, fix), names in rules.items():
-        shown[names[0]] += 1
-        if shown[names[0]] <= SHOWN:
-            yield str(Failure(", ".join(dict.fromkeys(names)), what, fix))
-    for name, count in shown.items():
-        if count > SHOWN:
-            yield f"{name}: and {count - SHOWN} more"
+        alike.setdefault((", ".join(dict.fromkeys(names)), fix), []).append(what)
+    for (rule, fix), found in alike.items():
+        more = f"; and {len(found) - 1} more like it" if len(found) > 1 else ""
+        yield f"{Failure(rule, found[0], fix)}{more}"
 
 
 def check_component(
@@ -150,14 +146,17 @@ def component_rules(
         raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
     subject = Subject(cls, kind, example or {}, jax)
     rules: dict[str, Rule] = {}
-    for module in ("rules_class", "rules_fields", *MODULES.get(kind, ())):
-        rules |= import_module(f"sentbed.testing.{module}").RULES
+    awaited: dict[str, Mapping[str, str]] = {}
+    for name in ("rules_class", "rules_fields", *MODULES.get(kind, ())):
+        module = import_module(f"sentbed.testing.{name}")
+        rules |= module.RULES
+        awaited |= getattr(module, "AWAITED", {})
     skip = skip or {}
     if unknown := sorted(set(skip) - set(rules)):
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
         raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
-    return {name: partial(_run, name, rule, subject, skip.get(name)) for name, rule in rules.items()}
+    return {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
 
 
 def parametrize_component(cls: type[Any], **options: Any) -> Any:
@@ -171,9 +170,34 @@ def parametrize_component(cls: type[Any], **options: Any) -> Any:
     return pytest.mark.parametrize("rule", [pytest.param(rule, id=name) for name, rule in found.items()])
 
 
-def _run(name: str, rule: Rule, subject: Subject, skipped: str | None) -> None:
-    if skipped is not None:
-        raise NotRunError(skipped)
+def _run(
+    name: str,
+    rules: Mapping[str, Rule],
+    subject: Subject,
+    skip: Mapping[str, str],
+    awaited: Mapping[str, str],
+) -> None:
+    if name in skip:
+        raise NotRunError(skip[name])
+    for first, reason in awaited.items():
+        if first not in skip and _finds(first, rules[first], subject):
+            raise NotRunError(reason)
+    if failures := _failures(name, rules[name], subject):
+        raise ConformanceError(_title(subject.cls), failures)
+
+
+def _finds(name: str, rule: Rule, subject: Subject) -> bool:
+    """Whether a rule finds something; where the component only raises, others have more to say of it."""
+    try:
+        return any(failure.fix != _READ for failure in _failures(name, rule, subject))
+    except NotRunError:
+        return False
+
+
+def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
+    """Return what a rule finds wrong; other rules may wait for it, so it is kept."""
+    if name in subject.failures:
+        return subject.failures[name]
     failures: list[Failure] = []
     try:
         failures += (Failure(name, what, fix) for what, fix in rule(subject))
@@ -183,8 +207,7 @@ def _run(name: str, rule: Rule, subject: Subject, skipped: str | None) -> None:
     except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
         what = f"raised {type(error).__name__}: {_first_line(error)}{place(error, subject.cls)}"
         failures.append(Failure(name, what, _READ))
-    if failures:
-        raise ConformanceError(_title(subject.cls), tuple(failures))
+    return subject.failures.setdefault(name, tuple(failures))
 
 
 def place(error: BaseException, cls: type[Any]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,12 @@ ARGUMENTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 )
 """Kind -> method -> how many arguments it is given. A method that `METHODS` does not name is optional."""
 
+POOLING = ("cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean")
+"""What a pooler may say as `pooling`; see `protocols.Pooler`."""
+
+ENTRY = r"^@\w+\s*\{\s*([^\s,]+)\s*,"
+"""The beginning of a BibTeX entry, with its key."""
+
 
 def frozen(subject: Subject) -> Findings:
     """It is a frozen attrs class."""
@@ -53,12 +61,17 @@ def named(subject: Subject) -> Findings:
         return
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         yield f"it is called {name!r}", "take small letters, digits and single dashes, such as `mean-max`"
-    other = installed().components.get((subject.kind, name))
-    if other is not None and _identity(other.cls) != _identity(subject.cls):
-        yield (
-            f"the {subject.kind} `{name}` is offered by `{other.distribution}` already",
-            "choose another `name`",
-        )
+    at, plugins = (subject.kind, name), installed()
+    # Of a clash that is not decided, no claim is among the components.
+    claims = [plugins.components[at]] if at in plugins.components else []
+    if not claims and at in plugins.clashes:
+        claims += plugins.clashes[at].claims
+    for other in claims:
+        if _identity(other.cls) != _identity(subject.cls):
+            yield (
+                f"the {subject.kind} `{name}` is offered by `{other.distribution}` already",
+                "choose another `name`",
+            )
 
 
 def _identity(cls: type[Any]) -> tuple[str, str]:
@@ -112,6 +125,41 @@ def protocol(subject: Subject) -> Findings:
             continue
         if not (isinstance(said, frozenset) and all(isinstance(word, str) for word in said)):
             yield f"`{name}` is {said!r}", f'make it a frozen set of words: `{name} = frozenset({{"..."}})`'
+    if kind == "pooler":
+        yield from _pooling(subject)
+    yield from _cites(subject)
+
+
+def _pooling(subject: Subject) -> Findings:
+    pooling, dense = (_said(subject, name) for name in ("pooling", "dense"))
+    if pooling is not None and pooling not in POOLING:
+        yield f"`pooling` is {pooling!r}", f"take one of {', '.join(POOLING)}, or leave it out"
+    if not isinstance(dense, str | None):
+        yield f"`dense` is {dense!r}", "name the attribute of the module that is the linear layer, or None"
+
+
+def _cites(subject: Subject) -> Findings:
+    cites: Any = _said(subject, "cites")
+    if cites is None:
+        return
+    if not isinstance(cites, tuple):
+        yield f"`cites` is {cites!r}", 'make it a tuple: `cites = ("...",)`'
+        return
+    known = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
+    for citation in cites:
+        if citation not in known and not (isinstance(citation, str) and re.match(ENTRY, citation.strip())):
+            yield (
+                f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
+                "put the whole BibTeX entry there, which begins with `@` and has a key",
+            )
+
+
+def _said(subject: Subject, name: str) -> Any:
+    """Return an attribute, or a property of one that can be made; None where there is none."""
+    with suppress(NotRunError):
+        return getattr(subject.part, name, None)
+    said = getattr(subject.cls, name, None)
+    return None if inspect.isdatadescriptor(said) else said
 
 
 def light(subject: Subject) -> Findings:

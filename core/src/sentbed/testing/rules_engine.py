@@ -31,6 +31,7 @@ def grad_cache(subject: Subject) -> Findings:
     """A batch whose activations are cut into pieces has the loss and the gradient of the whole one."""
     engine = _engine("cpu")
     yield from _try(
+        "grad-cache: ",
         partial(check_grad_cache, _bench(engine, engine), _case(subject), gradient=GRADIENT),
         "compute each row from its own states, and draw from torch's own generator",
     )
@@ -42,27 +43,27 @@ def jax(subject: Subject) -> Findings:
         raise NotRunError("JAX was not asked for; say `jax=True`, in a process that has not loaded JAX")
     engine = _engine("tpu")
     yield from _try(
+        "gradients: ",
         partial(check_loss_and_gradients, _bench(engine, _engine("cpu")), _case(subject), gradient=GRADIENT),
         "take operations of torch that torchax knows, and let no shape depend on numbers",
     )
 
 
-def _try(check: Any, fix: str) -> Findings:
+def _try(prefix: str, check: Any, fix: str) -> Findings:
     try:
         check()
     except AssertionError as error:
-        yield str(error), fix
+        yield str(error).removeprefix(prefix), fix
 
 
 @cache
 def _engine(runtime: str) -> Any:
     """Return an engine; that of `tpu` computes on JAX's processors where there is no TPU."""
     plugins = installed()
-    for kind, name in (*BESIDE, ("runtime", runtime)):
-        if name not in plugins.names(kind):
-            raise NotRunError(f"the {kind} `{name}` is not installed")
-    cls = plugins.find("runtime", runtime).cls
     try:
+        for kind, name in (*BESIDE, ("runtime", runtime)):
+            plugins.find(kind, name)
+        cls = plugins.find("runtime", runtime).cls
         return (cls(platform="cpu", precision="fp32") if runtime == "tpu" else cls()).build()
     except SentbedError as error:
         raise NotRunError(str(error)) from error

@@ -54,6 +54,17 @@ def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutpu
     return output
 
 
+def finite(subject: Subject) -> Findings:
+    """The loss of a batch and its gradients are numbers."""
+    module = build(subject)
+    given = draw_vectors(subject.part)
+    vectors = {n: v.requires_grad_() for n, v in given.items() if v.is_floating_point()}
+    leaves = {**vectors, **dict(module.named_parameters())}
+    for name, _ in tensors.not_finite(lambda: call(module, given).loss, leaves):
+        what = f"the gradient of `{name}`" if name else "the loss"
+        yield f"{what} is NaN or infinite", tensors.FINITE
+
+
 def output(subject: Subject) -> Findings:
     """It returns a `LossOutput` with an fp32 scalar and detached metrics, for batches of any size."""
     torch = load_torch()
@@ -143,10 +154,13 @@ def gradient(subject: Subject) -> Findings:
     }
     for name, weight in module.named_parameters():
         tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
+    off: list[tuple[float, str]] = []
     for name, (function, at) in tried.items():
         found = tensors.disagreement(function, at)
-        if not found <= GRADIENT:
-            yield f"the gradient of `{name}` is off by {found:.2g} of its norm (allowed {GRADIENT:g})", fix
+        what = f"the gradient of `{name}` is off by {found:.2g} of its norm (allowed {GRADIENT:g})"
+        off.append((found, what))
+    for what in tensors.worst_first(off, GRADIENT):
+        yield what, fix
 
 
 def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
@@ -248,13 +262,21 @@ def misfits(subject: Subject) -> Findings:
 
 
 RULES = {
+    "finite": finite,
+    "traceable": traceable,
     "output": output,
     "state": state,
     "order": order,
     "gradient": gradient,
     "stateless": stateless,
     "save": save,
-    "traceable": traceable,
     "bf16": bf16,
     "misfits": misfits,
 }
+
+AWAITED = {
+    name: {"finite": "the loss is not finite; see the rule `finite`"}
+    for name in (*RULES, "grad-cache", "jax")
+    if name not in ("finite", "misfits")
+}
+"""Rule -> the rule without which it would only repeat what that says, and why it is not tried."""

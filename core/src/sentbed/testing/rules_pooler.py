@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ GRADIENT = 1e-2
 """Of the gradient's norm: what finite differences in fp32 may miss."""
 BF16 = 2e-2
 """Of the largest value: what a rounding to bf16 may change; a sum of 300 numbers in bf16 loses more."""
+STATES = ("last_hidden_state", "decoder_state", "mask_state")
+"""What of `TokenStates` is a single tensor of states."""
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
@@ -41,6 +44,22 @@ def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
     for name, training in (("in training", True), ("when encoding", False)):
         if not (training and draws):
             yield name, partial(_pool, module, training=training)
+
+
+def finite(subject: Subject) -> Findings:
+    """Its vectors and their gradients are numbers."""
+    module = build(subject)
+    for mode, training in (("in training", True), ("when encoding", False)):
+        states = over(_states(subject, garbage=1.0), lambda value: value.clone().requires_grad_())
+        leaves = {f"layers[{number}]": layer for number, layer in enumerate(states.layers or ())}
+        leaves |= {name: getattr(states, name) for name in STATES if getattr(states, name) is not None}
+        leaves |= dict(module.named_parameters())
+        for name, wrong in tensors.not_finite(partial(_pool, module, states, training), leaves):
+            what = f"the gradient of `{name}` is" if name else "the vectors are"
+            rows = wrong.nonzero()[:, 0].tolist()
+            short = not name and all(tensors.LENGTHS[row] == 1 for row in rows)
+            where = " where a sentence has one token" if short else ""
+            yield f"{mode}, {what} NaN or infinite{where}", tensors.FINITE
 
 
 def shape(subject: Subject) -> Findings:
@@ -69,13 +88,15 @@ def padding(subject: Subject) -> Findings:
         "use `attention_mask`, which may be None: leave out what it has 0 for, before a mean, a maximum or a "
         "softmax is taken, and find the first or the last token by it"
     )
+    changes: list[tuple[float, str]] = []
+    leaks: list[tuple[float, str]] = []
     for mode, pool in _modes(subject):
         plain = pool(_states(subject))
         for side, more in (("right", 5), ("left", 0), ("left", 5)):
             found = distance(pool(_states(subject, side=side, more=more)), plain)
-            if not found <= TOLERANCE:
-                what = f"{mode}, vectors change by {found:.2g} of their size when padding is on the {side}"
-                yield f"{what}, {more} more of it (allowed {TOLERANCE:g})", fix
+            change = "become NaN" if math.isnan(found) else f"change by {found:.2g} of their size"
+            where = f"padding is on the {side}" + (f", and {more} tokens longer" if more else "")
+            changes.append((found, f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})"))
         states = _states(subject)
         leaves = over(states, lambda value: value.detach().clone().requires_grad_())
         vectors = pool(leaves)
@@ -87,8 +108,9 @@ def padding(subject: Subject) -> Findings:
             (float(g[states.attention_mask == 0].abs().max()) for g in gradients if g is not None),
             default=0.0,
         )
-        if into > 0:
-            yield f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)", fix
+        leaks.append((into, f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)"))
+    for what in (*tensors.worst_first(changes, TOLERANCE), *tensors.worst_first(leaks, 0)):
+        yield what, fix
 
 
 def alone(subject: Subject) -> Findings:
@@ -129,6 +151,7 @@ def order(subject: Subject) -> Findings:
 def gradient(subject: Subject) -> Findings:
     """The gradient is that of finite differences, for states and for weights."""
     torch = load_torch()
+    off: list[tuple[float, str]] = []
     module = build(subject)
     fix = "let the gradient through: no `.detach()`, no `.data`, no rounding and no `no_grad` on the way"
     states = _states(subject, garbage=1.0)
@@ -160,9 +183,10 @@ def gradient(subject: Subject) -> Findings:
             tried[name] = (lambda value, n=name: total(states, **{n: value}), weight.detach())
         for name, (function, at) in tried.items():
             found = tensors.disagreement(function, at)
-            if not found <= GRADIENT:
-                what = f"{mode}, the gradient of `{name}` is off by {found:.2g} of its norm"
-                yield f"{what} (allowed {GRADIENT:g})", fix
+            what = f"{mode}, the gradient of `{name}` is off by {found:.2g} of its norm"
+            off.append((found, f"{what} (allowed {GRADIENT:g})"))
+    for what in tensors.worst_first(off, GRADIENT):
+        yield what, fix
 
 
 def stateless(subject: Subject) -> Findings:
@@ -252,6 +276,8 @@ def bf16(subject: Subject) -> Findings:
 
 
 RULES = {
+    "finite": finite,
+    "traceable": traceable,
     "shape": shape,
     "padding": padding,
     "alone": alone,
@@ -259,6 +285,14 @@ RULES = {
     "gradient": gradient,
     "stateless": stateless,
     "save": save,
-    "traceable": traceable,
     "bf16": bf16,
 }
+
+_FINITE = {"finite": "the vectors are not finite; see the rule `finite`"}
+_PADDING = {"padding": "padding changes the vectors; see the rule `padding`"}
+AWAITED = {
+    **dict.fromkeys((*RULES, "grad-cache", "jax"), _FINITE),
+    **dict.fromkeys(("alone", "grad-cache"), _FINITE | _PADDING),
+    "finite": {},
+}
+"""Rule -> the rules without which it would only repeat what they say, and why it is not tried."""

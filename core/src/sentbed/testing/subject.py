@@ -36,6 +36,8 @@ class Subject:
     jax: bool = False
     kept: dict[str, Any] = attrs.field(factory=dict)
     """What one rule has computed for others."""
+    failures: dict[str, tuple[Any, ...]] = attrs.field(factory=dict)
+    """What each rule that was run found wrong."""
     _part: Any = None
 
     def make(self) -> Any:

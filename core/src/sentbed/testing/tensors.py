@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,8 @@ LAYERS = 3
 GARBAGE = 1e4
 """The size of what stands in the states of padding; bf16 has it."""
 _NO_EQUALITY: Any = object.__eq__
+FINITE = "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0"
+"""What to do where numbers are not finite."""
 STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
 """Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
 
@@ -208,6 +211,33 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
             least = min(least, abs(found - expected) / scale)
         worst = max(worst, least)
     return worst
+
+
+def not_finite(call: Callable[[], Tensor], leaves: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Yield what of a result and its gradients is NaN or infinite: its name, none for the result, and where.
+
+    Raises `NotRunError` where the call fails, for which there are other rules.
+    """
+    torch = load_torch()
+    try:
+        found = call()
+        tried = {"": found}
+        if bool(torch.isfinite(found).all()) and found.requires_grad:
+            read = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+            gradients = torch.autograd.grad(found.sum(), list(read.values()), allow_unused=True)
+            tried |= {name: g for name, g in zip(read, gradients, strict=True) if g is not None}
+    except Exception as error:
+        raise NotRunError("a call of it fails; see the other rules") from error
+    for name, value in tried.items():
+        wrong = ~torch.isfinite(value.detach())
+        if wrong.any():
+            yield name, wrong
+
+
+def worst_first(found: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
+    """Yield what is said of the figures above a bound, the largest first; a NaN is larger than any."""
+    ranked = [(math.inf if math.isnan(figure) else figure, said) for figure, said in found]
+    yield from (said for figure, said in sorted(ranked, key=lambda one: -one[0]) if figure > bound)
 
 
 def data_dependence(call: Callable[[Callable[[Tensor], Tensor]], object]) -> BaseException | None:
