@@ -5,6 +5,7 @@ Each is a distribution as an installer leaves it, on the path of another process
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -88,7 +89,7 @@ class Site:
             text=True,
             cwd=ROOT,
             env=environment,
-            timeout=60,
+            timeout=300,
         )
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
@@ -194,6 +195,26 @@ def test_one_that_registers_mean_again(site: Site) -> None:
     site.configure('[plugins]\ndisable = ["second-mean"]\n')
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
     assert site.said_of("second_mean")[1] == f"disabled by {site.config}:2; take it out there"
+
+
+def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_path: Path) -> None:
+    site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
+    site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
+    site.install("newer-plugin", 'sentbed_api = "2.0"\n')
+    site.install("second-mean", POOLER)
+    short = ["encoder.pooler.use=first", "stage.0.epochs=", "stage.0.steps=1", "stage.0.validate="]
+    settings = [word for setting in short for word in ("--set", setting)]
+    code, output = site.sentbed("run", "recipes/scratch.toml", "--out", str(tmp_path / "run"), *settings)
+    assert code == 0
+    assert str(tmp_path / "run" / "report.html") in output.splitlines()
+    listed = json.loads((tmp_path / "run" / "manifest.json").read_text())["plugins"]
+    status = {one["distribution"]: one["status"] for one in listed}
+    assert [status[f"{name}-plugin"] for name in ("raising", "misspelt", "newer")] == [
+        "broken",
+        "broken",
+        "refused",
+    ]
+    assert status["sentbed-poolers"] == status["second-mean"] == "loaded"
 
 
 def test_ours_disabled_in_favour_of_it(site: Site) -> None:
