@@ -15,7 +15,10 @@ from sentbed.show import field_docs, type_name
 
 def cli() -> str:
     """Return the page of the command line: every command with its arguments and options."""
-    parts = ["# Command line", *_command(main, click.Context(main, info_name="sentbed"))]
+    parts = [
+        "# Command line",
+        *_command(main, click.Context(main, info_name="sentbed", **main.context_settings)),
+    ]
     return page(parts)
 
 

@@ -174,7 +174,7 @@ def command_fault(line: str, plugins: Plugins) -> str | None:
 def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
     """Return what is wrong with the arguments of `sentbed`."""
     command: click.Command = main
-    context = click.Context(main, info_name="sentbed")
+    context = click.Context(main, info_name="sentbed", **main.context_settings)
     try:
         while isinstance(command, click.Group):
             _, words, _ = command.make_parser(context).parse_args(list(words))
