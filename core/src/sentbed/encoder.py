@@ -333,7 +333,6 @@ class Encoder:
                 component, backbone = merged
                 recipe = attrs.evolve(recipe, backbone=component)
                 shutil.rmtree(directory / BACKBONE)
-                (directory / BACKBONE).mkdir()
                 backbone.save(directory / BACKBONE)
             table = {"schema": SCHEMA, **unstructure(recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))

@@ -80,7 +80,7 @@ class BuiltBackbone(Protocol):
         """
 
     def save(self, directory: Path) -> None:
-        """Write weights (safetensors), configuration and tokenizer into `directory`, an empty one."""
+        """Write weights (safetensors), configuration and tokenizer into `directory`, which it makes."""
 
 
 class Backbone(Component, Protocol):

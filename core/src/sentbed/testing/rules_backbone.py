@@ -114,9 +114,11 @@ def save(subject: Subject) -> Findings:
     ids, mask = _batch(one)
     before = _real(_states(one.module, ids, mask), mask)
     with tempfile.TemporaryDirectory() as name:
-        one.save(Path(name))
+        # It makes the directory.
+        place = Path(name) / "backbone"
+        one.save(place)
         with seeded(1):
-            context = BuildContext(tuple, Path(name), frozenset())
+            context = BuildContext(tuple, place, frozenset())
             other: Any = subject.part.build(context)
         other.module.eval()
         again, _ = _batch(other)

@@ -234,6 +234,5 @@ class JaxEncoder:
 
     def write(self, directory: Path) -> None:
         """Write what the torch module holds."""
-        (directory / BACKBONE_DIRECTORY).mkdir(parents=True, exist_ok=True)
         self.backbone.save(directory / BACKBONE_DIRECTORY)
         write_tensors(self.module.own_weights(), directory / MODULES_FILE)

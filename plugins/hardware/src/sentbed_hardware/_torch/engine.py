@@ -254,7 +254,6 @@ class TorchEncoder:
 
     def save(self, directory: Path) -> None:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
-        (directory / BACKBONE_DIRECTORY).mkdir(parents=True, exist_ok=True)
         self.backbone.save(directory / BACKBONE_DIRECTORY)
         write_tensors(self.module.own_weights(), directory / MODULES_FILE)
 
