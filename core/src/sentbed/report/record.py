@@ -76,6 +76,23 @@ def score_record(score: Score) -> dict[str, Any]:
     }
 
 
+def score_of(record: Mapping[str, Any]) -> Score:
+    """Return the score that `score_record` wrote, without its items.
+
+    Raises:
+        KeyError: where something is missing.
+        TypeError: where it is no score.
+    """
+    value = math.nan if record["value"] is None else float(record["value"])
+    names = ("task", "metric", "encoder", "evaluator")
+    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
+        raise TypeError("a score without names or protocol")
+    plugin = str(record.get("plugin", ""))
+    return Score(
+        value=value, protocol=record["protocol"], plugin=plugin, **{name: record[name] for name in names}
+    )
+
+
 def _scores(data: ReportData) -> list[dict[str, Any]]:
     records = [score_record(score) for score in data.scores]
     if data.bootstrap is not None:

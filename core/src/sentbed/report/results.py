@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from sentbed.report.comparing import encoder_protocol, evaluation_protocol, unli
 from sentbed.report.formats import aligned
 from sentbed.report.model import START, digits
 from sentbed.report.papers import PaperTable, paper_tables
-from sentbed.report.record import plain
+from sentbed.report.record import plain, score_of
 from sentbed.report.tables import shown
 from sentbed.report.text import chance, number, pairing, signed, spread
 from sentbed.statistics import RESAMPLES, Comparison, Method, compare
@@ -73,7 +72,7 @@ def read_results(run: str | Path) -> Results:
     directory = Path(run)
     try:
         report = json.loads((directory / REPORT).read_bytes())
-        scores = tuple(_score(record) for record in report["scores"])
+        scores = tuple(score_of(record) for record in report["scores"])
         name = str(report["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
@@ -230,17 +229,6 @@ def comparison_json(found: RunComparison) -> str:
     about = {"a": found.a, "b": found.b, "method": found.method, "resamples": found.resamples}
     document = {**about, "comparisons": rows, "remarks": found.remarks}
     return json.dumps(plain(document), indent=2, ensure_ascii=False)
-
-
-def _score(record: dict[str, Any]) -> Score:
-    value = math.nan if record["value"] is None else float(record["value"])
-    names = ("task", "metric", "encoder", "evaluator")
-    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
-        raise TypeError("a score without names or protocol")
-    plugin = str(record.get("plugin", ""))
-    return Score(
-        value=value, protocol=record["protocol"], plugin=plugin, **{name: record[name] for name in names}
-    )
 
 
 def _chosen(run: Results, name: str | None) -> str:

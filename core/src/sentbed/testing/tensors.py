@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from sentbed.protocols import Module, Tensor, TokenStates
+from sentbed.testing.measures import apart
 from sentbed.testing.subject import NotRunError, Subject
 
 WIDTH = 6
@@ -110,10 +111,7 @@ def rows_of(states: TokenStates, rows: Any) -> TokenStates:
 
 def distance(one: Tensor, other: Tensor) -> float:
     """Return the largest difference as a share of the largest value of `other`; infinite for other shapes."""
-    if one.shape != other.shape:
-        return float("inf")
-    largest = float(other.detach().abs().max()) if other.numel() else 0.0
-    return float((one.detach() - other.detach()).abs().max()) / (largest or 1.0) if one.numel() else 0.0
+    return apart(one.detach().numpy(), other.detach().numpy())
 
 
 def held(module: Module) -> dict[str, Any]:

@@ -78,27 +78,20 @@ class ToHub:
         return differences if refused is None else (f"sentence-transformers cannot load it: {refused}",)
 
 
-def _empty(directory: Path) -> None:
-    for left in directory.iterdir():
-        shutil.rmtree(left) if left.is_dir() else left.unlink()
-
-
 def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[str, ...]]:
     """Write the encoder.
 
     Returns why it is not there for sentence-transformers, None where it is, and how it differs there.
     """
-    from sentbed_interop.sentence_transformers import ToSentenceTransformers
+    from sentbed_interop.sentence_transformers import OtherVectorsError, ToSentenceTransformers
 
     try:
         return None, tuple(ToSentenceTransformers().write(encoder, directory))
-    except ModelError as error:
-        _empty(directory)
-        try:
-            ToSentenceTransformers(verify=False).write(encoder, directory)
-        except ModelError:
-            _empty(directory)
-            encoder.export(directory)
-            return str(error), ()
-        # The library can express the encoder, and would give other vectors: that is a fault.
+    except OtherVectorsError:
+        # The library can express the encoder: that is a fault, of a part or of the export.
         raise
+    except ModelError as error:
+        for left in directory.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        encoder.export(directory)
+        return str(error), ()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +11,10 @@ from typing import Any
 import attrs
 from sentbed import Encoder, ModelError, RecipeError, RunError
 from sentbed.encoder import ENCODER_FILE
+from sentbed.paths import sha256
 from sentbed.protocols import Score
+from sentbed.report.record import score_of
+from sentbed.report.tables import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
 
@@ -102,7 +103,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
         recipe = tomllib.loads((directory / RECIPE).read_text("utf-8"))
         for key in ("name", "status"):
             report[key]
-        scores = [_score(one) for one in report["scores"]]
+        scores = [score_of(one) for one in report["scores"]]
         manifest = report["manifest"]
         for table in [*manifest.get("data", {}).values(), manifest.get("libraries", {})]:
             table.keys()
@@ -126,7 +127,7 @@ def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _names(encoder: str) -> set[str]:
     """The encoders that a score speaks of: `en@start` is of `en`, `en+zh` of both."""
-    return {name.removesuffix("@start") for name in encoder.removesuffix("@start").split("+")}
+    return set(base_name(encoder).split("+"))
 
 
 def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> list[str]:
@@ -175,14 +176,4 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
 
 
 def _weights(directory: Path) -> dict[str, str]:
-    found = {}
-    for file in directory.rglob("*.safetensors"):
-        with file.open("rb") as stream:
-            found[str(file.relative_to(directory))] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
-
-
-def _score(record: Mapping[str, Any]) -> Score:
-    value = math.nan if record["value"] is None else float(record["value"])
-    names = ("task", "metric", "protocol", "encoder", "evaluator")
-    return Score(value=value, **{name: record[name] for name in names})
+    return {str(file.relative_to(directory)): sha256(file) for file in directory.rglob("*.safetensors")}

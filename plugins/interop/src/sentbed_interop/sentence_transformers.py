@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
+from sentbed import ModelError
 
 if TYPE_CHECKING:
     from sentbed.encoder import Encoder
+
+
+class OtherVectorsError(ModelError):
+    """The folder could be written, and what is loaded from it is not the encoder."""
 
 
 @attrs.frozen
@@ -34,6 +39,7 @@ class ToSentenceTransformers:
 
         Raises:
             ModelError: where stock modules cannot give the encoder's vectors.
+            OtherVectorsError: where they should, and do not.
         """
         from sentbed_interop._torch.st_folder import write_folder
 

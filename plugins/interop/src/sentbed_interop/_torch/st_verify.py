@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 import transformers
-from sentbed import ModelError
 
 from sentbed_interop._torch.st_tokenizer import SENTENCES, load_tokenizer
+from sentbed_interop.sentence_transformers import OtherVectorsError
 
 if TYPE_CHECKING:
     from sentbed.encoder import Encoder
@@ -27,7 +27,7 @@ ROUGH = 0.1
 def require_same_vectors(
     encoder: Encoder, directory: Path, pooling: str, layers: Sequence[Dense], length: int, dtype: str
 ) -> None:
-    """Raise `ModelError` where the model in `directory` does not give the encoder's vectors."""
+    """Raise `OtherVectorsError` where the model in `directory` does not give the encoder's vectors."""
     texts = encoder.backbone.tokenizer.truncate(SENTENCES, encoder.recipe.max_length)
     expected = encoder.encode(texts)
     vectors = _encode(directory, texts, pooling, layers, length)
@@ -41,7 +41,7 @@ def require_same_vectors(
         what = f"vectors that are {apart:.2g} apart"
     else:
         what = f"vectors {found.shape[1]} wide in the place of {expected.shape[1]}"
-    raise ModelError(
+    raise OtherVectorsError(
         f"the folder would give {what}: either the backbone `{encoder.recipe.backbone.name}` computes "
         "something else than transformers does with the same files, or the pooler "
         f"`{encoder.recipe.pooler.name}` is not what it says (`pooling = {pooling!r}`); take `--to onnx`"
@@ -75,7 +75,7 @@ def _model(directory: Path) -> Any:
         loader: Any = transformers.AutoModelForTextEncoding if encoders else transformers.AutoModel
         return loader.from_pretrained(directory, config=config, dtype=torch.float32).eval()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(
+        raise OtherVectorsError(
             f"transformers cannot load the model as the backbone saves it: {error}; take `--to onnx`"
         ) from error
     finally:
