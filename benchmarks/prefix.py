@@ -19,10 +19,8 @@ import attrs
 import numpy as np
 import torch
 from common import matmul_peak, sentences, timed
-from sentbed.encoder import Encoder
-from sentbed.prompts import Demonstration, Prompt
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import load_plugins
+from sentbed import Encoder
+from sentbed.tools import Demonstration, EncoderRecipe, Prompt, load_plugins
 
 DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")
 

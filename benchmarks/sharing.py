@@ -25,11 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentbed.paths import CACHE_VARIABLE
-from sentbed.recipe import Recipe, load_recipe
-from sentbed.registry import load_plugins
-from sentbed.runner import RunInfo, execute
-from sentbed.shared_pass import groups
+from sentbed.helpers import CACHE_VARIABLE
+from sentbed.tools import Recipe, RunInfo, execute, groups, load_plugins, load_recipe
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
 POOLERS = ("mean", "first", "last", "cls-mlp")

@@ -39,11 +39,9 @@ import sentence_transformers
 import torch
 import transformers
 from common import DTYPES, forward_flop, layer_weights, matmul_peak, memory_bandwidth
-from sentbed import SentbedError
-from sentbed.encoder import Encoder
+from sentbed import Encoder, SentbedError
 from sentbed.protocols import Head, Trainer, Training
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import Plugins, load_plugins
+from sentbed.tools import EncoderRecipe, Plugins, load_plugins
 from sentbed_evaluators.throughput import texts_of
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer

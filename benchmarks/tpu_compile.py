@@ -14,11 +14,9 @@ import sys
 import time
 from typing import Any
 
-from sentbed import RuntimeUnavailableError
-from sentbed.encoder import Encoder
+from sentbed import Encoder, RuntimeUnavailableError
 from sentbed.protocols import Head, Training
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import load_plugins
+from sentbed.tools import EncoderRecipe, load_plugins
 
 BACKBONES = (
     ("T5 encoder", "t5", "mean"),

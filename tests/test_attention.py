@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from sentbed import Encoder
-from sentbed.encode import pad
+from sentbed._encoder.batching import pad
+from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import TokenIds, Training
-from sentbed.recipe import EncoderRecipe
 from sentbed_backbones import T5, Bert, Causal, Opt
 from sentbed_hardware import AdamW, Constant, Cpu
 from sentbed_losses import InfoNCE

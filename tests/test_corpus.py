@@ -15,9 +15,9 @@ import numpy as np
 import psutil
 import pytest
 from sentbed import Encoder
-from sentbed.corpus import open_vectors
-from sentbed.recipe import EncoderRecipe
+from sentbed._recipe.recipe import EncoderRecipe
 from sentbed_backbones import Bert
+from sentbed_corpus import open_vectors
 from sentbed_hardware import Cpu
 from sentbed_poolers import Mean
 

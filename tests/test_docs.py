@@ -15,8 +15,8 @@ import pytest
 import sentbed
 from blocks import ROOT, pages
 from sentbed import hookspecs
-from sentbed.registry import ComponentInfo, load_plugins
-from sentbed.show import describe
+from sentbed._recipe.show import describe
+from sentbed._registry.registry import ComponentInfo, load_plugins
 
 sys.path.insert(0, str(ROOT / "tools"))
 import docs_pages
@@ -149,7 +149,7 @@ def test_a_page_of_a_component_has_all_that_show_has(built: tuple[Path, str]) ->
 
 
 def test_every_command_and_option_is_in_the_reference(built: tuple[Path, str]) -> None:
-    from sentbed.cli import main
+    from sentbed._cli.main import main
 
     text = docs_pages.generated()["reference/cli.md"]
     for name, command in main.commands.items():

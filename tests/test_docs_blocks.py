@@ -16,7 +16,7 @@ import pytest
 import sentbed
 from blocks import ROOT, Block, blocks, pages
 from fragments import command_fault, commands, python_fault, toml_faults
-from sentbed.registry import Plugins, load_plugins
+from sentbed._registry.registry import Plugins, load_plugins
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 BLOCKS = [block for page in pages() for block in blocks(page)]
@@ -101,8 +101,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("sentences.txt").write_text("A cat sits on the mat.\nIt rains.\n" * 16)
         rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
         Path("pairs.tsv").write_text("\n".join(rows) + "\n")
-        from sentbed.corpus import Request, encode_corpus
-        from sentbed.executors import executor
+        from sentbed_corpus import Request, encode_corpus
+        from sentbed_jobs import executor
 
         request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
         encode_corpus(request, executor("local"))

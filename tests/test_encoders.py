@@ -11,10 +11,10 @@ import pytest
 import torch
 import transformers
 from numpy.typing import NDArray
-from sentbed.encoder import Encoder
-from sentbed.prompts import Demonstration, Prompt
+from sentbed._encoder.encoder import Encoder
+from sentbed._recipe.prompts import Demonstration, Prompt
+from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import BuildContext, Head
-from sentbed.recipe import EncoderRecipe
 from sentbed_backbones import T5, Bert, Causal, Opt
 from sentbed_backbones.adaptation import LoRA
 from sentbed_hardware._torch.engine import TorchEngine

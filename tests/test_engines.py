@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from sentbed import testing
-from sentbed.registry import load_plugins
-from sentbed.testing import cases, engine_suite
+import sentbed_testing as testing
+from sentbed._registry.registry import load_plugins
+from sentbed_testing import cases, engine_suite
 
 CPU = {"use": "cpu", "threads": 1}
 TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32"}

@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+import sentbed_testing as testing
 import torch
-from sentbed import testing
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Columns, TokenIds, Training
-from sentbed.registry import load_plugins
-from sentbed.testing import Bench, Case, cases, engine_suite, part
+from sentbed_testing import Bench, Case, cases, engine_suite, part
 
 CPU = {"use": "cpu", "threads": 1}
 PLUGINS = load_plugins()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sentbed
-from sentbed.recipe import EncoderRecipe
+from sentbed._recipe.recipe import EncoderRecipe
 
 PAIRS = [
     ("bert", "decoder", "a decoder that reads the encoded text", "t5"),

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from sentbed import Encoder, run, sources
-from sentbed.recipe import Recipe, load_recipe
-from sentbed.vectors import VectorStore
+from sentbed import Encoder, run
+from sentbed import _source_hash as sources
+from sentbed._encoder.vector_store import VectorStore
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.recipe import Recipe
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
 

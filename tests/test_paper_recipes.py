@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 import sentbed
 from paper_runs import RUNS, SAMPLE, STEPS, local, small
-from sentbed.checks import check
-from sentbed.overrides import apply_overrides
-from sentbed.recipe import Recipe, read_document, structure_recipe
-from sentbed.registry import load_plugins
-from sentbed.search import search
-from sentbed.structure import unstructure
-from sentbed.study.cells import load_study
+from sentbed._document.overrides import apply_overrides
+from sentbed._document.structure import unstructure
+from sentbed._recipe.checks import check
+from sentbed._recipe.load import read_document, structure_recipe
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import load_plugins
+from sentbed_studies.cells import load_study
+from sentbed_studies.search import search
 
 pytestmark = pytest.mark.slow
 

@@ -17,10 +17,10 @@ import tomli
 import torch
 from click.testing import CliRunner
 from sentbed import build_encoder, locate
-from sentbed.cli import main
-from sentbed.plan import Plan, plan
+from sentbed._cli.main import main
 from sentbed.protocols import LABEL, TokenIds, Training
 from sentbed_hardware._torch import outline
+from sentbed_workbench.plan import Plan, plan
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "recipes" / "quickstart.toml"
@@ -39,7 +39,7 @@ def planned(path: Path, *settings: str, on: str | None = None) -> Plan:
     return plan(sentbed.load_recipe(path, settings), on)
 
 
-def trainer_of(recipe: sentbed.recipe.Recipe) -> Any:  # type: ignore[name-defined]
+def trainer_of(recipe: sentbed._recipe.recipe.Recipe) -> Any:  # type: ignore[name-defined]
     stage, encoder = recipe.stage[0], build_encoder(recipe)
     towers = dict.fromkeys((c for c in stage.columns_used if c != LABEL), "encoder")
     training = Training(

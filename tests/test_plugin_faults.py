@@ -82,7 +82,7 @@ class Site:
             **variables,
         }
         environment.pop("SENTBED_CONFIG")
-        code = "from sentbed.cli import main\nmain()"
+        code = "from sentbed._cli.main import main\nmain()"
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             capture_output=True,

@@ -10,9 +10,9 @@ import attrs
 import pytest
 import torch
 from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
-from sentbed.testing import ConformanceError, check_component, component_rules
 from sentbed_backbones import Bert
 from sentbed_poolers import Mean
+from sentbed_testing import ConformanceError, check_component, component_rules
 
 
 class Pooling(torch.nn.Module):

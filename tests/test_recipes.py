@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import sentbed
-from sentbed.recipe import read_document
-from sentbed.study.cells import load_study
+from sentbed._recipe.load import read_document
+from sentbed_studies.cells import load_study
 
 ROOT = Path(__file__).parent.parent
 CELLS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sentbed.registry import OURS, load_plugins
+from sentbed._registry.registry import OURS, load_plugins
 
 
 def test_core_names_the_owner_of_every_component_of_ours() -> None:

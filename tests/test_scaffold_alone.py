@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 import tomli
-from sentbed.scaffold import KINDS
+from sentbed_workbench.scaffold import KINDS
 
 pytestmark = pytest.mark.alone
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from sentbed.migrating import migrate
-from sentbed.registry import Plugins, load_plugins
+from sentbed._registry.registry import Plugins, load_plugins
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = Path(sys.executable).with_name("sentbed")
@@ -54,11 +53,6 @@ def test_there_are_recipes_of_all_sorts() -> None:
 def test_every_recipe_is_accepted(file: str, judge: jsonschema.Draft7Validator) -> None:
     table = tomllib.loads((ROOT / file).read_text("utf-8"))
     assert [error.message for error in judge.iter_errors(table)] == []
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_no_recipe_has_a_former_name(file: str, plugins: Plugins) -> None:
-    assert list(migrate(ROOT / file, plugins).diff()) == []
 
 
 MISTAKES = {

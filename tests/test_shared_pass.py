@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from sentbed import Encoder, build_encoder, run, sources
-from sentbed.recipe import EncoderRecipe, Recipe, load_recipe
-from sentbed.registry import load_plugins
-from sentbed.runner import RunInfo, execute
-from sentbed.shared_pass import can_share, groups
-from sentbed.vectors import VectorStore
+from sentbed import Encoder, build_encoder, run
+from sentbed import _source_hash as sources
+from sentbed._encoder.vector_store import VectorStore
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.recipe import EncoderRecipe, Recipe
+from sentbed._recipe.shared_pass import can_share, groups
+from sentbed._registry.registry import load_plugins
+from sentbed._run.runner import RunInfo, execute
 from sentbed_backbones import Bert, Opt
 from sentbed_hardware import Cpu
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
@@ -50,7 +52,7 @@ TEXTS = ["one text", "another, longer text", "a third one"]
 @pytest.fixture(autouse=True)
 def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    monkeypatch.setattr("sentbed.runner.write_report", lambda directory, _: directory)
+    monkeypatch.setattr("sentbed._run.runner.write_report", lambda directory, _: directory)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +180,7 @@ def test_a_prefix_is_shared_too(
         first.accompany(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix  # type: ignore[attr-defined]
     own = [one.encode(TEXTS) for one in first.companions]
-    from sentbed.encoder import _Seen
+    from sentbed._encoder.encoder import _Seen
 
     store = VectorStore(tmp_path / "vectors")
     assert _Seen.of(first, None, store).encode(TEXTS).tobytes() == first.encode(TEXTS).tobytes()

@@ -36,7 +36,7 @@ COMMANDS = {
 def test_a_light_command_loads_no_heavy_library(name: str) -> None:
     code = (
         "import sys\n"
-        "from sentbed.cli import main\n"
+        "from sentbed._cli.main import main\n"
         f"main({COMMANDS[name]!r}, standalone_mode=False)\n"
         f"sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules) or 0)\n"
     )

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sentbed.registry import load_plugins
-from sentbed.study.cells import load_study
-from sentbed.study.identity import Identities
-from sentbed.study.running import run_study
-from sentbed.study.sharing import plan_work
-from sentbed.study.state import read_data
+from sentbed._registry.registry import load_plugins
+from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cells import load_study
+from sentbed_studies.progress import read_data
+from sentbed_studies.runner import run_study
+from sentbed_studies.sharing import plan_work
 
 CELLS = 12
 RECIPE = """\

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import sentbed
-from sentbed.encoder import Encoder
+from sentbed._encoder.encoder import Encoder
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Head, Training
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import load_plugins
 from sentbed_hardware._jax.ahead import ahead, lower_step
 from sentbed_hardware._jax.buckets import Buckets
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import click
 from docs_markdown import cell, fields, page, prose, signature, table
-from sentbed.cli import main
-from sentbed.show import field_docs, type_name
+from sentbed._cli.main import main
+from sentbed.tools import field_docs, type_name
 
 
 def cli() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from sentbed.show import OPTIONAL, REQUIRED, default_text, field_docs, hints_of, type_name
+from sentbed.tools import OPTIONAL, REQUIRED, default_text, field_docs, hints_of, type_name
 
 
 def prose(text: str) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 
 from docs_reference import reference
 from mkdocs.structure.files import File, Files
-from sentbed.registry import Plugins, load_plugins
-from sentbed.settings import Settings
+from sentbed.tools import Plugins, Settings, load_plugins
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

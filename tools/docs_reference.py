@@ -11,10 +11,9 @@ import sentbed
 from docs_code import cli, module_page
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import hookspecs, protocols
-from sentbed.recipe import Recipe
-from sentbed.registry import KINDS, ComponentInfo, Plugins
-from sentbed.show import _example, tables
-from sentbed.study.table import StudyTable
+from sentbed.tools import KINDS, ComponentInfo, Plugins, Recipe, tables
+from sentbed.tools import example as example_of
+from sentbed_studies.study_table import StudyTable
 
 _CLASSES = {
     "backbone": "Backbone",
@@ -87,7 +86,7 @@ def component(info: ComponentInfo) -> str:
     sign = "$ " if language == "console" else ""
     parts += [
         "## Example",
-        f"```{language}\n{sign}{_example(info)}\n```",
+        f"```{language}\n{sign}{example_of(info)}\n```",
         f"`sentbed show {info.kind} {info.name}`",
     ]
     return page(parts)

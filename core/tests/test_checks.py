@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from sentbed import RecipeError
-from sentbed.recipe import Recipe
+from sentbed._recipe.recipe import Recipe
 from toy_plugin import RECIPE, TOWERS, Characters
 
 Load = Callable[..., Recipe]

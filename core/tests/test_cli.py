@@ -13,9 +13,10 @@ import pytest
 import tomli
 import toy_plugin
 from click.testing import CliRunner, Result
-from sentbed import __version__, build_encoder, cli
-from sentbed.registry import KINDS
-from sentbed.show import tables
+from sentbed import __version__, build_encoder
+from sentbed._cli import main as cli
+from sentbed._recipe.show import tables
+from sentbed._registry.registry import KINDS
 from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
@@ -33,7 +34,12 @@ def sentbed(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
     environment.pop("FORCE_COLOR", None)
     return subprocess.run(
-        [sys.executable, "-c", f"import sys\nfrom sentbed.cli import main\n{code}", *map(str, arguments)],
+        [
+            sys.executable,
+            "-c",
+            f"import sys\nfrom sentbed._cli.main import main\n{code}",
+            *map(str, arguments),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -68,7 +74,6 @@ def test_help_names_every_command():
         "explain",
         "export",
         "import",
-        "migrate",
         "new",
         "plan",
         "plugins",
@@ -175,7 +180,7 @@ def test_every_kind_can_be_listed(kind: str, installed_toy: Path):
 
 def test_show_of_a_kind_that_nobody_offers_says_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "")
-    monkeypatch.setattr("sentbed.registry.entry_points", lambda group: [])
+    monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: [])
     result = invoke("show", "exporter")
     expected = "no installed plugin offers any exporter; see `sentbed plugins`\n"
     assert (result.exit_code, result.output) == (0, expected)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sentbed import API_VERSION, __version__, cli, runner
-from sentbed.history import History
-from sentbed.recipe import Recipe
-from sentbed.registry import KINDS, LIFECYCLE, Plugins
+from sentbed import API_VERSION, __version__
+from sentbed._cli import main as cli
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import KINDS, LIFECYCLE, Plugins
+from sentbed._run import runner
+from sentbed._run.history import History
 from toy_plugin import RECIPE, quicken
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]

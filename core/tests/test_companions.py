@@ -12,12 +12,13 @@ import attrs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sentbed import Encoder, build_encoder, sources
+from sentbed import Encoder, build_encoder
+from sentbed import _source_hash as sources
+from sentbed._encoder.vector_store import SEGMENT, VectorStore
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins
+from sentbed._run.runner import RunInfo, execute
 from sentbed.protocols import Head, TokenBatch
-from sentbed.recipe import Recipe
-from sentbed.registry import Plugins
-from sentbed.runner import RunInfo, execute
-from sentbed.vectors import SEGMENT, VectorStore
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -76,7 +77,7 @@ def store(tmp_path: Path) -> VectorStore:
 
 
 def _seen(encoder: Encoder, store: VectorStore) -> Any:
-    from sentbed.encoder import _Seen
+    from sentbed._encoder.encoder import _Seen
 
     return _Seen.of(encoder, None, store)
 
@@ -186,7 +187,7 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
     said: list[str] = []
     store.say = said.append
-    monkeypatch.setattr("sentbed.paths.os.fdopen", fail)
+    monkeypatch.setattr("sentbed._paths.os.fdopen", fail)
     for texts in (TEXTS, ["x", "y"]):
         np.testing.assert_array_equal(_seen(encoder, store).encode(texts), encoder.encode(texts))
     (message,) = said

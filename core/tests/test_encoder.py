@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tomli
 from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
+from sentbed._encoder.vector_store import VectorStore
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import Evaluation, Score
-from sentbed.recipe import Recipe
-from sentbed.registry import Plugins, load_plugins
-from sentbed.vectors import VectorStore
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}

@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import RecipeError, load_recipe
-from sentbed.fit import REASONS, misfits
-from sentbed.prompts import Demonstration, Prompt
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import ComponentInfo, Plugins
+from sentbed._recipe.fit import REASONS, misfits
+from sentbed._recipe.prompts import Demonstration, Prompt
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import ComponentInfo, Plugins
 from toy_plugin import RECIPE
 
 Put = Callable[[str, str], Path]

@@ -9,11 +9,10 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed.history import History
-from sentbed.protocols import Evaluation, Scatter, Score, StepResult
-from sentbed.recipe import Expected, Recipe
-from sentbed.report import ReportData
-from sentbed.runner import RunInfo
+from sentbed._recipe.recipe import Expected, Recipe
+from sentbed._run.history import History
+from sentbed._run.runner import RunInfo
+from sentbed.protocols import Evaluation, ReportData, Scatter, Score, StepResult
 
 
 def found(keys: list[str], *scores: Score) -> list[float | None]:
@@ -141,7 +140,7 @@ def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_on
 
 def test_time_that_a_run_was_stopped_does_not_count(info: RunInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 1000.0
-    monkeypatch.setattr("sentbed.history.time.monotonic", lambda: clock)
+    monkeypatch.setattr("sentbed._run.history.time.monotonic", lambda: clock)
     history = History()
     clock += 60
     states = dict([history.tracker_state()])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import RunError
-from sentbed.locks import is_locked, locked
+from sentbed._locks import is_locked, locked
 
 
 def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from sentbed import API_VERSION
-from sentbed.manifest import describe, peak_memory_gib
-from sentbed.registry import load_plugins
+from sentbed._registry.registry import load_plugins
+from sentbed._run.manifest import describe, peak_memory_gib
 
 
 def test_every_library_that_a_distribution_asks_for_has_its_version() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, RunError, locate
-from sentbed.paths import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
+from sentbed._paths import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
 
 # --- locate ------------------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_pat
         import resource, sys
         from pathlib import Path
         from sentbed import RunError
-        from sentbed.paths import write_atomic, write_directory
+        from sentbed._paths import write_atomic, write_directory
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         big = b"x" * 100_000

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from sentbed.plugin_code import reason_of, would_offer, written_api
+from sentbed._registry.plugin_code import reason_of, would_offer, written_api
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 

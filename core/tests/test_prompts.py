@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import DataError, ModelError, SentbedError
-from sentbed.prompts import (
+from sentbed._recipe.prompts import (
     NORMALIZERS,
     TEMPLATES,
     Demonstration,
@@ -505,7 +505,7 @@ def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(put: Put):
 
 
 def test_the_demonstrations_that_come_with_sentbed_are_candidates():
-    found = read_candidates("pkg:sentbed/demonstrations.tsv", Prompt("prompt-eol"), Silent())
+    found = read_candidates("pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent())
     assert len({candidate.demonstration for candidate in found}) == len(found) >= 20
     for candidate in found:
         assert candidate.demonstration is not None

@@ -7,9 +7,10 @@ import attrs
 import pytest
 import tomli
 from sentbed import RecipeError, load_recipe
-from sentbed.recipe import Bootstrap, Checkpoint, Recipe, Validate, Watch
-from sentbed.registry import Plugins
-from sentbed.runner import resolved_toml
+from sentbed._recipe.recipe import Checkpoint, Recipe, Validate, Watch
+from sentbed._registry.registry import Plugins
+from sentbed._run.runner import resolved_toml
+from sentbed_report.recipe_tables import Bootstrap
 from toy_plugin import (
     RECIPE,
     TOWERS,

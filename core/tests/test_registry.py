@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import toy_plugin
 from sentbed import PluginError, __version__
-from sentbed.registry import KINDS, LIFECYCLE, METHODS, Plugins, load_plugins
+from sentbed._registry.registry import KINDS, LIFECYCLE, METHODS, Plugins, load_plugins
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
@@ -223,35 +223,6 @@ def test_the_method_that_a_kind_must_have_is_asked_for_by_name(
     assert list(found.components) == [(kind, "other")]
 
 
-@pytest.mark.parametrize(
-    ("said", "problem"),
-    [
-        ("formerly = 'old'", "has `formerly = 'old'`; make it a tuple of names"),
-        ("formerly = ('old', 1)", "has `formerly = ('old', 1)`; make it a tuple of names"),
-        ("renamed = ('old',)", "has `renamed = ('old',)`; make it a mapping"),
-        ("renamed = {'old': 1}", "has `renamed = {'old': 1}`; make it a mapping"),
-        ("renamed = {1: 'new'}", "has `renamed = {1: 'new'}`; make it a mapping"),
-    ],
-)
-def test_former_names_of_another_type_are_a_problem(said: str, problem: str, distribute: Distribute):
-    line = '    name: ClassVar[str] = "mine"\n'
-    found = problem_of(LOSS.replace(line, f"{line}    {said}\n"), distribute)
-    assert found.startswith(f"the loss `Mine` {problem}")
-
-
-@pytest.mark.parametrize("decorator", ["@attrs.frozen\n", "@attrs.frozen(slots=False)\n"])
-@pytest.mark.parametrize(
-    "said",
-    ["formerly: float = 0.5\n    renamed: int = 3", "formerly = ('old',)\n    renamed = {'old': 'new'}"],
-)
-def test_former_names_of_the_right_type_and_fields_of_such_names_are_none(
-    said: str, decorator: str, distribute: Distribute
-):
-    line = '    name: ClassVar[str] = "mine"\n'
-    source = LOSS.replace(line, f"{line}    {said}\n").replace("@attrs.frozen\n", decorator)
-    assert load_plugins(distribute("d", {"d_plugin": source})).names("loss") == ["mine"]
-
-
 def test_an_importer_must_be_able_to_recognise(distribute: Distribute):
     source = LOSS.replace("def losses", "def importers").replace("def build", "def read")
     assert "the importer `Mine` has no method `recognises`" in problem_of(source, distribute)
@@ -376,7 +347,7 @@ def test_a_plugin_for_this_api_or_for_none_is_taken(api: str | None, distribute:
 def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
     ours: str, theirs: str, remedy: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("sentbed.plugin_code.API_VERSION", ours)
+    monkeypatch.setattr("sentbed._registry.plugin_code.API_VERSION", ours)
     source = f"sentbed_api = {theirs!r}\n" + LOSS.replace("return [Mine]", "raise AssertionError('asked')")
     plugins = load_plugins(distribute("d", {"d_plugin": source}))
     (found,) = plugins.plugins
@@ -391,7 +362,7 @@ def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
 
 
 def test_an_older_minor_version_of_this_api_is_taken(distribute: Distribute, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sentbed.plugin_code.API_VERSION", "1.10")
+    monkeypatch.setattr("sentbed._registry.plugin_code.API_VERSION", "1.10")
     (found,) = load_plugins(distribute("d", {"d_plugin": "sentbed_api = '1.9'\n" + LOSS})).plugins
     assert found.status == "loaded"
 

@@ -11,11 +11,13 @@ import attrs
 import numpy as np
 import pytest
 from pluggy import PluginValidationError
-from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, items, load_recipe, run, runner
-from sentbed.recipe import Recipe
-from sentbed.registry import Plugins, load_plugins
-from sentbed.runner import RunResult, build_encoder, build_encoders
-from sentbed.statistics import value
+from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, run
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._run import runner
+from sentbed._run import score_items as items
+from sentbed._run.runner import RunResult, build_encoder, build_encoders
+from sentbed_report.statistics import value
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
@@ -90,7 +92,7 @@ def test_a_run_keeps_items_and_says_how_sure_its_scores_are(
     result = run(recipe_of(text), tmp_path / "out", plugins)
     assert len(list((tmp_path / "out" / "items").iterdir())) == 2
     before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
-    found = items.attach(tmp_path / "out", (before, after))
+    found = items.attach_items(tmp_path / "out", (before, after))
     assert [value(score.items) for score in found if score.items] == [before.value, after.value]
     report = read(tmp_path / "out", "report.json")
     low, high = report["scores"][0]["interval"]

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sentbed._run.sampling import Batch, Sampler
+from sentbed._text_table import TextTable
 from sentbed.errors import DataError
 from sentbed.protocols import Mixture
-from sentbed.sampling import Batch, Sampler
-from sentbed.table import TextTable
 
 KEY = (42, 1)
 

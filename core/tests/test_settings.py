@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import PluginError
-from sentbed.settings import Settings, config_file, fits, read_settings
+from sentbed._registry.settings import Settings, config_file, fits, read_settings
 
 Write = Callable[[str | bytes], Path]
 

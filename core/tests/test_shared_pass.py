@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import attrs
 import pytest
-from sentbed.prompts import Demonstration, Prompt
+from sentbed._recipe.prompts import Demonstration, Prompt
+from sentbed._recipe.recipe import Recipe
+from sentbed._recipe.shared_pass import can_share, groups
 from sentbed.protocols import Head
-from sentbed.recipe import Recipe
-from sentbed.shared_pass import can_share, groups
 from toy_plugin import RECIPE, Average, Characters, Gap, Toy
 
 START = RECIPE.index("[[stage]]")

@@ -10,11 +10,11 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, hookimpl
+from sentbed._recipe.recipe import Recipe, Validate, Watch
+from sentbed._registry.registry import Plugins
+from sentbed._run.runner import RunInfo, build_encoder, build_encoders
+from sentbed._run.stages import Kept, require_fit, train_stage
 from sentbed.protocols import Evaluation, TokenIds, Training
-from sentbed.recipe import Recipe, Validate, Watch
-from sentbed.registry import Plugins
-from sentbed.runner import RunInfo, build_encoder, build_encoders
-from sentbed.stages import Kept, require_fit, train_stage
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
 Load = Callable[..., Recipe]

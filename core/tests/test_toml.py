@@ -11,8 +11,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RecipeError
-from sentbed.overrides import apply_overrides
-from sentbed.toml import Document, KeyPath, Located, dotted, parse, unlocated
+from sentbed._document.overrides import apply_overrides
+from sentbed._document.toml import Document, KeyPath, Located, dotted, parse, unlocated
 
 Q3, A3 = '"""', "'''"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import attrs
 import pytest
+from sentbed._recipe.recipe import Recipe
+from sentbed._run.console import ConsoleTracker
+from sentbed._run.jsonl_log import JsonlTracker
+from sentbed._run.runner import RunInfo
 from sentbed.protocols import Evaluation, Score, StepResult
-from sentbed.recipe import Recipe
-from sentbed.runner import RunInfo
 from sentbed.trackers import console
-from sentbed.trackers.console import ConsoleTracker
-from sentbed.trackers.jsonl import JsonlTracker
 
 SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
 

@@ -17,14 +17,14 @@ import sentbed
 import torch
 from numpy.typing import NDArray
 from sentbed import Encoder
-from sentbed.encode import pad
+from sentbed._encoder.batching import pad
+from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import Engine, Head, Training
-from sentbed.recipe import EncoderRecipe
-from sentbed.testing import SENTENCES, parametrize_engine
 from sentbed_backbones import T5, Bert, Causal, Opt
 from sentbed_hardware import AdamW, Constant, Cpu, Cuda
 from sentbed_losses import InfoNCE
 from sentbed_poolers import Last, Mean
+from sentbed_testing import SENTENCES, parametrize_engine
 
 pytestmark = pytest.mark.gpu
 

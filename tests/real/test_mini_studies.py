@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentbed.study.cells import load_study
-from sentbed.study.reporting import write_reports
-from sentbed.study.running import run_study
-from sentbed.study.state import read_data
-from sentbed.study.summarising import summarise
 from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_report.study.summarize import summarise
+from sentbed_studies.cells import load_study
+from sentbed_studies.progress import read_data
+from sentbed_studies.runner import run_study
+from sentbed_studies.write_reports import write_reports
 
 STUDIES = Path(__file__).parents[2] / "recipes" / "mini" / "studies"
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_directory")]

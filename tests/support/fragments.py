@@ -16,12 +16,13 @@ import attrs
 import click
 import pytest
 from blocks import ROOT
-from sentbed.cli import main
+from sentbed._cli.main import main
+from sentbed._document.toml import Document, parse
+from sentbed._recipe.load import structure_recipe
+from sentbed._recipe.recipe import EncoderRecipe, Recipe, Stage
+from sentbed._registry.registry import Plugins
+from sentbed._registry.settings import read_settings
 from sentbed.errors import PluginError, RecipeError
-from sentbed.recipe import EncoderRecipe, Recipe, Stage, structure_recipe
-from sentbed.registry import Plugins
-from sentbed.settings import read_settings
-from sentbed.toml import Document, parse
 
 ENCODER: Mapping[str, Any] = {"backbone": {"use": "bert", "init": "random"}, "pooler": {"use": "mean"}}
 STAGE: Mapping[str, Any] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import sentbed
-from sentbed.registry import load_plugins
+from sentbed._registry.registry import load_plugins
 
 SAMPLE = "pkg:sentbed_data/sample"
 DEV = f'{{ use = "sts", path = "{SAMPLE}/sts-dev.tsv", split = "dev" }}'

@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import sentbed.sources  # noqa: F401 - its clock starts before any plugin is imported
+import sentbed._source_hash  # noqa: F401 - its clock starts before any plugin is imported
+from sentbed._paths import FilePath, ModelId, locate
+from sentbed._version import API_VERSION, __version__
 from sentbed.errors import (
     DataError,
     ModelError,
@@ -17,18 +19,12 @@ from sentbed.errors import (
     SentbedError,
 )
 from sentbed.hookspecs import hookimpl
-from sentbed.paths import FilePath, ModelId, locate
 
 if TYPE_CHECKING:
-    from sentbed.encoder import Encoder
-    from sentbed.recipe import load_recipe
-    from sentbed.resuming import resume
-    from sentbed.runner import build_encoder, run
-
-__version__ = "0.1.0"
-
-API_VERSION = "1.0"
-"""What plugins are written against, MAJOR.MINOR: a minor version only adds; see `sentbed_api`."""
+    from sentbed._encoder.encoder import Encoder
+    from sentbed._recipe.load import load_recipe
+    from sentbed._run.resume import resume
+    from sentbed._run.runner import build_encoder, run
 
 __all__ = [
     "API_VERSION",
@@ -43,6 +39,7 @@ __all__ = [
     "RunError",
     "RuntimeUnavailableError",
     "SentbedError",
+    "__version__",
     "build_encoder",
     "hookimpl",
     "load_recipe",
@@ -52,11 +49,11 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Encoder": "encoder",
-    "build_encoder": "runner",
-    "load_recipe": "recipe",
-    "resume": "resuming",
-    "run": "runner",
+    "Encoder": "_encoder.encoder",
+    "build_encoder": "_run.runner",
+    "load_recipe": "_recipe.load",
+    "resume": "_run.resume",
+    "run": "_run.runner",
 }
 
 

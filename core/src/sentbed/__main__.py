@@ -1,5 +1,5 @@
 """`python -m sentbed`."""
 
-from sentbed.cli import main
+from sentbed._cli.main import main
 
 main(prog_name="sentbed")

@@ -20,13 +20,17 @@ from sentbed.protocols import (
     DataSource,
     Evaluation,
     Evaluator,
+    Executor,
     Exporter,
     Finding,
     Importer,
     KnownData,
+    LazyCommand,
     Loss,
     Optimizer,
     Pooler,
+    ReportData,
+    ReportSection,
     Runtime,
     Schedule,
     StepResult,
@@ -34,7 +38,7 @@ from sentbed.protocols import (
 )
 
 if TYPE_CHECKING:
-    from sentbed.runner import RunInfo
+    from sentbed._run.runner import RunInfo
 
 hookspec = pluggy.HookspecMarker("sentbed")
 hookimpl = pluggy.HookimplMarker("sentbed")
@@ -98,6 +102,28 @@ def exporters() -> Sequence[type[Exporter]]:
 @hookspec
 def importers() -> Sequence[type[Importer]]:
     """Return importer classes: what `sentbed import --from NAME` reads."""
+
+
+@hookspec
+def executors() -> Sequence[type[Executor]]:
+    """Return executor classes: who does the tasks of a long job, on this machine or on others."""
+
+
+# --- what a plugin adds to recipes and to the command line ------------------------------------------------
+
+
+@hookspec
+def commands() -> Mapping[str, LazyCommand]:
+    """Return subcommands of `sentbed` by name. A command is imported when it is called, not for `--help`."""
+
+
+@hookspec
+def recipe_tables() -> Mapping[str, type[Any]]:
+    """Return top-level tables of a recipe that belong to this plugin, by key: a `RecipeTable` each.
+
+    Such a table is structured and checked like core's own; where the plugin is not installed, a recipe that
+    has it is refused.
+    """
 
 
 @hookspec
@@ -184,6 +210,19 @@ def warned(run: RunInfo, message: str) -> None:
 @hookspec
 def stage_finished(run: RunInfo, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
     """Called after the last step, when the checkpoint that is kept has been restored."""
+
+
+@hookspec
+def report_sections(run: RunInfo, data: ReportData) -> Sequence[ReportSection]:
+    """Return what the report of a run is to have besides; called however the run ends, before it is written."""
+
+
+@hookspec
+def write_report(run: RunInfo, data: ReportData) -> Path | None:
+    """Called when a run ends, however it ends, and `report.json` is written: pages, tables, plots.
+
+    Returns the file that a person is to open; of several plugins' the first one is printed.
+    """
 
 
 @hookspec

@@ -17,13 +17,16 @@ import numpy as np
 from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl
-from sentbed.encode import pad
+from sentbed._encoder.batching import pad
+from sentbed._run.record import record_json as to_json
+from sentbed._text_table import TextTable
 from sentbed.protocols import (
     BuildContext,
     Evaluation,
     Head,
     Items,
     LossOutput,
+    ReportData,
     Scatter,
     Score,
     StepResult,
@@ -32,9 +35,6 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
-from sentbed.report.model import ReportData
-from sentbed.report.record import to_json
-from sentbed.table import TextTable
 
 VOCABULARY = 64
 
@@ -139,9 +139,9 @@ def quicken(patch: Any) -> None:
         (directory / "report.json").write_text(to_json(data))
         return directory / "report.html"
 
-    patch.setattr("sentbed.runner.write_report", write)
+    patch.setattr("sentbed._run.runner.write_report", write)
     patch.setattr("os.fsync", lambda _: None)
-    patch.setattr("sentbed.manifest._git", lambda _: None)
+    patch.setattr("sentbed._run.manifest._git", lambda _: None)
 
 
 # --- tokenizer, backbone, pooler ---------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from sentbed.protocols import Items, Score
-from sentbed.statistics import value
-from sentbed.study.model import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed.study.table import Published
+from sentbed_report.statistics import value
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
+from sentbed_studies.study_table import Published
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 TEMPERATURE = AxisInfo("temperature", ("0.01", "0.05", "0.25"), (0.01, 0.05, 0.25))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError, Problem, RecipeError
-from sentbed.stopping import Stop
+from sentbed._signals import Stop
 
 
 class AwkwardError(Exception):

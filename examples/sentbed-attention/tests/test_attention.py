@@ -6,7 +6,7 @@ import pytest
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 from sentbed_attention import Attention
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, FilePath
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 from sentbed_attention import JsonlPairs
 

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import ModelId
-from sentbed.registry import load_plugins
-from sentbed.structure import make_converter, unstructure
+from sentbed._document.structure import make_converter, unstructure
+from sentbed._registry.registry import load_plugins
 from sentbed_backbones.adaptation import Freeze, LoRA, problems_of_adaptation, problems_of_adapter
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sentbed_backbones
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 
 @pytest.mark.parametrize("backbone", sentbed_backbones.backbones())

@@ -17,7 +17,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentbed import ModelError
-from sentbed.prompts import Prompt, PromptTokenizer
+from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed.protocols import TokenIds
 from sentbed_backbones._torch.tokenizer import BulkTokenizer, train_byte_bpe, train_wordpiece
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sentbed.table import TextTable
+from sentbed._text_table import TextTable
 from sentbed_data.augment import Augmented
 from sentbed_data.crop import Crop
 

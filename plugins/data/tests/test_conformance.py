@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import sentbed_data
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
 LINES = "\n".join(

@@ -34,7 +34,7 @@ def test_a_package_is_found_with_its_version_or_named_with_its_extra(monkeypatch
     pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
     assert arrow in sentbed_data.findings()
-    monkeypatch.setattr("sentbed.looking.version_of", lambda _: None)
+    monkeypatch.setattr("sentbed._findings.version_of", lambda _: None)
     found = {finding.what: finding for finding in sentbed_data.findings()}
     assert {finding.status for finding in found.values()} == {"no"}
     assert found["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"

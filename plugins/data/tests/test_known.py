@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sentbed.known import PRESENT, can_get, how_to_get, look
 from sentbed.protocols import KnownData
 from sentbed_data import known_data
+from sentbed_data.catalog import PRESENT, look
 from sentbed_data.triplets import Triplets
 from sentbed_data.wordnet import find_lexicon
 
@@ -15,8 +15,8 @@ KNOWN = {known.name: known for known in known_data()}
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
 def test_every_file_can_be_downloaded(known: KnownData) -> None:
     assert known.files
-    assert all(can_get(known, file.path) for file in known.files)
-    assert how_to_get(known) == f"`sentbed data get {known.name}` downloads it"
+    assert all(known.can_download(file.path) for file in known.files)
+    assert known.how_to_get == f"`sentbed data get {known.name}` downloads it"
 
 
 def test_wordnet_lies_where_its_summary_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import DataError, RecipeError, load_recipe
+from sentbed._document.structure import unstructure
+from sentbed._run.sampling import Sampler
+from sentbed._text_table import TextTable
 from sentbed.protocols import Mixture
-from sentbed.sampling import Sampler
-from sentbed.structure import unstructure
-from sentbed.table import TextTable
 from sentbed_data.mix import Mix
 from sentbed_data.pairs import Pairs
 from sentbed_data.sample_corpus import Sample

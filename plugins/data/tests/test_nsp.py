@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed.registry import load_plugins
-from sentbed.structure import make_converter
+from sentbed._document.structure import make_converter
+from sentbed._registry.registry import load_plugins
 from sentbed_data.counted import CountedTable
 from sentbed_data.nsp import Nsp
 

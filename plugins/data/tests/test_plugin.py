@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import attrs
 import pytest
 import sentbed_data
-from sentbed.registry import OURS
+from sentbed._registry.registry import OURS
 
 
 def test_the_entry_point_names_the_package() -> None:

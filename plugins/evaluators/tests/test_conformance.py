@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import sentbed_evaluators
-from sentbed.testing import check_component
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
+from sentbed_testing import check_component
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from sentbed.known import KNOWN, PRESENT, WRONG, can_get, look
 from sentbed.protocols import KnownData, KnownFile
+from sentbed_data.catalog import KNOWN, PRESENT, WRONG, can_get, look
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_root as find_glue

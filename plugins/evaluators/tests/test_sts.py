@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
-from sentbed.statistics import value
 from sentbed_evaluators import STS
+from sentbed_report.statistics import value
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -96,8 +96,8 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
 
 
 def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) -> None:
-    from sentbed.registry import load_plugins
-    from sentbed.structure import make_converter
+    from sentbed._document.structure import make_converter
+    from sentbed._registry.registry import load_plugins
 
     write("p.tsv", "")
     converter = make_converter(load_plugins(), Path())

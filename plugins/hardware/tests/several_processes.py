@@ -142,7 +142,7 @@ def steps(engine: Any, out: Path) -> Any:
 
 
 def padded(rows: int) -> Any:
-    from sentbed.encode import pad
+    from sentbed._encoder.batching import pad
 
     tokens = batch(rows)["anchor"]
     return pad(tokens, torch.arange(rows).numpy(), 3)

@@ -10,7 +10,7 @@ from weakref import finalize
 import numpy as np
 import pytest
 import torch
-from sentbed.encode import pad
+from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
 from sentbed_hardware import AdamW
 from sentbed_hardware._torch.caching import BatchVectors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sentbed_hardware
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 JAX = {"engine": "it loads JAX; the tests of `-m jax` build it"}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed.encode import encode_into
+from sentbed._encoder.batching import encode_into
 from sentbed.protocols import BuildContext, Head, TokenBatch
 from sentbed_hardware import Cuda
 from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget

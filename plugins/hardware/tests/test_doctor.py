@@ -18,10 +18,10 @@ import pytest
 import sentbed_hardware
 import torch
 from sentbed import RunError
-from sentbed.doctor import AREAS
-from sentbed.looking import Trial
+from sentbed._findings import Trial
 from sentbed.protocols import Finding
 from sentbed_hardware import doctor, doctor_devices, doctor_jax
+from sentbed_workbench.doctor import AREAS
 
 FLAGS = {"avx2": "avx2", "avx512_f": "avx512f", "avx512_bf16": "avx512_bf16", "amx_bf16": "amx_bf16"}
 """Instruction sets in torch's words, and in Linux's."""
@@ -347,7 +347,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise chips
             return chips
 
-        monkeypatch.setattr("sentbed.looking.version_of", versions.get)
+        monkeypatch.setattr("sentbed._findings.version_of", versions.get)
         monkeypatch.setattr(doctor_jax, "version_of", versions.get)
         monkeypatch.setattr(doctor_jax, "elsewhere", answer)
 

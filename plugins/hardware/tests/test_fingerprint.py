@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentbed import sources
+from sentbed import _source_hash as sources
 from sentbed.protocols import Head, TokenIds
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.fingerprint import fingerprint

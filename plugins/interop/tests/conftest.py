@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from sentbed.encoder import Encoder
-from sentbed.recipe import EncoderRecipe
-from sentbed.registry import load_plugins
-from sentbed.structure import structure
-from sentbed.testing import SENTENCES
-from sentbed.toml import Document
+from sentbed._document.structure import structure
+from sentbed._document.toml import Document
+from sentbed._encoder.encoder import Encoder
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import load_plugins
+from sentbed_testing import SENTENCES
 
 MakeEncoder: TypeAlias = Callable[..., Path]
 """Called with a name and the keys of `[encoder]`; returns the directory of the saved encoder."""

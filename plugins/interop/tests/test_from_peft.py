@@ -14,9 +14,9 @@ import torch
 import transformers
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError
-from sentbed.cli import main
-from sentbed.testing import SENTENCES, check_component
+from sentbed._cli.main import main
 from sentbed_interop.from_peft import FromPEFT
+from sentbed_testing import SENTENCES, check_component
 
 peft = pytest.importorskip("peft", reason="needs peft")
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError, locate
-from sentbed.cli import main
-from sentbed.exchange import export_encoder
-from sentbed.testing import SENTENCES, check_component
+from sentbed._cli.main import main
 from sentbed_interop._torch.importing_modules import read_modules
+from sentbed_interop.exchange import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
+from sentbed_testing import SENTENCES, check_component
 from torch.nn import Identity, ReLU, Tanh
 
 pytest.importorskip("sentence_transformers", reason="needs the extra `sentence-transformers`")

@@ -15,9 +15,9 @@ import transformers
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from sentbed import Encoder, ModelError
-from sentbed.cli import main
-from sentbed.testing import SENTENCES, check_component
+from sentbed._cli.main import main
 from sentbed_interop.from_simcse import FromSimCSE
+from sentbed_testing import SENTENCES, check_component
 
 TEXTS = (*SENTENCES[:6], "")
 WEIGHTS = "model.safetensors"

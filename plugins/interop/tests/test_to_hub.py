@@ -17,11 +17,11 @@ import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
-from sentbed.exchange import export_encoder
-from sentbed.ours import OURS
-from sentbed.registry import load_plugins
+from sentbed._registry.catalog import OURS
+from sentbed._registry.registry import load_plugins
 from sentbed_interop import card
 from sentbed_interop.citations import bibliography
+from sentbed_interop.exchange import export_encoder
 from sentbed_interop.runs import record_of
 
 RECIPE = """

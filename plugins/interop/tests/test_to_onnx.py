@@ -14,8 +14,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError
-from sentbed.cli import main
-from sentbed.testing import check_component
+from sentbed._cli.main import main
+from sentbed_testing import check_component
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 

@@ -15,13 +15,13 @@ import torch
 from click.testing import CliRunner
 from numpy.typing import NDArray
 from sentbed import ModelError
-from sentbed.cli import main
-from sentbed.encoder import Encoder
-from sentbed.exchange import export_encoder
-from sentbed.prompts import ResolvedPrompt, Template, parse_template
-from sentbed.testing import SENTENCES
+from sentbed._cli.main import main
+from sentbed._encoder.encoder import Encoder
+from sentbed._recipe.prompts import ResolvedPrompt, Template, parse_template
 from sentbed_interop._torch import st_prompt, st_verify
+from sentbed_interop.exchange import export_encoder
 from sentbed_interop.sentence_transformers import ToSentenceTransformers
+from sentbed_testing import SENTENCES
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 NASTY = (

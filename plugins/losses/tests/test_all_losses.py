@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import sentbed_losses
 import torch
+from sentbed._document.structure import make_converter, unstructure
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import LossOutput
-from sentbed.registry import load_plugins
-from sentbed.structure import make_converter, unstructure
 from sentbed_losses import Classification, InfoNCE, LearnableTemperature, Momentum, NLISoftmax, Queue
 
 EVERYTHING: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sentbed_losses
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 EVERYTHING: dict[str, Any] = {
     "temperature": {"initial": 0.5},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sentbed_poolers
-from sentbed.testing import check_component
+from sentbed_testing import check_component
 
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "cls-mlp": [{}, {"mlp_only_train": True}],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from sentbed import ModelError
-from sentbed.prompts import Prompt
+from sentbed._recipe.prompts import Prompt
 from sentbed.protocols import TokenStates
 from sentbed_poolers import Decoder, Mask, MeanFirstLast
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from sentbed.prompts import Prompt as PromptOfRecipe
+from sentbed._recipe.prompts import Prompt as PromptOfRecipe
 from sentbed.protocols import TokenStates
 from sentbed_poolers import Last, Prompt, PromptEOL
 

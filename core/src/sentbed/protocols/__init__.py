@@ -6,6 +6,7 @@ Everything numeric that crosses from an engine to an evaluator is a NumPy array.
 
 from __future__ import annotations
 
+from sentbed.protocols.commands import LazyCommand
 from sentbed.protocols.components import (
     LABEL,
     Backbone,
@@ -44,8 +45,19 @@ from sentbed.protocols.engine import (
     Trainer,
     Training,
 )
+from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
 from sentbed.protocols.findings import Finding
 from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
+from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
+from sentbed.protocols.report import (
+    START,
+    ExpectedRow,
+    ReportData,
+    ReportSection,
+    RunStatus,
+    StageCurve,
+    Watched,
+)
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -57,6 +69,7 @@ from sentbed.protocols.tokens import (
 
 __all__ = [
     "LABEL",
+    "START",
     "Backbone",
     "BuildContext",
     "BuiltBackbone",
@@ -69,6 +82,8 @@ __all__ = [
     "Engine",
     "Evaluation",
     "Evaluator",
+    "Executor",
+    "ExpectedRow",
     "Exporter",
     "Finding",
     "Head",
@@ -78,8 +93,10 @@ __all__ = [
     "KnownData",
     "KnownFile",
     "KnownMade",
+    "LazyCommand",
     "Loss",
     "LossOutput",
+    "Lost",
     "Mixture",
     "Module",
     "Optimizer",
@@ -87,19 +104,32 @@ __all__ = [
     "OutlineContext",
     "PlacedEncoder",
     "Pooler",
+    "RecipeTable",
+    "ReportData",
+    "ReportSection",
+    "RunStatus",
     "Runtime",
     "Scatter",
     "Schedule",
     "Score",
     "Sketch",
+    "StageCurve",
+    "Start",
     "StepResult",
+    "TableTraits",
+    "TaskPool",
+    "Tell",
     "Tensor",
     "TextEncoder",
     "TokenBatch",
     "TokenIds",
     "TokenStates",
     "Tokenizer",
+    "Told",
     "Tracker",
     "Trainer",
     "Training",
+    "Variant",
+    "Variants",
+    "Watched",
 ]

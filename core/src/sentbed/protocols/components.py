@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed.encoder import Encoder
+    from sentbed._encoder.encoder import Encoder
     from sentbed.protocols.engine import Engine
 
 
@@ -27,11 +27,6 @@ class Component(Protocol):
 
     And `cites: tuple[str, ...]`, a class attribute or property: the papers behind it, for model cards. Each
     is a key of `sentbed/citations.bib`, or a whole BibTeX entry, which begins with `@`.
-
-    One that has got another name says so in `formerly: ClassVar[tuple[str, ...]]`, the names that it had;
-    `renamed: ClassVar[Mapping[str, str]]` has the former name of each field that got another -> its name now.
-    `sentbed check` then says what an old recipe is to have, and `sentbed migrate` rewrites it. The class of
-    a table within a component may have `renamed` as well.
     """
 
     name: ClassVar[str]
@@ -246,7 +241,7 @@ class TextEncoder(Protocol):
 
 @attrs.frozen(eq=False)
 class Items:
-    """What a score was computed from, item by item, so that it can be resampled (`sentbed.statistics`).
+    """What a score was computed from, item by item, so that it can be resampled (`sentbed_report.statistics`).
 
     Two encoders that are scored on the same data by the same protocol have the same items in the same order.
     """
@@ -456,6 +451,21 @@ class KnownData:
     """What is known of its terms, in a few words."""
     advice: str = ""
     """How to obtain by hand what cannot be downloaded: a clause without a full stop."""
+
+    def can_download(self, path: str) -> bool:
+        """Whether `sentbed data get` has a source for this file of the collection."""
+        return (
+            any(file.url for file in self.files if file.path == path)
+            or any(path.startswith(archive.holds) for archive in self.archives)
+            or any(path in made.files for made in self.made)
+        )
+
+    @property
+    def how_to_get(self) -> str:
+        """A clause that says how to obtain the collection, for messages about missing files."""
+        if any(self.can_download(file.path) for file in self.files):
+            return f"`sentbed data get {self.name}` downloads it"
+        return self.advice or f"see {self.source}"
 
 
 class Runtime(Component, Protocol):

@@ -134,7 +134,7 @@ class Engine(Protocol):
 
     Core deals with one engine in one process, and hands it whole batches. Where an engine has several devices
     or processes, it is the engine that spreads rows over them and gathers vectors: nobody else can tell.
-    `docs/engines.md` has the contract in words, and `sentbed.testing` holds one engine against another.
+    `docs/engines.md` has the contract in words, and `sentbed_testing` holds one engine against another.
 
     It may have `device: str`, in torch's words, for evaluators that train a classifier (`cpu` if it has not);
     and `say: Callable[[str], None]`, which a run replaces by its own: called with what the user should know,

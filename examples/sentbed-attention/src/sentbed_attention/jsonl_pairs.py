@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath, locate
+from sentbed.helpers import TextTable
 from sentbed.protocols import Dataset
-from sentbed.table import TextTable
 
 
 @attrs.frozen(kw_only=True)

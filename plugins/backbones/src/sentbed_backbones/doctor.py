@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 from sentbed import RunError
-from sentbed.looking import Trial, elsewhere, packages, present, version_of
+from sentbed.helpers import Trial, elsewhere, packages, present, version_of
 from sentbed.protocols import Finding
 
 from sentbed_backbones.adaptation import RUNS_BITSANDBYTES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, KnownData
+from sentbed.protocols import Finding, KnownData, LazyCommand
 
 from sentbed_data.crop import Crop
 from sentbed_data.delete import Delete
@@ -32,6 +32,7 @@ __all__ = [
     "Sample",
     "Synonyms",
     "Triplets",
+    "commands",
     "data_sources",
     "findings",
     "known_data",
@@ -58,3 +59,13 @@ def findings() -> list[Finding]:
     from sentbed_data.doctor import findings
 
     return list(findings())
+
+
+@hookimpl
+def commands() -> dict[str, LazyCommand]:
+    """Return `data`."""
+    return {
+        "data": LazyCommand(
+            "sentbed_data.commands:data", "Find, check and download the data sets that the plugins know."
+        )
+    }

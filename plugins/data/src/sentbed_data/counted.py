@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from sentbed.table import TextTable
+from sentbed.helpers import TextTable
 
 
 @attrs.frozen(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentbed.looking import packages
+from sentbed.helpers import packages
 from sentbed.protocols import Finding
 
 EXTRAS = {

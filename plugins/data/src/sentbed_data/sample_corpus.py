@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import FilePath
-from sentbed.table import TextTable
+from sentbed.helpers import TextTable
 
 from sentbed_data.triplets import Triplets
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError, FilePath
+from sentbed.helpers import TextTable
 from sentbed.protocols import Dataset
-from sentbed.table import TextTable
 
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
 from sentbed_data.readers import TABLES, collect, read_rows, resolve

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.paths import CACHE_VARIABLE, atomic_file, cache_root, sha256
+from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, sha256
 
 from sentbed_data.library_formats import ARROW, arrow_batches, require, unreadable_arrow
 from sentbed_data.readers import fault

@@ -8,7 +8,7 @@ from typing import Any
 
 from sentbed import DataError
 from sentbed.errors import suggest
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 
 from sentbed_evaluators.collection import Collection
 from sentbed_evaluators.json_lines import read_objects, text_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 from sentbed.protocols import Evaluation, Items, Score, TextEncoder
 
 from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, second_encoder, unit

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sentbed import DataError, locate
-from sentbed.paths import DATA_VARIABLE, data_root
+from sentbed.helpers import DATA_VARIABLE, data_root
 
 
 def data_directory(data_dir: str | None, holds: str, name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from sentbed import FilePath, locate
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 
 from sentbed_evaluators.pairs import PairFile
 from sentbed_evaluators.parallel import ParallelFiles

@@ -10,7 +10,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from sentbed import known as core
 from sentbed.protocols import KnownArchive, KnownData, KnownFile, KnownMade
 
 from sentbed_evaluators import glue_files, probing_files, senteval_files
@@ -44,7 +43,7 @@ _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 def how_to_get(name: str) -> str:
     """Return a clause for messages about missing files: how to obtain the collection of this name."""
-    return core.how_to_get(next(known for known in known_collections() if known.name == name))
+    return next(known for known in known_collections() if known.name == name).how_to_get
 
 
 @cache

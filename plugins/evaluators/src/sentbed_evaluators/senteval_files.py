@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 
 from sentbed_evaluators import directories
 from sentbed_evaluators.pairs import PairFile, ScoredPairs, parse_score, read_lines

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
 
 from sentbed_evaluators.pairs import PairFile, ScoredPairs

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import RunError
-from sentbed.looking import Trial, elsewhere, first_line, present, version_of
+from sentbed.helpers import Trial, elsewhere, first_line, present, version_of
 from sentbed.protocols import Finding
 
 from sentbed_hardware.doctor_devices import attention, cuda, processor

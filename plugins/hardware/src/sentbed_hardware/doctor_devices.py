@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentbed.looking import first_line
+from sentbed.helpers import first_line
 from sentbed.protocols import Finding
 
 INSTRUCTIONS = (

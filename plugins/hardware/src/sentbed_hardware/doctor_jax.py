@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sentbed import RunError
-from sentbed.looking import Trial, elsewhere, packages, present, version_of
+from sentbed.helpers import Trial, elsewhere, packages, present, version_of
 from sentbed.protocols import Finding
 
 PACKAGES = ("jax", "jaxlib", "torchax", "optax")

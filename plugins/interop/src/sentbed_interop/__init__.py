@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import Exporter, Importer
+from sentbed.protocols import Exporter, Importer, LazyCommand
 
 from sentbed_interop.from_peft import FromPEFT
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
@@ -12,7 +12,7 @@ from sentbed_interop.hub import ToHub
 from sentbed_interop.onnx import ToONNX
 from sentbed_interop.sentence_transformers import ToSentenceTransformers
 
-__all__ = ["exporters", "importers"]
+__all__ = ["commands", "exporters", "importers"]
 
 sentbed_api = "1.0"
 
@@ -27,3 +27,14 @@ def exporters() -> list[type[Exporter]]:
 def importers() -> list[type[Importer]]:
     """Return the importers of this distribution."""
     return [FromPEFT, FromSentenceTransformers, FromSimCSE]
+
+
+@hookimpl
+def commands() -> dict[str, LazyCommand]:
+    """Return `export` and `import`."""
+    return {
+        "export": LazyCommand("sentbed_interop.commands:export", "Write an encoder for another library."),
+        "import": LazyCommand(
+            "sentbed_interop.commands:import_", "Make an encoder of what another library wrote."
+        ),
+    }

@@ -11,13 +11,12 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, __version__
-from sentbed.ours import OURS
-from sentbed.protocols import Score
-from sentbed.report.markdown import escape, markdown_table
-from sentbed.report.model import START, digits
-from sentbed.report.record import plain
-from sentbed.report.tables import score_tables, shown
-from sentbed.report.text import number
+from sentbed.helpers import score_digits
+from sentbed.protocols import START, Score
+from sentbed.tools import OURS, plain
+from sentbed_report.markdown import escape, markdown_table
+from sentbed_report.score_tables import score_tables, shown
+from sentbed_report.wording import number
 
 from sentbed_interop.citations import bibliography, parts_in
 from sentbed_interop.runs import RunRecord, parts_of
@@ -116,8 +115,7 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
 
 def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
     """Return the resolved recipe of the run, or of the encoder alone, without this machine's paths."""
-    from sentbed.recipe import SCHEMA
-    from sentbed.structure import unstructure
+    from sentbed.tools import SCHEMA, unstructure
 
     table = {"schema": SCHEMA, "encoder": unstructure(encoder.recipe)} if record is None else record.recipe
     return dict(_public(table))
@@ -219,7 +217,7 @@ def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
             score.evaluator,
             score.task,
             score.metric,
-            number(score.value, digits([score.value])),
+            number(score.value, score_digits([score.value])),
             score.protocol_name or "–",
             shown(plain(protocol.get("split", "–"))),
             protocol.get("precision", "–"),
@@ -286,7 +284,7 @@ def _versions(record: RunRecord | None, used: Mapping[str, str]) -> list[tuple[s
 
 def _distributions(*parts: Any) -> dict[str, str]:
     """Return what to install for these parts and the runtime `cpu`, with the version that is installed."""
-    from sentbed.registry import load_plugins
+    from sentbed.tools import load_plugins
 
     plugins = load_plugins()
     infos = [plugins.origin(type(one)) for part in parts for one in parts_in(part)]

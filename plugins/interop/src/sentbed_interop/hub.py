@@ -65,7 +65,7 @@ class ToHub:
             RunError: where the run cannot be read.
         """
         import tomli_w
-        from sentbed.paths import write_atomic
+        from sentbed.helpers import write_atomic
 
         from sentbed_interop.card import Stated, recipe_table, render
         from sentbed_interop.runs import record_of

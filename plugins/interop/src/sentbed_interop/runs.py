@@ -10,11 +10,10 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, ModelError, RecipeError, RunError
-from sentbed.encoder import ENCODER_FILE
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 from sentbed.protocols import Score
-from sentbed.report.record import score_of
-from sentbed.report.tables import base_name
+from sentbed.tools import ENCODER_FILE, score_of
+from sentbed_report.score_tables import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
 
@@ -86,9 +85,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
 
 def parts_of(record: RunRecord) -> Any:
     """Return the run's recipe with its components, or None where the plugins of one are not installed."""
-    from sentbed.recipe import structure_recipe
-    from sentbed.registry import load_plugins
-    from sentbed.toml import Document
+    from sentbed.tools import Document, load_plugins, structure_recipe
 
     try:
         return structure_recipe(Document(dict(record.recipe)), load_plugins(), Path.cwd(), look=False)
@@ -132,7 +129,7 @@ def _names(encoder: str) -> set[str]:
 
 def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> list[str]:
     """Return where the encoder is not the one of this table. Adapters may have been merged since."""
-    from sentbed.structure import unstructure
+    from sentbed.tools import unstructure
 
     own = unstructure(encoder.recipe)
     paths = [("backbone", key) for key in ("use", "model")]

@@ -10,7 +10,7 @@ import attrs
 from sentbed import ModelError
 
 if TYPE_CHECKING:
-    from sentbed.encoder import Encoder
+    from sentbed import Encoder
 
 
 class OtherVectorsError(ModelError):

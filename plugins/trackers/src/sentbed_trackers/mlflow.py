@@ -19,7 +19,7 @@ from sentbed_trackers.outbox import Outbox
 from sentbed_trackers.series import SeriesTracker, missing
 
 if TYPE_CHECKING:
-    from sentbed.runner import RunInfo
+    from sentbed.tools import RunInfo
 
 _LOG = logging.getLogger(__name__)
 _CLOSE_SECONDS = 30.0

@@ -15,7 +15,7 @@ from sentbed import FilePath, RunError, hookimpl
 from sentbed_trackers.series import SeriesTracker, missing
 
 if TYPE_CHECKING:
-    from sentbed.runner import RunInfo
+    from sentbed.tools import RunInfo
 
 _LOG = logging.getLogger(__name__)
 _FILES = "events.out.tfevents.*"

@@ -12,7 +12,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from sentbed import ModelError, SentbedError, locate
-from sentbed.paths import sha256
+from sentbed.helpers import sha256
 from sentbed.protocols import BuildContext
 
 from sentbed_backbones._torch.built import (

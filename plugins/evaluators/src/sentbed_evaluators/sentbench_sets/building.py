@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import attrs
-from sentbed.seeds import derive
+from sentbed.helpers import derive
 
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled, Row
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
-from sentbed.paths import cache_root
+from sentbed.helpers import cache_root
 from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch, Training
 
 from sentbed_hardware._jax import several

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 from numpy.typing import NDArray
-from sentbed import RunError, stopping
+from sentbed import RunError
+from sentbed import _signals as stopping
+from sentbed.helpers import SIGNALS
 from sentbed.protocols import (
     BuiltBackbone,
     Columns,
@@ -26,7 +28,6 @@ from sentbed.protocols import (
     TokenBatch,
     Training,
 )
-from sentbed.stopping import SIGNALS
 
 from sentbed_hardware._torch import operations
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine

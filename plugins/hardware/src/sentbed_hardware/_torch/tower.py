@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.encode import pad, plan_batches
+from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import TokenIds
 
 from sentbed_hardware._torch.requirements import require_trainable

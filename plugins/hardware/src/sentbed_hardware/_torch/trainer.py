@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sentbed.helpers import derive
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds, Training
-from sentbed.seeds import derive
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._torch import gradients, training_state

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import attrs
 import torch
 from sentbed import ModelError
-from sentbed.registry import Plugins, load_plugins
+from sentbed.tools import Plugins, load_plugins
 
 from sentbed_interop._torch.importing import read_json, read_setting, read_weights, require_known
 from sentbed_interop._torch.st_names import POOLING

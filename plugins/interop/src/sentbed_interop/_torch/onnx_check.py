@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import torch
 from sentbed import Encoder
-from sentbed.encode import pad
+from sentbed.helpers import pad
 from sentbed.protocols import TokenIds
 
 from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT

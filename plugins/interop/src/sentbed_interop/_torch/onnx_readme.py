@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import Encoder, __version__
-from sentbed.paths import write_atomic
-from sentbed.prompts import MASK
+from sentbed.helpers import write_atomic
+from sentbed.tools import MASK
 
 from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
 

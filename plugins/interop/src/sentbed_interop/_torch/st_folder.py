@@ -12,13 +12,13 @@ import attrs
 import torch
 from safetensors.torch import save_file
 from sentbed import ModelError, __version__
-from sentbed.structure import unstructure
+from sentbed.tools import unstructure
 
 from sentbed_interop._torch.st_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.st_tokenizer import write_tokenizer
 
 if TYPE_CHECKING:
-    from sentbed.encoder import Encoder
+    from sentbed import Encoder
 
 REASONS = {
     "decoder": "it reads the decoder's output",

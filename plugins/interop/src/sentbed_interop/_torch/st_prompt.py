@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from sentbed import ModelError
-from sentbed.prompts import MASK, ResolvedPrompt
+from sentbed.tools import MASK, ResolvedPrompt
 from tokenizers import Regex, Tokenizer, normalizers
 from tokenizers.processors import TemplateProcessing
 
@@ -22,7 +22,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "none": (),
     "prompt-eol": ((r"(?<=[^.?\"'])\z", "."), ('"', "'"), (r"\?\z", ".")),
 }
-"""The text rules of `sentbed.prompts.NORMALIZERS`, as replacements one after the other."""
+"""The text rules of `sentbed._recipe.prompts.NORMALIZERS`, as replacements one after the other."""
 
 BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
 """Where a template may be cut: byte-level and SentencePiece vocabularies begin a new piece at a space."""

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from sentbed_interop._torch.st_prompt import Cut, cuts, with_prompt
 
 if TYPE_CHECKING:
-    from sentbed.encoder import Encoder
+    from sentbed import Encoder
 
 SIGNS = (*string.punctuation, "a", "Z", "7", "é", "ß", "日本", "🙂", "“", "”", "…", "e\u0301", "\u00a0", "\t")
 """What texts begin and end with: everything that a template's signs may merge with."""

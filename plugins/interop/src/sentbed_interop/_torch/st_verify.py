@@ -14,7 +14,7 @@ from sentbed_interop._torch.st_tokenizer import SENTENCES, load_tokenizer
 from sentbed_interop.sentence_transformers import OtherVectorsError
 
 if TYPE_CHECKING:
-    from sentbed.encoder import Encoder
+    from sentbed import Encoder
 
     from sentbed_interop._torch.st_folder import Dense
 

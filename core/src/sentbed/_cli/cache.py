@@ -1,0 +1,54 @@
+"""The command `cache`: the vectors that are kept on this machine."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.group()
+def cache() -> None:
+    """Look at the vectors that evaluations have kept on this machine, or remove them."""
+
+
+@cache.command()
+def info() -> None:
+    """Say where the vectors are, how many, and of which encoders."""
+    from datetime import datetime
+
+    from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
+
+    store = VectorStore()
+    spaces = store.held()
+    click.echo(f"place    {store.root}")
+    click.echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
+    click.echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
+    click.echo(
+        f"vectors  {sum(space.vectors for space in spaces):,} of {len(spaces)} "
+        f"encoder{'s' * (len(spaces) != 1)}"
+    )
+    for space in spaces:
+        keys = ("model", "pooler", "width", "precision", "max_length")
+        model, pooler, width, precision, length = (space.about.get(key, "?") for key in keys)
+        used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
+        counts = f"{space.vectors:>10,} x {width:<5} {_gigabytes(space.size):>10}"
+        click.echo(f"  {used}  {counts}  {pooler:<16} {precision} {length:>4} tokens  {model}")
+
+
+@cache.command()
+@click.option(
+    "--older-than",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    default=0.0,
+    help="Only what was not used since.",
+)
+def clear(older_than: float) -> None:
+    """Remove the vectors, or those that were not used for some days."""
+    from sentbed._encoder.vector_store import VectorStore
+
+    store = VectorStore()
+    click.echo(f"removed {_gigabytes(store.clear(older_than))} from {store.root}")
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.3f} GB"

@@ -1,0 +1,84 @@
+"""The command `check`: every problem of recipes, before anything is loaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sentbed._cli.options import BAD_INPUT, set_option
+
+if TYPE_CHECKING:
+    from sentbed._registry.registry import Plugins
+
+"""The exit code where there are problems."""
+
+
+@click.command()
+@click.argument("recipes", nargs=-1, required=True, type=click.Path())
+@set_option()
+def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
+    """Find every problem of each of RECIPES, without loading anything heavy.
+
+    Of a directory, all recipes in it and below; files that others extend and that have no `schema` are
+    passed over. Of a recipe with `[study]`, every cell: those that cannot work are listed with the reason.
+    """
+    from sentbed._registry.registry import load_plugins
+    from sentbed.errors import RecipeError
+
+    plugins = load_plugins()
+    bad = False
+    for recipe in recipes:
+        count = 0
+        for file in _files(Path(recipe)) if Path(recipe).is_dir() else [recipe]:
+            try:
+                found = _check(file, overrides, plugins, fragments=file != recipe)
+            except RecipeError as error:
+                found, bad = [str(problem) for problem in error.problems], True
+            count += bool(found)
+            for line in found:
+                click.echo(line)
+        if not count:
+            click.echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
+            bad = True
+    if bad:
+        sys.exit(BAD_INPUT)
+
+
+def _files(directory: Path) -> Iterator[str]:
+    for path in sorted(directory.rglob("*.toml")):
+        if not any(part.startswith(".") for part in path.relative_to(directory).parts):
+            yield str(path)
+
+
+def _check(file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool) -> list[str]:
+    """Return what there is to say of a recipe without problems; nothing of a fragment, where they are passed.
+
+    Raises:
+        RecipeError: with every problem.
+    """
+    from sentbed._document.overrides import apply_overrides
+    from sentbed._recipe.checks import check as check_recipe
+    from sentbed._recipe.load import read_document, structure_recipe
+
+    document = read_document(file)
+    if fragments and "schema" not in document.data:
+        return []
+    document = apply_overrides(document, overrides)
+    base = Path(file).resolve().parent
+    many = [
+        offer.value
+        for key, offer in plugins.tables.items()
+        if key in document.data and offer.value.traits.variants
+    ]
+    if not many:
+        check_recipe(structure_recipe(document, plugins, base), plugins)
+        return [f"{file}: no problems"]
+    found = many[0].variants(document, plugins, base)
+    return [
+        f"{file}: no problems, {len(found.names)} {found.noun}, {len(found.excluded)} excluded",
+        *(f"  {name}: {reason}" for name, reason in found.excluded.items()),
+    ]

@@ -1,0 +1,222 @@
+"""The command line. Every command imports what it needs when it is called: `--help` is to be instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sentbed._cli.cache import cache
+from sentbed._cli.check import check
+from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, set_option
+from sentbed._cli.plugins import components_of, plugins
+from sentbed._registry.catalog import COMMANDS
+from sentbed._version import __version__
+from sentbed.errors import PluginError, RecipeError, SentbedError
+
+if TYPE_CHECKING:
+    from sentbed._registry.info import Offer
+
+
+class _Group(click.Group):
+    """Core's commands and those of plugins; turns sentbed's errors into messages, unless `--traceback` is given."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *_offered()})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in self.commands:
+            return self.commands[name]
+        offered = _offered()
+        if name in offered:
+            return _imported(name, offered[name])
+        if name in COMMANDS:
+            ctx.fail(
+                f"the command `{name}` belongs to `{COMMANDS[name]}`, which is not installed or not loaded; "
+                f"install it with `pip install {COMMANDS[name]}`"
+            )
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
+        rows |= {name: offer.value.help for name, offer in _offered().items() if name not in rows}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SentbedError as error:
+            if ctx.params.get("traceback"):
+                raise
+            for line in (f"error: {error}", *getattr(error, "__notes__", ())):
+                click.echo(line, err=True)
+            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
+        except (KeyboardInterrupt, click.Abort) as error:
+            for line in ("interrupted", *getattr(error, "__notes__", ())):
+                click.echo(line, err=True)
+            ctx.exit(INTERRUPTED)
+
+
+def _offered() -> Mapping[str, Offer]:
+    """Return the commands of plugins by name."""
+    from sentbed._registry.registry import load_plugins
+
+    return load_plugins().commands
+
+
+def _imported(name: str, offer: Offer) -> click.Command:
+    """Import a plugin's command. Raises `PluginError` where it cannot be."""
+    from importlib import import_module
+
+    from sentbed._registry.plugin_code import reason_of
+
+    module, _, attribute = offer.value.target.partition(":")
+    try:
+        command = getattr(import_module(module), attribute)
+    except Exception as error:
+        raise PluginError(
+            f"the command `{name}` of `{offer.distribution}` {offer.version} cannot be imported from "
+            f"`{offer.value.target}`: {reason_of(error)}; disable or uninstall the plugin"
+        ) from error
+    if not isinstance(command, click.Command):
+        raise PluginError(
+            f"the command `{name}` of `{offer.distribution}` {offer.version} is {command!r}, expected a "
+            "`click.Command`; disable or uninstall the plugin"
+        )
+    return command
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+@click.option("--traceback", is_flag=True, help="Show where in the code an error was raised.")
+def main(traceback: bool) -> None:
+    """Test sentence encoders: one TOML recipe, end to end.
+
+    Completion: `eval "$(_SENTBED_COMPLETE=bash_source sentbed)"`, likewise zsh_source and fish_source.
+    """
+
+
+_set = set_option()
+
+
+_no_cache = click.option(
+    "--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it."
+)
+
+
+@main.command()
+@click.argument("recipe", type=click.Path(dir_okay=False), required=False)
+@_set
+@_no_cache
+@click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
+@click.option(
+    "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
+)
+@click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
+@click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
+def run(
+    recipe: str | None,
+    overrides: tuple[str, ...],
+    no_cache: bool,
+    out: str | None,
+    resumed: str | None,
+    allow_changes: bool,
+    devices: int | None,
+) -> None:
+    """Run RECIPE; the last line printed is the path of its report.
+
+    With `--resume DIR`, go on with the run in DIR where it was stopped; RECIPE may then be left out.
+    """
+    from sentbed._recipe.load import load_recipe
+    from sentbed._recipe.recipe import RESOLVED
+    from sentbed._run.processes import done_elsewhere
+
+    if no_cache:
+        overrides = (*overrides, "run.cache=false")
+    if devices is not None:
+        overrides = (*overrides, f"runtime.devices={devices}")
+    if resumed is None and recipe is None:
+        raise click.UsageError("name a RECIPE, or a run to go on with (`--resume DIR`)")
+    if resumed is None and allow_changes:
+        raise click.UsageError("`--allow-changes` is for `--resume`")
+    if resumed is not None and out is not None:
+        raise click.UsageError("a resumed run stays in its directory: take `--out` out")
+    resolved = Path(resumed or "") / RESOLVED
+    if recipe is None and resolved.is_file():
+        recipe = str(resolved)
+    loaded = None if recipe is None else load_recipe(recipe, overrides)
+    if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
+        sys.exit(code)
+    if resumed is not None:
+        from sentbed._run.resume import resume
+
+        result = resume(resumed, loaded, allow_changes=allow_changes)
+    elif loaded is not None:
+        from sentbed._run.runner import run as run_recipe
+
+        result = run_recipe(loaded, out)
+    if result.unmet:
+        click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
+    click.echo(result.report)
+    if result.unmet:
+        sys.exit(FAILED)
+
+
+@main.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
+@_set
+@_no_cache
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
+def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache: bool, as_json: bool) -> None:
+    """Evaluate the encoder in ENCODER.
+
+    `--set` sets the evaluator's fields (`tasks=["STSB"]`) and the runtime's (`runtime.precision=bf16`).
+    """
+    import json
+    from functools import partial
+
+    from sentbed._cli.evaluate import evaluate_encoder
+    from sentbed._encoder.vector_store import VectorStore
+    from sentbed._run.record import plain, score_record
+
+    store = None if no_cache else VectorStore(say=partial(click.echo, err=True))
+    evaluation = evaluate_encoder(encoder, evaluator, overrides, store)
+    if as_json:
+        click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
+    else:
+        for score in evaluation.scores:
+            click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
+
+
+@main.command()
+@click.argument("kind")
+@click.argument("name", required=False)
+def show(kind: str, name: str | None) -> None:
+    """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
+
+    Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
+    `show validate`, `show checkpoint` ...
+    """
+    from sentbed._recipe.show import describe, describe_table, tables
+    from sentbed._registry.registry import KINDS, load_plugins
+
+    found = load_plugins()
+    known = [*KINDS, *tables(found)] if name is None else [*KINDS]
+    if kind not in known:
+        what = "kind of component" + (" or table of a recipe" if name is None else "")
+        raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(known)}")
+    if name is not None:
+        click.echo(describe(found.find(kind, name)))
+    elif kind in KINDS:
+        click.echo("\n".join(components_of(kind, found)))
+    else:
+        click.echo(describe_table(kind, found))
+
+
+for _command in (check, cache, plugins):
+    main.add_command(_command)

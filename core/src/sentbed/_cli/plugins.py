@@ -1,0 +1,175 @@
+"""The command `plugins`: what is installed, what became of it, and what it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from sentbed._registry.info import Clash, ComponentInfo, PluginInfo
+    from sentbed._registry.registry import Plugins
+
+
+@click.command()
+@click.option(
+    "--hooks",
+    is_flag=True,
+    help="List each lifecycle hook with the plugins that hear it, in order of calls.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plugins(hooks: bool, as_json: bool) -> None:
+    """List the installed plugins, what became of each, and the components that they offer.
+
+    A plugin is `loaded`, `disabled` by your configuration, `refused` because it is made for another API of
+    sentbed, or `broken`.
+    """
+    from sentbed._registry.registry import load_plugins
+
+    found = load_plugins()
+    heard = _heard(found) if hooks else None
+    if as_json:
+        click.echo(_json(found, heard))
+    else:
+        warnings = [f"warning: {warning}" for warning in found.warnings]
+        click.echo("\n".join(_text(found, warnings) if heard is None else _hooks(heard, warnings)))
+
+
+def _heard(found: Plugins) -> dict[str, list[str]]:
+    from sentbed._run.history import History
+
+    # As a run registers it: after the plugins.
+    found.manager.register(History(), name="history")
+    return found.hooks()
+
+
+def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str]:
+    yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
+    yield ""
+    yield from _columns([(hook, ", ".join(names) or "–") for hook, names in heard.items()])
+    yield from ["", *warnings] if warnings else []
+
+
+def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
+    from sentbed._registry.registry import KINDS
+
+    rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
+    rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
+    head, *lines = _columns(rows)
+    yield head
+    for plugin, line in zip(found.plugins, lines, strict=True):
+        yield line
+        if plugin.reason is not None:
+            place = f" @ {plugin.place}" if plugin.place else ""
+            yield f"    {' '.join(plugin.reason.split())}{place}"
+        yield from (f"    {line}" for line in _claims(plugin, found))
+    components = _components(found, KINDS)
+    if components:
+        yield ""
+        yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
+    remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
+    remarks += warnings
+    yield from ["", *remarks] if remarks else []
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    # `report.formats.aligned` would do, and takes 20 ms to import.
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _offers(plugin: PluginInfo) -> str:
+    from sentbed._registry.registry import LIFECYCLE
+
+    more = ["hooks"] if set(plugin.hooks) & set(LIFECYCLE) else []
+    return ", ".join([*plugin.kinds, *more]) or "–"
+
+
+def _claims(plugin: PluginInfo, found: Plugins) -> Iterator[str]:
+    """Yield what became of each name that this plugin claims with others."""
+    for clash in found.clashes.values():
+        others = [c for c in clash.claims if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)]
+        if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
+            continue
+        who = " and ".join(f"`{_whose(c, plugin)}`" for c in others)
+        became = "none of them is taken, the last lines say how to choose"
+        if clash.preferred is not None:
+            became = f"that of `{_whose(clash.preferred, plugin)}` is preferred"
+        yield f"claims the {clash.kind} `{clash.name}`, as {who} does; {became}"
+
+
+def _whose(component: ComponentInfo, plugin: PluginInfo) -> str:
+    """Return a component's distribution; with its plugin, where `plugin` is of the same one."""
+    same = component.distribution == plugin.distribution
+    return f"{component.distribution}:{component.plugin}" if same else component.distribution
+
+
+def _components(found: Plugins, kinds: Iterable[str]) -> list[tuple[str, str, str, str]]:
+    """Return the rows of the components of these kinds; a name that none has has one for each claim."""
+    rows = [(c.kind, c.name, c.distribution, c.summary) for c in found.components.values()]
+    for clash in found.clashes.values():
+        if clash.preferred is None:
+            rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in clash.claims]
+    rows.sort()
+    return [row for kind in kinds for row in rows if row[0] == kind]
+
+
+def components_of(kind: str, found: Plugins) -> Iterator[str]:
+    """Yield a line for each component of a kind, and how to see more of one."""
+    rows = [row[1:] for row in _components(found, (kind,))]
+    if not rows:
+        yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
+        return
+    yield from _columns(rows)
+    yield from ("", f"`sentbed show {kind} NAME` explains one")
+
+
+def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
+    import json
+
+    from sentbed._version import API_VERSION
+
+    document = {
+        "api": API_VERSION,
+        "plugins": [
+            {
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "status": plugin.status,
+                "reason": plugin.reason,
+                "problem": plugin.problem,
+                "place": plugin.place,
+                "api": plugin.api,
+                "kinds": plugin.kinds,
+                "hooks": plugin.hooks,
+            }
+            for plugin in found.plugins
+        ],
+        "components": [
+            {
+                "kind": info.kind,
+                "name": info.name,
+                "distribution": info.distribution,
+                "version": info.version,
+                "summary": info.summary,
+            }
+            for info in found.components.values()
+        ],
+        "clashes": [_clash(clash) for clash in found.clashes.values()],
+        "warnings": found.warnings,
+        **({} if heard is None else {"hooks": heard}),
+    }
+    return json.dumps(document, indent=2)
+
+
+def _clash(clash: Clash) -> dict[str, Any]:
+    return {
+        "kind": clash.kind,
+        "name": clash.name,
+        "claims": [one.distribution for one in clash.claims],
+        "preferred": None if clash.preferred is None else clash.preferred.distribution,
+        "message": clash.message,
+    }

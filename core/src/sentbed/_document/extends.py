@@ -1,0 +1,190 @@
+"""`extends`: a recipe on top of others.
+
+Bases are read first, in order, then the file that names them; a file that is reached twice counts once, where
+it comes first. Each file then has its say on those before it:
+
+- Tables are merged, key by key, down to the values. A component (a table with `use`) whose `use` is another
+  one replaces the table that was there: fields of one component mean nothing to another.
+- Arrays of tables that all have a `name` of their own, such as `[[stage]]`, are merged by name, new ones come
+  last.
+- Everything else is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sentbed._document.toml import Document, KeyPath, Located, Said, parse
+from sentbed._paths import absolute, locate
+from sentbed.errors import Problem, RecipeError, SentbedError
+
+EXTENDS = "extends"
+
+
+def extend(content: bytes, file: str, schema: int) -> Document:
+    """Return the recipe that `file`, with this content, is on top of its bases.
+
+    A base may be a fragment, without `schema`; one that has it must have `schema`.
+
+    Raises:
+        RecipeError: with every base that cannot be had.
+    """
+    layers: dict[Path, Document] = {}
+    problems = list(_read(content, file, {}, layers, schema))
+    if problems:
+        raise RecipeError(problems)
+    merged, *others = (_relative(document, Path(file).resolve().parent) for document in layers.values())
+    for other in others:
+        merged = _Merge(merged, other).document()
+    return merged
+
+
+def _read(
+    content: bytes, file: str, chain: Mapping[Path, str], layers: dict[Path, Document], schema: int
+) -> Iterator[Problem]:
+    """Put a file into `layers`, its bases before it; `chain` holds the files that have led here."""
+    try:
+        document = parse(content, file)
+    except RecipeError as error:
+        yield from error.problems
+        return
+    own = Path(file).resolve()
+    found = document.data.get("schema", schema)
+    if chain and (found != schema or isinstance(found, bool)):
+        message = f"the base has `schema = {found!r}`, this version of sentbed reads `schema = {schema}`"
+        yield document.problem(message, ("schema",))
+        return
+    chain = {**chain, own: file}
+    said = document.data.get(EXTENDS, [])
+    several = isinstance(said, list)
+    for i, location in enumerate(said if several else [said]):
+        path: KeyPath = (EXTENDS, i) if several else (EXTENDS,)
+        if not isinstance(location, str):
+            message = f"found {location!r}, expected the path of a recipe, or an array of them"
+            yield document.problem(message, path)
+            continue
+        try:
+            base = locate(absolute(location, own.parent)).resolve()
+            if base in chain:
+                files = [*list(chain.values())[list(chain).index(base) :], chain[base]]
+                message = f"the recipe extends itself: {' -> '.join(files)}; take one `{EXTENDS}` out"
+                yield document.problem(message, path)
+            elif base not in layers:
+                yield from _read(base.read_bytes(), _shown(base, location, file), chain, layers, schema)
+        except OSError as error:
+            message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
+            yield document.problem(message, path)
+        except (SentbedError, ValueError, RuntimeError) as error:
+            yield document.problem(f"cannot read the base: {error}", path)
+    layers[own] = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != EXTENDS})
+
+
+def _shown(base: Path, location: str, file: str) -> str:
+    """Return a base's path as the user would write it: relative where the recipe's is."""
+    short = os.path.normpath(Path(file).parent / location)
+    return short if Path(short).resolve() == base else str(base)
+
+
+def _relative(document: Document, directory: Path) -> Document:
+    """Let the strings of a file in another directory know where they come from."""
+    own = Path(document.file or "").resolve().parent
+    return document if own == directory else attrs.evolve(document, data=_located(document.data, own))
+
+
+def _located(value: Any, directory: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _located(item, directory) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_located(item, directory) for item in value]
+    return Located(value, directory) if isinstance(value, str) else value
+
+
+class _Merge:
+    """Puts one document on top of another; keeps where every key comes from, and what was said before."""
+
+    def __init__(self, low: Document, high: Document) -> None:
+        self.low, self.high = low, high
+        self.lines = dict(low.lines)
+        self.files = {path: low.files.get(path, low.file) for path in low.lines}
+        self.before = dict(low.before)
+
+    def document(self) -> Document:
+        data = self.tables(self.low.data, self.high.data, (), ())
+        return Document(data, self.high.file, self.lines, self.files, self.before)
+
+    def tables(
+        self, low: Mapping[str, Any], high: Mapping[str, Any], at: KeyPath, source: KeyPath
+    ) -> dict[str, Any]:
+        """Merge two tables: `at` is the path of the first and of the result, `source` that of the second."""
+        merged = dict(low)
+        for key, value in high.items():
+            here, there = (*at, key), (*source, key)
+            merged[key] = self.values(low[key], value, here, there) if key in low else value
+            if key not in low:
+                self.take(here, there)
+        return merged
+
+    def values(self, low: Any, high: Any, at: KeyPath, source: KeyPath) -> Any:
+        """Return what becomes of a value that both documents have."""
+        if isinstance(low, dict) and isinstance(high, dict):
+            if "use" not in low or low["use"] == high.get("use", low["use"]):
+                self.move(at, source)
+                return self.tables(low, high, at, source)
+        elif (names := _names(low)) and (others := _names(high)):
+            self.move(at, source)
+            merged = list(low)
+            for i, (name, element) in enumerate(zip(others, high, strict=True)):
+                if name in names:
+                    n = names.index(name)
+                    merged[n] = self.values(low[n], element, (*at, n), (*source, i))
+                else:
+                    self.take((*at, len(merged)), (*source, i))
+                    merged.append(element)
+            return merged
+        self.forget(at, low)
+        self.take(at, source)
+        return high
+
+    def move(self, at: KeyPath, source: KeyPath) -> None:
+        """Let a key that was there stand where the second document has it."""
+        if source in self.high.lines:
+            self.lines[at], self.files[at] = self.high.lines[source], self.high.file
+
+    def take(self, at: KeyPath, source: KeyPath) -> None:
+        """Take the lines of a key, and of all below it, from the second document."""
+        for path in [path for path in self.high.lines if path[: len(source)] == source]:
+            self.move((*at, *path[len(source) :]), path)
+
+    def forget(self, at: KeyPath, value: Any) -> None:
+        """Take a value out; that it was said is remembered."""
+        for path, said in leaves(value, at):
+            place = self.files.get(path, self.low.file), self.lines.get(path, self.lines.get(at))
+            self.before[path] = (Said(said, *place), *self.before.get(path, ()))
+        for path in [path for path in self.lines if path[: len(at)] == at]:
+            del self.lines[path], self.files[path]
+
+
+def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the path and the value of everything that is no table with keys, and no array of tables."""
+    inner: Mapping[Any, Any] = {}
+    if isinstance(value, Mapping):
+        inner = value
+    elif isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+        inner = dict(enumerate(value))
+    for key, item in inner.items():
+        yield from leaves(item, (*at, key))
+    if not inner:
+        yield at, value
+
+
+def _names(value: Any) -> list[str]:
+    """Return the names of an array of tables, or none where they do not tell its elements apart."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return []
+    names = [item.get("name") for item in value]
+    return names if all(isinstance(n, str) for n in names) and len(set(names)) == len(names) else []

@@ -1,0 +1,106 @@
+"""`PATH=VALUE`: settings of the command line, put into a document before it is structured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from sentbed._document.toml import Document, KeyPath
+from sentbed.errors import Problem, RecipeError
+
+TAKEN_OUT = object()
+"""In the place of a value: the key is to go."""
+
+
+def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
+    """Return the document with `PATH=VALUE` settings applied; raises `RecipeError`."""
+    import tomli
+
+    problems = []
+    values: dict[str, Any] = {}
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        if not equals or not path.strip():
+            problems.append(Problem(f"found the override {override!r}, expected `PATH=VALUE`"))
+            continue
+        try:
+            value = tomli.loads(f"v = {text}")["v"]
+        except (ValueError, RecursionError):  # tomli's own error is a ValueError
+            value = text
+        # Again at its own place: what is set later may lie below what was set before.
+        values.pop(path.strip(), None)
+        values[path.strip()] = value if text else TAKEN_OUT
+    try:
+        document = set_values(document, values, "the override")
+    except RecipeError as error:
+        problems += error.problems
+    if problems:
+        raise RecipeError(problems)
+    return document
+
+
+def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
+    """Return the document with each dotted path set to its value; `what` names a path in messages.
+
+    An element of an array that is set to `false` is taken out: `"stage.nli" = false` in an axis.
+
+    Raises:
+        RecipeError: where a path leads nowhere.
+    """
+    import copy
+
+    data: Any = copy.deepcopy(dict(document.data))
+    problems = []
+    removed: list[KeyPath] = []
+    for path, value in values.items():
+        keys = path.split(".")
+        try:
+            place = data
+            for key in keys[:-1]:
+                place = _step_into(place, key)
+            if isinstance(place, list) and (value is TAKEN_OUT or value is False):
+                # At last: other paths count the elements as they stand in the file.
+                _index(place, keys[-1])
+                removed.append(attrs.evolve(document, data=data).key_path(path))
+            elif isinstance(place, list):
+                place[_index(place, keys[-1])] = copy.deepcopy(value)
+            elif value is not TAKEN_OUT:
+                _table_at(place, keys[-1])[keys[-1]] = copy.deepcopy(value)
+            else:
+                _table_at(place, keys[-1]).pop(keys[-1], None)
+        except (KeyError, IndexError, TypeError) as error:
+            problems.append(Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path))
+    if problems:
+        raise RecipeError(problems)
+    document = attrs.evolve(document, data=data)
+    for gone in sorted(set(removed), key=str, reverse=True):
+        place = data
+        for part in gone[:-1]:
+            place = place[part]
+        del place[gone[-1]]
+        document = document.without(gone)
+    return document
+
+
+def _step_into(place: Any, key: str) -> Any:
+    if isinstance(place, list):
+        return place[_index(place, key)]
+    return _table_at(place, key).setdefault(key, {})
+
+
+def _table_at(place: Any, key: str) -> dict[str, Any]:
+    if not isinstance(place, dict):
+        raise TypeError(f"`{key}` would be inside {place!r}, which is not a table")
+    return place
+
+
+def _index(place: list[Any], key: str) -> int:
+    """Find a list element by number, or a stage by its name."""
+    if key.isascii() and key.isdigit() and int(key) < len(place):
+        return int(key)
+    names = [item.get("name") for item in place if isinstance(item, dict)]
+    if key in names:
+        return names.index(key)
+    raise IndexError(f"there is no element {key!r} among {len(place)}")

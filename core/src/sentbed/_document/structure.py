@@ -1,0 +1,319 @@
+"""Document -> attrs classes, closed and without coercion, every problem at once.
+
+cattrs does the conversion of values; the walk over a table's keys is ours, because each fault must keep its
+own path and none may hide another. A field whose type is one of the component protocols takes a table with
+`use = NAME`; the rest of the table becomes the component's fields.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import attrs
+import cattrs
+
+from sentbed import protocols
+from sentbed._document.toml import Document, KeyPath, unlocated
+from sentbed._paths import FilePath, ModelId, absolute
+from sentbed._registry.registry import Plugins
+from sentbed.errors import PluginError, Problem, suggest
+
+T = TypeVar("T")
+
+KIND_OF: Mapping[Any, str] = {
+    protocols.Backbone: "backbone",
+    protocols.Pooler: "pooler",
+    protocols.Loss: "loss",
+    protocols.DataSource: "data",
+    protocols.Evaluator: "evaluator",
+    protocols.Runtime: "runtime",
+    protocols.Optimizer: "optimizer",
+    protocols.Schedule: "schedule",
+    protocols.Tracker: "tracker",
+    protocols.Exporter: "exporter",
+    protocols.Importer: "importer",
+    protocols.Executor: "executor",
+}
+"""Protocol of a component, as the type of a field -> its kind."""
+
+_NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class _InvalidError(Exception):
+    """A value that does not fit; carries (path below the value, message) pairs."""
+
+    def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
+        super().__init__("; ".join(message for _, message in faults))
+        self.faults = faults
+
+
+def structure(
+    data: Mapping[str, Any],
+    cls: type[T],
+    document: Document,
+    plugins: Plugins,
+    base: Path,
+    rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+    check: bool = True,
+) -> tuple[T, list[Problem]]:
+    """Structure `data` as `cls`; returns it with the problems found (it is only valid where there are none).
+
+    `base` is the directory that relative paths start from; `rename` maps a prefix of a path to the prefix
+    under which the file has it. With `check`, components also look for what they need, such as files.
+    """
+    converter = make_converter(plugins, base, check)
+    try:
+        return converter.structure(data, cls), []
+    except _InvalidError as error:
+        problems = []
+        for path, message in error.faults:
+            prefixes = [old for old in rename or {} if path[: len(old)] == old]
+            shown = (*(rename or {})[prefixes[0]], *path[len(prefixes[0]) :]) if prefixes else path
+            problems.append(document.problem(message, shown))
+        problems.sort(key=lambda problem: problem.line or 0)
+        return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
+
+
+def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.Converter:
+    """Return a converter that knows the components of `plugins` and coerces nothing.
+
+    With `check`, what a component's own `check` finds is a fault like any other.
+    """
+    converter = cattrs.Converter()
+
+    def primitive(value: Any, kind: Any) -> Any:
+        value = unlocated(value)
+        # bool is an int in Python, and an int is an exact float; TOML users mean both differences.
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind or (kind is float and not math.isfinite(value)):
+            raise _fault(value, _NOUN[kind])
+        return value
+
+    for kind in _NOUN:
+        converter.register_structure_hook(kind, primitive)
+
+    def path_hook(value: Any, _: Any) -> Any:
+        try:
+            return absolute(primitive(value, str), getattr(value, "directory", base))
+        except (RuntimeError, ValueError, OSError) as error:
+            raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
+
+    def model_hook(value: Any, _: Any) -> Any:
+        text = primitive(value, str)
+        return path_hook(value, None) if text.startswith((".", "/", "~")) else text
+
+    # cattrs passes the NewType itself, which is a function to the type checker.
+    _register(converter, lambda t: t is FilePath, path_hook)
+    _register(converter, lambda t: t is ModelId, model_hook)
+
+    # What the axes of a study set is structured where it is put.
+    _register(converter, lambda t: t is Any, lambda value, _: value)
+
+    def literal(value: Any, kind: Any) -> Any:
+        choices, value = get_args(kind), unlocated(value)
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            names = [str(choice) for choice in choices]
+            raise _InvalidError([((), f"found {value!r}.{suggest(str(value), names)}")])
+        return value
+
+    _register(converter, lambda t: get_origin(t) is Literal, literal)
+
+    def union(value: Any, kind: Any) -> Any:
+        members = [m for m in get_args(kind) if m is not type(None)]
+        for member in members:
+            if type(unlocated(value)) is member and (member is not float or math.isfinite(value)):
+                return unlocated(value)
+        if len(members) == 1:
+            return converter.structure(value, members[0])
+        if float in members and type(value) is int:
+            return float(value)
+        if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
+            return converter.structure(value, arrays[0])
+        if any(member not in _NOUN for member in members):
+            first = next(m for m in members if m not in _NOUN)
+            if attrs.has(first) and not isinstance(value, dict):
+                raise _fault(value, " or ".join([*(_NOUN[m] for m in members if m in _NOUN), "a table"]))
+            try:
+                return converter.structure(value, first)
+            except _InvalidError as error:
+                if len(error.faults) == 1 and any(get_origin(m) is tuple for m in members if m is not first):
+                    place, message = error.faults[0]
+                    raise _InvalidError([(place, f"{message} An array is possible too.")]) from error
+                raise
+        raise _fault(value, " or ".join(_NOUN[member] for member in members))
+
+    _register(converter, lambda t: get_origin(t) in (Union, types.UnionType), union)
+
+    def array(value: Any, kind: Any) -> Any:
+        if not isinstance(value, list):
+            written = f": write `[{json.dumps(value)}]`" if isinstance(value, str | int | float) else ""
+            raise _fault(value, f"an array{written}")
+        arguments = get_args(kind)
+        if arguments[-1] is not ... and len(value) != len(arguments):
+            raise _fault(value, f"an array of {len(arguments)}")
+        element = arguments if arguments[-1] is not ... else (arguments[0],) * len(value)
+        items = {i: (item, of) for i, (item, of) in enumerate(zip(value, element, strict=True))}
+        return tuple(_collect(converter, items).values())
+
+    _register(converter, lambda t: get_origin(t) is tuple, array)
+
+    def mapping(value: Any, kind: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _fault(value, "a table")
+        return _collect(converter, {key: (item, get_args(kind)[1]) for key, item in value.items()})
+
+    _register(converter, lambda t: get_origin(t) in (Mapping, dict), mapping)
+
+    def component(value: Any, protocol: Any) -> Any:
+        kind = KIND_OF[protocol]
+        if not isinstance(value, dict):
+            raise _fault(value, f'a table with `use = "..."` that names a {kind}')
+        fields = dict(value)
+        name = fields.pop("use", None)
+        if not isinstance(name, str):
+            choices = ", ".join(f"`{choice}`" for choice in plugins.names(kind))
+            raise _InvalidError([((), f"the {kind} has no `use`; name one of {choices or 'a plugin'}")])
+        try:
+            info = plugins.find(kind, name)
+        except PluginError as error:
+            raise _InvalidError([(("use",), str(error))]) from error
+        part = converter.structure(fields, info.cls)
+        # `check` is optional on a component; see protocols.Component.
+        if check and (problems := list(getattr(part, "check", tuple)())):
+            raise _InvalidError([((), message) for message in problems])
+        return part
+
+    for protocol in KIND_OF:
+        converter.register_structure_hook(protocol, component)
+
+    def table(value: Any, cls: Any) -> Any:
+        return _table(converter, value, cls)
+
+    _register(converter, attrs.has, table)
+    return converter
+
+
+def _register(
+    converter: cattrs.Converter, fits: Callable[[Any], bool], hook: Callable[[Any, Any], Any]
+) -> None:
+    converter.register_structure_hook_func(fits, hook)
+
+
+def _fault(value: Any, expected: str) -> _InvalidError:
+    found = f"the {'table' if isinstance(value, dict) else 'array'} {value!r}"
+    return _InvalidError(
+        [((), f"found {found if isinstance(value, dict | list) else repr(value)}, expected {expected}")]
+    )
+
+
+def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) -> dict[Any, Any]:
+    """Structure every item and raise all faults together, each under its key."""
+    result: dict[Any, Any] = {}
+    faults: list[tuple[KeyPath, str]] = []
+    for key, (item, kind) in items.items():
+        try:
+            result[key] = converter.structure(item, kind)
+        except _InvalidError as error:
+            faults += [((key, *path), message) for path, message in error.faults]
+    if faults:
+        raise _InvalidError(faults)
+    return result
+
+
+def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
+    if not isinstance(value, dict):
+        raise _fault(value, "a table")
+    hints = _hints(cls)
+    fields = {
+        attribute.metadata.get("key", attribute.name): attribute
+        for attribute in attrs.fields(cls)  # type: ignore[arg-type]  # `attrs.has` chose this hook
+        if not (attribute.metadata.get("skip") or attribute.metadata.get("spread"))
+    }
+    inline = next((key for key, a in fields.items() if a.metadata.get("inline")), None)
+    known = dict(value)
+    if inline is not None:
+        # The keys that are not this table's own belong to the component that stands in it.
+        own = {key: known.pop(key) for key in list(known) if key in fields and key != inline}
+        known = {inline: known, **own}
+    arguments: dict[str, Any] = {}
+    faults: list[tuple[KeyPath, str]] = [
+        ((key,), f"unknown key `{key}`.{suggest(key, list(fields))}") for key in known if key not in fields
+    ]
+    for key, attribute in fields.items():
+        if key not in known:
+            if attribute.default is attrs.NOTHING:
+                faults.append(((), f"the required key `{key}` is missing"))
+            continue
+        try:
+            item = converter.structure(known[key], hints[attribute.name])
+        except _InvalidError as error:
+            prefix: KeyPath = () if key == inline else (key,)
+            faults += [((*prefix, *path), message) for path, message in error.faults]
+            continue
+        try:
+            if attribute.validator is not None:
+                attribute.validator(None, attribute, item)
+        except (ValueError, TypeError) as error:
+            faults.append(((key,), f"found {item!r}: {error.args[0]}"))
+            continue
+        except AttributeError:
+            # A validator that looks at other fields needs the instance; the constructor calls it again.
+            pass
+        arguments[attribute.alias or attribute.name] = item
+    if faults:
+        raise _InvalidError(faults)
+    try:
+        return cls(**arguments)
+    except (ValueError, TypeError) as error:
+        # A component's `__attrs_post_init__` may refuse a combination of fields.
+        raise _InvalidError([((), str(error))]) from error
+
+
+def _hints(cls: type[Any]) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except NameError as error:
+        field = next((a.name for a in attrs.fields(cls) if error.name in re.findall(r"\w+", str(a.type))), "")
+        message = (
+            f"the type of the field `{field}` of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
+            f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
+        )
+        raise _InvalidError([((), message)]) from error
+
+
+def unstructure(part: Any) -> Any:
+    """Return a recipe, or a part of it, as the TOML that it is equal to, with every default written out.
+
+    Values that are None are left out: TOML has no word for them.
+    """
+    if attrs.has(type(part)):
+        table: dict[str, Any] = {}
+        if _is_component(part):
+            table["use"] = part.name
+        for attribute in attrs.fields(type(part)):
+            value = getattr(part, attribute.name)
+            if value is None or attribute.metadata.get("skip"):
+                continue
+            if attribute.metadata.get("inline"):
+                table = {**unstructure(value), **table}
+            elif attribute.metadata.get("spread"):
+                table |= unstructure(value)
+            else:
+                table[attribute.metadata.get("key", attribute.name)] = unstructure(value)
+        return table
+    if isinstance(part, Mapping):
+        return {key: unstructure(value) for key, value in part.items()}
+    if isinstance(part, tuple):
+        return [unstructure(value) for value in part]
+    return part
+
+
+def _is_component(part: Any) -> bool:
+    return isinstance(getattr(type(part), "name", None), str)

@@ -1,0 +1,522 @@
+"""The encoder as users hold it: `Encoder.load`, `encode`, `save`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from sentbed._document.structure import structure, unstructure
+from sentbed._document.toml import Document, parse
+from sentbed._encoder.batching import Progress, encode_into
+from sentbed._encoder.vector_store import Others, Space, VectorStore
+from sentbed._paths import write_atomic, write_directory
+from sentbed._recipe.fit import misfits, needs_of
+from sentbed._recipe.load import component_of
+from sentbed._recipe.prompts import PromptTokenizer
+from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._source_hash import code_of
+from sentbed._version import __version__
+from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError
+from sentbed.protocols import (
+    Backbone,
+    BuildContext,
+    BuiltBackbone,
+    Engine,
+    Evaluation,
+    Evaluator,
+    PlacedEncoder,
+    Runtime,
+    Tokenizer,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PartProgress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a part of an evaluation, how much of it is done, and of how much."""
+
+BACKBONE = "backbone"
+"""The backbone's directory in the one that `Encoder.save` writes."""
+ENCODER_FILE = "encoder.toml"
+"""The encoder's part of the recipe, in the directory that `Encoder.save` writes."""
+ENCODING = (
+    "sentbed._encoder.batching",
+    "sentbed._encoder.encoder",
+    "sentbed._recipe.prompts",
+    "sentbed.protocols.tokens",
+)
+"""The modules of core that decide which batches texts become."""
+
+
+@attrs.define(eq=False)
+class Encoder:
+    """Sentences -> vectors."""
+
+    recipe: EncoderRecipe
+    engine: Engine
+    backbone: BuiltBackbone
+    placed: PlacedEncoder
+    companions: tuple[Encoder, ...] = ()
+    """Encoders over the same backbone: where a store lacks vectors, theirs come from the same pass."""
+    source: Path | None = None
+    """The directory that it was loaded from."""
+
+    @classmethod
+    def build(
+        cls,
+        recipe: EncoderRecipe,
+        engine: Engine,
+        texts: Callable[[], Iterable[str]] = tuple,
+        saved: Path | None = None,
+        head_seed: int | None = None,
+    ) -> Encoder:
+        """Load or initialise the encoder of a recipe on an engine.
+
+        `texts` gives the training texts, for a tokenizer to be trained on; with `saved`, weights and
+        tokenizer come from that directory. Pooler and head are drawn after `head_seed`, if it is given,
+        whatever the backbone has drawn. Raises `ModelError`.
+        """
+        recipe = _self_contained(recipe)
+        context = BuildContext(texts, saved / BACKBONE if saved else None, needs_of(recipe.pooler))
+        backbone = recipe.backbone.build(context)
+        if head_seed is not None:
+            engine.seed(head_seed)
+        encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
+        encoder.require_positions(recipe.max_length)
+        return encoder
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        runtime: Runtime | Mapping[str, Any] | None = None,
+        plugins: Plugins | None = None,
+    ) -> Encoder:
+        """Load an encoder that `save` or a run wrote.
+
+        `runtime` is a runtime or its recipe table; `{"use": "cpu"}` (fp32) where left out.
+
+        Raises:
+            ModelError: where the directory is not an encoder or its files are incomplete.
+        """
+        directory = Path(path)
+        plugins = plugins or load_plugins()
+        recipe = saved_recipe(directory, plugins)
+        engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
+        return attrs.evolve(cls.build(recipe, engine, saved=directory), source=directory)
+
+    @classmethod
+    def of(
+        cls,
+        table: Mapping[str, Any],
+        runtime: Runtime | Mapping[str, Any] | None = None,
+        plugins: Plugins | None = None,
+    ) -> Encoder:
+        """Build the encoder of a recipe's table `[encoder]`: `{"backbone": {"use": "bert", ...}, ...}`.
+
+        Relative paths start in the current directory. Raises `RecipeError` with everything that is wrong.
+        """
+        plugins = plugins or load_plugins()
+        recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+        if not problems:
+            problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
+        if problems:
+            raise RecipeError(problems)
+        return cls.build(recipe, _runtime(runtime or {"use": "cpu"}, plugins).build())
+
+    def accompany(self, recipe: EncoderRecipe, head_seed: int) -> None:
+        """Add the encoder of another recipe, whose backbone would be this one's, to the companions.
+
+        It is the one that `build` makes with that seed. Nothing happens where the engine has no way to encode
+        for several at once.
+        """
+        if hasattr(self.placed, "beside"):
+            recipe = _self_contained(recipe)
+            self.engine.seed(head_seed)
+            placed = self.engine.assemble(self.backbone, recipe.pooler, recipe.head)
+            self.companions += (Encoder(recipe, self.engine, self.backbone, placed),)
+
+    def others(self, space: Space) -> Others | None:
+        """Return what a pass for this encoder, whose space is given, can do for its companions as well."""
+        beside: Any = getattr(self.placed, "beside", None)
+        together = beside([one.placed for one in self.companions]) if beside and self.companions else None
+        if together is None:
+            return None
+        hashed = getattr(together, "fingerprints", lambda: [None] * (1 + len(self.companions)))()
+        spaces = [one.space(known) for one, known in zip(self.companions, hashed[1:], strict=True)]
+        found = {space.name: (space, self)}
+        for its, one in zip(spaces, self.companions, strict=True):
+            if its is not None:
+                found.setdefault(its.name, (its, one))
+        _, *rest = found.values()
+
+        def encode(
+            texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
+        ) -> NDArray[np.float32]:
+            placed = beside([rest[number][1].placed for number in chosen])
+            return attrs.evolve(self, placed=placed, companions=()).encode(texts, progress)
+
+        return Others([its for its, _ in rest], [one.width for _, one in rest], encode)
+
+    @property
+    def width(self) -> int:
+        """Width of a sentence vector."""
+        return self.placed.width
+
+    def require_positions(self, max_length: int) -> None:
+        """Raise `ModelError` where texts of `max_length` tokens, with their template, are too long."""
+        positions = self.backbone.max_length
+        template = 0
+        if self.recipe.resolved_prompt is not None:
+            template = int(self.tokenizer().encode([""], max_length).lengths[0])
+        if max_length + template > positions:
+            around = f", and the template around a sentence has {template}" if template else ""
+            raise ModelError(
+                f"`max_length` is {max_length}{around}; the backbone has positions for {positions} tokens, "
+                f"set `max_length` to {positions - template} or less"
+            )
+
+    def tokenizer(self, normalize: bool = True) -> Tokenizer:
+        """Return the tokenizer, behind the prompt where there is one; `normalize`: with its text rules."""
+        prompt = self.recipe.resolved_prompt
+        tokenizer = self.backbone.tokenizer
+        if prompt is None:
+            return tokenizer
+        return PromptTokenizer(tokenizer, prompt, self.backbone.max_length, normalize)
+
+    def protocol(self) -> dict[str, Any]:
+        """Return what every score says of the encoder: how text became a vector."""
+        pooler, prompt = self.recipe.pooler, self.recipe.resolved_prompt
+        facts: dict[str, Any] = {
+            "precision": self.engine.describe()["precision"],
+            "pooler": {
+                "train": pooler.name,
+                "test": getattr(pooler, "at_test", pooler.name),
+                **{key: value for key, value in unstructure(pooler).items() if key != "use"},
+            },
+            "max_length": self.recipe.max_length,
+        }
+        facts |= getattr(self.backbone, "protocol", {})
+        return facts | ({"prompt": prompt.describe()} if prompt else {})
+
+    def space(self, fingerprint: str | None = None) -> Space | None:
+        """Return everything that decides the vectors of texts, or None where a part cannot tell.
+
+        Weights are hashed as they are now, unless `fingerprint` is that of the placed encoder: what training
+        has changed since is another space.
+        """
+        weights = getattr(self.placed, "fingerprint", None)
+        tokens = getattr(self.backbone.tokenizer, "fingerprint", None)
+        parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
+        code = code_of(*map(type, parts), *ENCODING)
+        if weights is None or tokens is None or code is None:
+            return None
+        if not (hashed := fingerprint or weights()):
+            return None
+        prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
+        key = {
+            "weights": hashed,
+            "tokenizer": tokens,
+            "recipe": recipe,
+            "prompt": None if prompt is None else attrs.asdict(prompt),
+            "engine": {"token_budget": self.engine.token_budget, **self.engine.describe()},
+            "code": [__version__, code],
+        }
+        model = getattr(self.recipe.backbone, "model", None) or self.recipe.backbone.name
+        about = {"model": model, "pooler": self.recipe.pooler.name, "width": self.width}
+        about |= {"precision": self.engine.describe()["precision"], "max_length": recipe["max_length"]}
+        return Space(key, about)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        progress: Progress | None = None,
+        *,
+        max_length: int | None = None,
+        normalize: bool = True,
+    ) -> NDArray[np.float32]:
+        """Encode texts; returns float32 `(len(texts), width)` in their order.
+
+        `progress` is called with the number of texts finished since its last call; `max_length` and
+        `normalize` (the prompt's text rules) hold in the place of the recipe's.
+        """
+        import numpy as np
+
+        _require_list(texts)
+        output = np.empty((len(texts), self.width), np.float32)
+        self.encode_into(output, texts, progress, max_length=max_length, normalize=normalize)
+        return output
+
+    def encode_into(
+        self,
+        output: NDArray[np.float32],
+        texts: Sequence[str],
+        progress: Progress | None = None,
+        *,
+        max_length: int | None = None,
+        normalize: bool = True,
+    ) -> None:
+        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`."""
+        _require_texts(texts)
+        encode_into(
+            output,
+            texts,
+            self.tokenizer(normalize),
+            self.placed,
+            max_length or self.recipe.max_length,
+            self.engine.token_budget,
+            progress,
+        )
+
+    def evaluate(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        second: tuple[str, Encoder] | None = None,
+        progress: PartProgress | None = None,
+        store: VectorStore | None = None,
+        plugins: Plugins | None = None,
+    ) -> Evaluation:
+        """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
+
+        `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
+        `two_sided`. `progress` is told of each part how far it is. Vectors that are in `store` are not
+        computed again, which changes no score. `plugins`, those that are installed where left out, say which
+        one the evaluator is of.
+        """
+        info = (plugins or load_plugins()).origin(type(evaluator))
+        other = None if second is None else _Seen.of(second[1], progress, store)
+        evaluation = evaluator.evaluate(_Seen.of(self, progress, store, other))
+        how = self.protocol()
+        if second is not None:
+            how["second"] = {"encoder": second[0], **second[1].protocol()}
+        scores = (
+            attrs.evolve(
+                score,
+                value=float(score.value),
+                encoder=name,
+                evaluator=evaluator.name,
+                plugin=info.release if info else "",
+                protocol={**score.protocol, **how},
+            )
+            for score in evaluation.scores
+        )
+        return attrs.evolve(evaluation, scores=tuple(scores), primary=float(evaluation.primary))
+
+    def is_finite(self) -> bool:
+        """Whether the encoder still gives numbers: training that diverged leaves weights that do not."""
+        import numpy as np
+
+        return bool(np.isfinite(self.encode(["a sentence"])).all())
+
+    def save(self, path: str | Path) -> None:
+        """Write weights, tokenizer and the encoder's part of the recipe; whole, or not at all."""
+        self._write(path, None)
+
+    def _write(self, path: str | Path, merged: tuple[Backbone, BuiltBackbone] | None) -> None:
+        """Write the encoder, or, with `merged`, another backbone in the place of its own."""
+        import shutil
+
+        import tomli_w
+
+        target = Path(path).resolve()
+        empty = target.is_dir() and not any(target.iterdir())
+        if target.exists() and not empty and not (target / ENCODER_FILE).is_file():
+            raise RunError(
+                f"`{path}` holds something that is not an encoder; choose another place, or move it away"
+            )
+
+        def fill(directory: Path) -> None:
+            self.placed.save(directory)
+            recipe = self.recipe
+            if merged is not None:
+                component, backbone = merged
+                recipe = attrs.evolve(recipe, backbone=component)
+                shutil.rmtree(directory / BACKBONE)
+                backbone.save(directory / BACKBONE)
+            table = {"schema": SCHEMA, **unstructure(recipe)}
+            write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
+
+        write_directory(target, fill)
+
+    def export(self, path: str | Path) -> None:
+        """Write the encoder with its adapters merged into plain weights.
+
+        `backbone/` in the directory is then what transformers loads without peft. The vectors are the same to
+        the rounding of the backbone's `dtype`.
+        """
+        target = Path(path)
+        if target.is_dir() and any(target.iterdir()):
+            raise RunError(f"`{path}` is not empty; export into a new directory")
+        merged: Any = getattr(self.backbone, "merged", tuple)()
+        self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
+
+    def restore(self, path: Path) -> None:
+        """Go back to the weights that `save` wrote to `path`."""
+        other = Encoder.build(self.recipe, self.engine, saved=path)
+        self.backbone, self.placed, self.companions = other.backbone, other.placed, ()
+
+
+def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
+    """Return the recipe of an encoder that lies on disk.
+
+    Raises:
+        ModelError: where the directory is not an encoder.
+    """
+    file = directory / ENCODER_FILE
+    try:
+        found = file.is_file()
+    except OSError as error:
+        raise ModelError(f"`{directory}` cannot be a path: {error.strerror}; check the path") from error
+    if not found:
+        raise ModelError(_no_encoder(directory))
+    document = parse(file.read_bytes(), str(file))
+    if document.data.get("schema") != SCHEMA:
+        schema = document.data.get("schema")
+        raise ModelError(f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}")
+    table = {key: value for key, value in document.data.items() if key != "schema"}
+    recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve(), check=False)
+    if problems:
+        raise RecipeError(problems)
+    return recipe
+
+
+def _no_encoder(directory: Path) -> str:
+    several = sorted(f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}"))
+    if several:
+        return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(several)}"
+    found = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
+    return (
+        f"`{directory}` is not an encoder (it {found}); "
+        "name the directory `encoder` of a run that has finished, or one that `Encoder.save` wrote"
+    )
+
+
+def evaluate(
+    encoders: Mapping[str, Encoder],
+    evaluator: Evaluator,
+    name: str,
+    second: str | None = None,
+    label: str | None = None,
+    progress: PartProgress | None = None,
+    store: VectorStore | None = None,
+    plugins: Plugins | None = None,
+) -> Evaluation:
+    """Evaluate one of several encoders, perhaps with a second one, under the name `label` or their own."""
+    other = None if second is None else (second, encoders[second])
+    return encoders[name].evaluate(
+        evaluator, label or pair_name(name, second), other, progress, store, plugins
+    )
+
+
+def pair_name(name: str, second: str | None) -> str:
+    """Return under which name the scores of two towers stand: those of `en` and `zh` are of `en+zh`."""
+    return name if second is None else f"{name}+{second}"
+
+
+@attrs.frozen(eq=False)
+class _Seen:
+    """What an evaluator sees of an encoder: a `TextEncoder` with all that it may have."""
+
+    encoder: Encoder
+    told: PartProgress | None = None
+    second: _Seen | None = None
+    store: VectorStore | None = None
+    space: Space | None = None
+    max_length: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        told: PartProgress | None,
+        store: VectorStore | None,
+        second: _Seen | None = None,
+    ) -> _Seen:
+        return cls(encoder, told, second, store, encoder.space() if store else None)
+
+    @cached_property
+    def others(self) -> Others | None:
+        return None if self.space is None else self.encoder.others(self.space)
+
+    @property
+    def device(self) -> str:
+        return str(getattr(self.encoder.engine, "device", "cpu"))
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        return self.encoder.engine.describe()
+
+    def at_length(self, max_length: int) -> _Seen:
+        self.encoder.require_positions(max_length)
+        return _Seen(self.encoder, max_length=max_length)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        finished = 0
+
+        def advance(count: int) -> None:
+            nonlocal finished
+            finished = min(finished + count, len(texts))
+            self.progress("encode", finished, len(texts))
+
+        if self.store is None:
+            return self.encoder.encode(texts, advance, max_length=self.max_length)
+
+        def others() -> Others | None:
+            found = self.others
+            return found and attrs.evolve(found, encode=partial(found.encode, progress=advance))
+
+        _require_texts(texts)
+        vectors = self.store.encode(
+            self.space,
+            texts,
+            lambda missing: self.encoder.encode(missing, advance),
+            self.encoder.width,
+            others,
+        )
+        if finished < len(texts):
+            advance(len(texts) - finished)
+        return vectors
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        if self.told is not None:
+            self.told(what, done, total)
+
+
+def _self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
+    """Return the recipe without files: what is saved must not depend on one that may change or be left."""
+    if recipe.prompt is None:
+        return recipe
+    return attrs.evolve(recipe, prompt=recipe.prompt.without_file())
+
+
+def _require_texts(texts: Sequence[object]) -> None:
+    _require_list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise SentbedError(f"text {row} is {text!r}, expected a string")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
+            raise SentbedError(message) from error
+
+
+def _require_list(texts: object) -> None:
+    if isinstance(texts, str):
+        raise SentbedError("`encode` takes a list of texts, found one string; put it in a list")
+    if not hasattr(texts, "__len__"):
+        raise SentbedError(f"`encode` takes a list of texts, found {texts!r}; make a list of it")
+
+
+def _runtime(runtime: Runtime | Mapping[str, Any], plugins: Plugins) -> Runtime:
+    if not isinstance(runtime, Mapping):
+        return runtime
+    found: Runtime = component_of(Runtime, runtime, plugins)
+    return found

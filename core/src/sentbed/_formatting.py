@@ -1,0 +1,11 @@
+"""How numbers are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def score_digits(values: Iterable[float]) -> int:
+    """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
+    return 2 if max((abs(value) for value in values if math.isfinite(value)), default=100.0) >= 10 else 3

@@ -1,0 +1,247 @@
+"""What is wrong with a structured recipe: names that lead nowhere, and parts that do not fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sentbed._recipe.fit import misfits
+from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, EncoderRecipe, Recipe, Stage
+from sentbed._registry.registry import Plugins
+from sentbed.errors import Problem, RecipeError, SentbedError
+from sentbed.protocols import LABEL, Evaluator
+
+Add = Callable[..., None]
+"""Takes a message and the path of the key that it is about."""
+
+
+def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
+    """Find what is wrong with a structured recipe before anything heavy is imported.
+
+    `plugins` are where alternatives are looked for. Without `look`, no file is read.
+
+    Raises:
+        RecipeError: with every problem.
+    """
+    problems: list[Problem] = []
+
+    def add(message: str, *path: str | int, misfit: bool = False) -> None:
+        if path[:2] == ("encoders", MAIN_ENCODER) and "encoder" in recipe.document.data:
+            path = (MAIN_ENCODER, *path[2:])
+        problems.append(recipe.document.problem(message, path, misfit))
+
+    for name, encoder in recipe.encoders.items():
+        for key, message in misfits(encoder, plugins):
+            add(message, "encoders", name, key, misfit=True)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
+    for i, stage in enumerate(recipe.stage):
+        _check_stage(recipe, i, stage, _below(add, "stage", i))
+    for i, evaluate in enumerate(recipe.evaluate):
+        below = _below(add, "evaluate", i)
+        _encoder_name(recipe, evaluate.encoder, below, "encoder")
+        _check_second(recipe, evaluate.with_, evaluate.second, below)
+        if "start" in evaluate.at and not recipe.stage:
+            below('`at` has "start", but the recipe has no stage before which to evaluate; remove it')
+    for key, table in recipe.tables.items():
+        for path, message in table.problems(recipe, plugins, look):
+            add(message, key, *path)
+    for i, tracker in enumerate(recipe.tracker):
+        if tracker in recipe.tracker[:i]:
+            add(f"the tracker `{tracker.name}` is there twice; take one out", "tracker", i)
+    if recipe.expected and not recipe.evaluate:
+        add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
+    if problems:
+        raise RecipeError(problems)
+
+
+def _below(add: Add, *prefix: str | int) -> Add:
+    """Return `add` for the keys below a path."""
+    return lambda message, *path, misfit=False: add(message, *prefix, *path, misfit=misfit)
+
+
+def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
+    """Whether `name` is an encoder of the recipe, or may be left out."""
+    names = ", ".join(f"`{known}`" for known in recipe.encoders)
+    if name is not None and name not in recipe.encoders:
+        add(f"there is no encoder `{name}`, the recipe has {names}; name one of them", *path)
+        return False
+    if name is None and len(recipe.encoders) > 1:
+        add(f"the recipe has several encoders ({names}); say which one with `{path[-1]}`", *path)
+        return False
+    return True
+
+
+def _check_second(recipe: Recipe, evaluator: Evaluator, second: str | None, add: Add) -> None:
+    if second is None:
+        return
+    _encoder_name(recipe, second, add, "second")
+    if not getattr(evaluator, "two_sided", False):
+        add(f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out", "second")
+
+
+def test_data_problem(why: str, evaluator: Evaluator) -> str:
+    """Return the sentence for an evaluator that chooses and does not say that it sees development data only."""
+    return (
+        f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
+        'development data only; give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or '
+        'tell `sts` with `split = "dev"` that its file is one'
+    )
+
+
+def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
+    if stage.name in (earlier.name for earlier in recipe.stage[:index]):
+        add(f"two stages are named `{stage.name}`; give each its own name", "name")
+    if stage.name == PRETRAINED:
+        add(f"`{PRETRAINED}` cannot name a stage: it names the weights before the first one", "name")
+    if (stage.epochs is None) == (stage.steps is None):
+        has = "both" if stage.steps is not None else "neither"
+        add(f"the stage has {has} of `epochs` and `steps`; give exactly one")
+    if missing := sorted(stage.loss.needs - set(stage.data.columns)):
+        add(
+            f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
+            f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
+            "loss",
+            misfit=True,
+        )
+    if LABEL in stage.loss.needs and not getattr(stage.loss, "classes", ()):
+        add(
+            f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
+            "it may hold; that is for its plugin to say",
+            "loss",
+        )
+    if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
+        add(
+            f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
+            "micro_batch",
+        )
+    if stage.cache_frozen and not stage.freeze:
+        add("`cache_frozen` is on, but the stage freezes no encoder; take it out", "cache_frozen")
+    if _check_towers(recipe, stage, add):
+        _check_parts(recipe, stage, add)
+    _check_weights(recipe, index, stage, add)
+    one = len(recipe.trained(stage)) == 1
+    for i, watch in enumerate(stage.watch):
+        below = _below(add, "watch", i)
+        if watch.encoder is not None or not one:
+            _encoder_name(recipe, watch.encoder, below, "encoder")
+        _check_second(recipe, watch.with_, watch.second, below)
+    validate = stage.validate
+    if validate is None:
+        return
+    if validate.encoder is not None or not one:
+        known = _encoder_name(recipe, validate.encoder, add, "validate", "encoder")
+        if known and validate.encoder not in recipe.trained(stage):
+            add(
+                f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
+                "name one that it trains, or use `watch`",
+                "validate",
+                "encoder",
+            )
+    _check_second(recipe, validate.with_, validate.second, _below(add, "validate"))
+    if (validate.keep == "best" or validate.patience) and not getattr(validate.with_, "development", False):
+        add(test_data_problem("a validation chooses weights", validate.with_), "validate", "with")
+
+
+def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
+    """Whether every column of a stage has an encoder, and every encoder of the stage a column."""
+    trained, frozen = recipe.trained(stage), tuple(stage.freeze)
+    if not stage.train and not _encoder_name(recipe, None, add, "train"):
+        return False
+    known = [_encoder_name(recipe, name, add, "train") for name in stage.train]
+    known += [_encoder_name(recipe, name, add, "freeze") for name in frozen]
+    known += [_encoder_name(recipe, name, add, "columns", column) for column, name in stage.columns.items()]
+    if not all(known):
+        return False
+    fits = True
+
+    def problem(message: str, *path: str | int) -> None:
+        nonlocal fits
+        fits = False
+        add(message, *path)
+
+    for name in dict.fromkeys(n for n in (*trained, *frozen) if (*trained, *frozen).count(n) > 1):
+        both = name in trained and name in frozen
+        problem(
+            f"the encoder `{name}` is {'trained and frozen' if both else 'named twice'}; name it once",
+            "freeze" if name in frozen else "train",
+        )
+    texts = [column for column in stage.columns_used if column != LABEL]
+    for column in stage.columns:
+        if column not in texts:
+            why = "holds no text" if column == LABEL else "is not used by this stage's data and loss"
+            problem(f"the column `{column}` {why}; the columns are {', '.join(texts)}", "columns", column)
+    for column in texts:
+        tower = stage.columns.get(column)
+        if tower is None and len(trained) + len(frozen) > 1:
+            problem(
+                f"the stage has several encoders, and nothing says which one encodes the column `{column}`; "
+                f'add `columns = {{ {column} = "{trained[0]}", ... }}`',
+                "columns",
+            )
+        elif tower is not None and tower not in (*trained, *frozen):
+            problem(
+                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor freezes; "
+                "name it in `train` or `freeze`",
+                "columns",
+                column,
+            )
+    if fits:
+        used = set(recipe.towers(stage).values())
+        for key, names in (("train", trained), ("freeze", frozen)):
+            for name in names:
+                if name not in used:
+                    problem(
+                        f"no column is encoded by `{name}`; give it one in `columns`, or take it out", key
+                    )
+    return fits
+
+
+def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
+    """Add what of a stage's loss and encoders does not fit together."""
+    towers = recipe.towers(stage)
+    for name in recipe.trained(stage):
+        if reason := getattr(recipe.encoders[name].backbone, "untrainable", None):
+            add(reason, misfit=True)
+    used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
+    if stage.normalize_text and not any(map(_has_text_rules, used)):
+        add(
+            "`normalize_text` is on, but the encoder's prompt has no text rules; "
+            'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
+            "normalize_text",
+        )
+    if hasattr(stage.loss, "misfits"):
+        fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
+        for message in stage.loss.misfits(stage.batch_size, fixed):
+            add(message, "loss", misfit=True)
+    keys: frozenset[str] = getattr(stage.loss, "keys", frozenset())
+    others = {tower for column, tower in towers.items() if column not in keys}
+    for key in sorted(keys):
+        if key in towers and (towers[key] in stage.freeze or towers[key] not in others):
+            add(
+                f"the loss `{stage.loss.name}` encodes the column `{key}` by a moving average of "
+                f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
+                "or use the loss `queue`",
+                "loss",
+                misfit=True,
+            )
+
+
+def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
+    earlier = {other.name: other for other in recipe.stage[:index]}
+    for name, source in stage.weights.items():
+        if not _encoder_name(recipe, name, add, "weights", name) or source == PRETRAINED:
+            continue
+        if source not in earlier:
+            names = ", ".join(f"`{known}`" for known in (*earlier, PRETRAINED))
+            add(f"there is no earlier stage `{source}`; the weights can come from {names}", "weights", name)
+        elif name not in recipe.trained(earlier[source]):
+            add(f"the stage `{source}` does not train `{name}`; name one that does", "weights", name)
+
+
+def _has_text_rules(encoder: EncoderRecipe) -> bool:
+    try:
+        prompt = encoder.resolved_prompt
+    except SentbedError:
+        return True  # reported with the prompt
+    return prompt is not None and prompt.normalizer != "none"

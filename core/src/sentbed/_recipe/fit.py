@@ -1,0 +1,132 @@
+"""Which parts of an encoder fit together, and what to take instead where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed._recipe.prompts import MASK, Prompt
+from sentbed._registry.registry import Plugins
+from sentbed.errors import SentbedError
+
+if TYPE_CHECKING:
+    from sentbed._recipe.recipe import EncoderRecipe
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "bidirectional": "attention in both directions (in a causal model the first token has seen nothing "
+        "of the text, and every text gets the same vector)",
+        "causal": "causal attention (its vector is the state from which the next word is predicted)",
+        "decoder": "a decoder that reads the encoded text",
+        "mask-token": "a mask token in the vocabulary",
+        "layers": "the states of every layer",
+    }
+)
+"""What a pooler may need of a backbone, and why; see `protocols.Pooler`."""
+
+TEMPLATE = "template"
+"""What a pooler needs of the recipe, not of the backbone."""
+
+SAID = ("needs", "offers", "template", "normalizer")
+"""What a class may say of its components; see `protocols.Backbone` and `protocols.Pooler`."""
+
+
+def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
+    """Yield (key of `[encoder]`, message) for parts that cannot work together.
+
+    Alternatives are looked for in `plugins`.
+    """
+    backbone, pooler = encoder.backbone, encoder.pooler
+    needs, offers = needs_of(pooler), getattr(backbone, "offers", None)
+    if offers is not None and (lacking := sorted(needs - frozenset(offers) - {TEMPLATE})):
+        reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
+        yield (
+            "pooler",
+            f"the pooler `{pooler.name}` needs {reasons}, and the backbone `{backbone.name}` has none; "
+            f"{_alternatives(encoder, plugins)}",
+        )
+        # A prompt for a part that has to go is of no interest.
+        return
+    # A class, as alternatives are tried, has no fields that could be at odds with the pooler.
+    if hasattr(backbone, "misfits") and not isinstance(backbone, type):
+        yield from (("backbone", message) for message in backbone.misfits(needs))
+    prompt = encoder.prompt or Prompt()
+    if problems := list(prompt.check()):
+        yield from (("prompt", problem) for problem in problems)
+        return
+    try:
+        resolved = prompt.resolve(pooler)
+    except SentbedError as error:
+        yield "prompt", str(error)
+        return
+    if resolved is None:
+        if needs & {TEMPLATE, "mask-token"}:
+            yield (
+                "pooler",
+                f"the pooler `{pooler.name}` needs a template; "
+                'add `prompt = { template = "..." }` with `{text}` where the sentence goes',
+            )
+        return
+    has_mask = MASK in resolved.template.suffix
+    if "mask-token" in needs and not has_mask:
+        yield (
+            "prompt",
+            f"the pooler `{pooler.name}` reads the mask token, and the template "
+            f"{str(resolved.template)!r} has none; "
+            'write `{mask}` in it, or use `template = "prompt-bert"`',
+        )
+    if has_mask and offers is not None and "mask-token" not in offers:
+        others = _fitting(encoder, "backbone", plugins)
+        yield (
+            "prompt",
+            f"the template {str(resolved.template)!r} has a `{{mask}}`, and the backbone "
+            f"`{backbone.name}` has no mask token; take it out"
+            + (f", or use the backbone {_either(others)}" if others else ""),
+        )
+
+
+def needs_of(pooler: Any) -> frozenset[str]:
+    """Return what a pooler needs; nothing where it does not say."""
+    return frozenset(getattr(pooler, "needs", ()))
+
+
+def heeded_by(encoder: EncoderRecipe) -> frozenset[str]:
+    """Return what the pooler needs, as far as it changes what the backbone builds or computes."""
+    needs = needs_of(encoder.pooler)
+    heeds = getattr(encoder.backbone, "heeds", None)
+    return needs if heeds is None else needs & frozenset(heeds)
+
+
+def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
+    choices = []
+    if backbones := _fitting(encoder, "backbone", plugins):
+        choices.append(f"the backbone {_either(backbones)} with this pooler")
+    if poolers := _fitting(encoder, "pooler", plugins):
+        choices.append(f"the pooler {_either(poolers)} with this backbone")
+    return f"use {', or '.join(choices)}" if choices else "install a plugin that has it"
+
+
+def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
+    """Return the names of the parts of a kind that are known to work in the place of the encoder's own."""
+    if plugins is None:
+        return []
+    if encoder.prompt is not None and list(encoder.prompt.check()):
+        # No part fits a prompt that is wrong in itself.
+        encoder = attrs.evolve(encoder, prompt=None)
+    names = []
+    for name in plugins.names(kind):
+        # What a property would say is not known before there are parameters.
+        part: Any = plugins.find(kind, name).cls
+        known = not any(isinstance(getattr(part, word, None), property) for word in SAID)
+        said = kind == "pooler" or hasattr(part, "offers")
+        if known and said and not any(misfits(attrs.evolve(encoder, **{kind: part}), None)):
+            names.append(name)
+    return names
+
+
+def _either(names: list[str]) -> str:
+    listed = [f"`{name}`" for name in names]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"

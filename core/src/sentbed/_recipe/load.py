@@ -1,0 +1,141 @@
+"""Reads a recipe: file -> document -> `Recipe`, with every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sentbed._document.extends import extend
+from sentbed._document.overrides import apply_overrides
+from sentbed._document.structure import structure
+from sentbed._document.toml import Document
+from sentbed._recipe.checks import check
+from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
+from sentbed._registry.catalog import TABLES
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed.errors import Problem, RecipeError, RunError
+from sentbed.protocols import Executor, RecipeTable, TaskPool
+
+
+def load_recipe(
+    path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None, look: bool = True
+) -> Recipe:
+    """Read, structure and check a recipe.
+
+    `overrides` are `PATH=VALUE` as on the command line: `stage.nli.loss.temperature=0.01`; a value is TOML,
+    or a string where it is not; `PATH=` takes a key out. Without `look`, components do not look for files and
+    packages that they need.
+
+    Raises:
+        RecipeError: with every problem of the file.
+    """
+    plugins = plugins or load_plugins()
+    document = read_document(path, overrides)
+    recipe = structure_recipe(document, plugins, Path(path).resolve().parent, look)
+    check(recipe, plugins, look)
+    return recipe
+
+
+def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins) -> Any:
+    """Return the component that a table describes, such as `{"use": "cpu"}` for `protocols.Runtime`.
+
+    Relative paths start in the current directory. Raises `RecipeError` with every problem.
+    """
+    found, problems = structure(table, protocol, Document({}), plugins, Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return found
+
+
+def executor_of(
+    name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
+) -> TaskPool:
+    """Return the pool of the executor `name` with these options, None being left out; see `protocols.Executor`.
+
+    Raises `RunError` where there is no such executor or it has no such option.
+    """
+    table = {"use": name, **{key: value for key, value in options.items() if value is not None}}
+    try:
+        executor: Executor = component_of(Executor, table, plugins)
+    except RecipeError as error:
+        raise RunError(
+            "; ".join(f"the executor `{name}`: {problem.message}" for problem in error.problems)
+        ) from error
+    return executor.build(say)
+
+
+def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
+    """Read a recipe's file and those that it extends, without looking at what they mean.
+
+    Raises `RecipeError`.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        message = f"cannot read the recipe: {error.strerror or error}; check the path"
+        raise RecipeError([Problem(message, file=str(path))]) from error
+    return apply_overrides(extend(content, str(path), SCHEMA), overrides)
+
+
+def structure_recipe(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Recipe:
+    """Turn a document into a `Recipe`; paths in it are relative to `base`. Raises `RecipeError`."""
+    problems: list[Problem] = []
+    found = document.data.get("schema")
+    if found != SCHEMA or isinstance(found, bool):
+        what = "has no `schema`" if found is None else f"has `schema = {found!r}`"
+        message = f"the recipe {what}, this version of sentbed reads `schema = {SCHEMA}`"
+        problems.append(document.problem(message, ("schema",)))
+        if found is not None:
+            # Another version's keys are not ours to judge.
+            raise RecipeError(problems)
+    data = {**document.data, "schema": SCHEMA}
+    main = data.pop("encoder", None)
+    if main is not None and "encoders" in data:
+        message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
+        raise RecipeError([document.problem(message, ("encoder",))])
+    if main is not None:
+        data["encoders"] = {MAIN_ENCODER: main}
+    if not data.get("encoders"):
+        problems.append(document.problem("the recipe has no encoder; add a table `[encoder]`", ()))
+        data["encoders"] = {}
+    tables, more = _tables(data, document, plugins, base, look)
+    problems += more
+    recipe, more = structure(
+        data, Recipe, document, plugins, base, rename=_single_encoder_path(main), check=look
+    )
+    problems += more
+    if problems:
+        raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
+    return attrs.evolve(recipe, document=document, tables=tables)
+
+
+def _tables(
+    data: dict[str, Any], document: Document, plugins: Plugins, base: Path, look: bool
+) -> tuple[dict[str, RecipeTable], list[Problem]]:
+    """Take the tables that belong to plugins out of `data`; returns them, and what is wrong with them."""
+    tables: dict[str, RecipeTable] = {}
+    problems = []
+    for key in list(data):
+        if key in plugins.tables:
+            cls: type[RecipeTable] = plugins.tables[key].value
+            table, more = structure(
+                data.pop(key), cls, document, plugins, base, rename={(): (key,)}, check=look
+            )
+            tables[key] = table
+            problems += more
+        elif key in TABLES:
+            data.pop(key)
+            message = (
+                f"the table `[{key}]` belongs to `{TABLES[key]}`, which is not installed or not loaded; install it "
+                f"with `pip install {TABLES[key]}`"
+            )
+            problems.append(document.problem(message, (key,)))
+    return tables, problems
+
+
+def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """`[encoder]` is read as `[encoders.encoder]`; problems are reported where the file has them."""
+    return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}

@@ -1,0 +1,295 @@
+"""Prompts: the text that is put around a sentence before it is tokenised.
+
+Templates, text rules and demonstrations are those of PromptBERT (Jiang et al., 2022) and PromptEOL (Jiang et
+al., 2023); the strings are equal to the released code's, byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import attrs
+
+from sentbed._paths import FilePath, locate
+from sentbed.errors import DataError, ModelError, SentbedError, suggest
+from sentbed.protocols import Pooler, TokenIds, Tokenizer
+
+TEXT, MASK = "{text}", "{mask}"
+
+TEMPLATES: Mapping[str, str] = MappingProxyType(
+    {
+        "prompt-eol": 'This sentence : "{text}" means in one word:"',
+        "prompt": 'This sentence : "{text}" means',
+        "prompt-bert": 'This sentence of "{text}" means{mask}.',
+    }
+)
+"""The published templates by name: PromptEOL and its variant `prompt` (section 3), PromptBERT's for BERT."""
+
+OPEN_QUOTE = '"'
+"""The last character of a template behind which a demonstration's word is written."""
+
+NO_LIMIT = 2**20
+"""Tokens: a prompt is never cut, only the sentence in it."""
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _prompt_eol(text: str) -> str:
+    """PromptEOL's evaluation rules: a full stop where nothing ends it, no double quotes, no question."""
+    if text and text[-1] not in ".?\"'":
+        text += "."
+    text = text.replace('"', "'")
+    return text[:-1] + "." if text.endswith("?") else text
+
+
+NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"none": _as_it_is, "prompt-eol": _prompt_eol}
+)
+"""Text rules by name."""
+
+
+@attrs.frozen
+class Demonstration:
+    """A sentence and the one word that it means, shown to the model before the sentence to encode."""
+
+    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
+
+    text: str
+    """The sentence, as it is to stand in the prompt."""
+    word: str
+    """The word that it means."""
+
+
+@attrs.frozen
+class Prompt:
+    """`prompt`: what is put around a sentence.
+
+    The sentence is cut to `max_length` tokens of its own, text rules are applied, it is put into the
+    template, and white space around the whole is stripped. The template is never cut.
+    """
+
+    template: str | None = None
+    """A text with `{text}`, and `{mask}` behind it where the pooler reads a mask token; or the name of a
+    published one: `prompt-eol`, `prompt`, `prompt-bert`; or PromptEOL's shell form, with `_` for a space and
+    `*sent_0*` for the sentence. The pooler's own where left out."""
+    file: FilePath | None = None
+    """A file of templates in the shell form, one a line, instead of `template`."""
+    line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """Which line of `file`, from 1."""
+    normalizer: Literal["none", "prompt-eol"] | None = None
+    """Text rules when encoding and evaluating: `prompt-eol` appends a full stop where the sentence ends in
+    none of `. ? " '`, makes double quotes single and a last question mark a full stop. The pooler's own where
+    left out. In training they are applied where the stage says `normalize_text = true`."""
+    demonstration: Demonstration | None = None
+    """An example that goes before the sentence (in-context learning, PromptEOL section 3.2)."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with template, file and demonstration."""
+        if self.template is not None and self.file is not None:
+            yield "`prompt` has both `template` and `file`; give one"
+            return
+        if self.file is None and self.line != 1:
+            yield "`prompt` has a `line` but no `file`; name the file, or take `line` out"
+        if self.demonstration is not None and not (self.demonstration.text and self.demonstration.word):
+            yield "the demonstration has an empty `text` or `word`; give both"
+        if self.template is None and self.file is None:
+            return
+        try:
+            self.resolve()
+        except SentbedError as error:
+            yield str(error)
+
+    def resolve(self, pooler: Pooler | None = None) -> ResolvedPrompt | None:
+        """Return the prompt with what `pooler` adds, or None where neither names a template.
+
+        Raises:
+            SentbedError: where the template cannot be used.
+            DataError: where `file` has no such line, or no template on it.
+        """
+        text = getattr(pooler, "template", None) if self.template is None else self.template
+        if self.file is not None:
+            text = read_line(self.file, self.line)
+        if text is None:
+            if self.demonstration is None and self.normalizer in (None, "none"):
+                return None
+            what = "text rules" if self.demonstration is None else "a demonstration"
+            raise SentbedError(f"`prompt` has {what} but no template; give it a `template`")
+        try:
+            template = parse_template(text)
+        except SentbedError as error:
+            if self.file is None:
+                raise
+            raise DataError(str(error), self.file, self.line) from error
+        if self.demonstration is not None:
+            template = template.after(self.demonstration)
+        return ResolvedPrompt(template, self.normalizer or getattr(pooler, "normalizer", None) or "none")
+
+    def without_file(self) -> Prompt:
+        """Return the same prompt with the line of `file` as its `template`, for an encoder that is saved."""
+        if self.file is None:
+            return self
+        return attrs.evolve(self, template=read_line(self.file, self.line), file=None, line=1)
+
+
+@attrs.frozen
+class Template:
+    """The text before and behind the sentence; `{mask}` may stand in `suffix`."""
+
+    prefix: str
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{TEXT}{self.suffix}"
+
+    def fill(self, text: str, mask_token: str = MASK) -> str:
+        """Return the prompt of one text, white space around it stripped."""
+        return (self.prefix + text + self.suffix.replace(MASK, mask_token)).strip()
+
+    def after(self, demonstration: Demonstration) -> Template:
+        """Return the template with a demonstration before it.
+
+        Raises:
+            SentbedError: where the template does not end in an open quotation mark.
+        """
+        if not self._takes_demonstrations:
+            raise SentbedError(
+                f'the template {str(self)!r} cannot take a demonstration: its word goes behind a last `"`; '
+                f"use a template that ends in one, such as {TEMPLATES['prompt-eol']!r}"
+            )
+        shown = f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
+        return Template(shown + self.prefix, self.suffix)
+
+    def demonstration_in(self, whole: Template) -> Demonstration | None:
+        """Return the demonstration that makes this template `whole`, or None where none does."""
+        if not self._takes_demonstrations:
+            return None
+        text, _, word = whole.prefix.removeprefix(self.prefix).rpartition(self.suffix)
+        found = Demonstration(text, word.removesuffix(self.prefix).removesuffix('".'))
+        return found if self.after(found) == whole else None
+
+    @property
+    def _takes_demonstrations(self) -> bool:
+        return self.suffix.endswith(OPEN_QUOTE) and MASK not in self.suffix
+
+
+@attrs.frozen
+class ResolvedPrompt:
+    """Template and text rules, as they are in force."""
+
+    template: Template
+    normalizer: str
+
+    def describe(self) -> dict[str, str]:
+        """Return what a score's protocol says of it."""
+        return {"template": str(self.template), "normalizer": self.normalizer}
+
+    def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
+        """Return the prompt of one text."""
+        rules = NORMALIZERS[self.normalizer if normalize else "none"]
+        return self.template.fill(rules(text), mask_token)
+
+
+@attrs.frozen(eq=False)
+class PromptTokenizer:
+    """A tokenizer that puts the prompt around each text first; see `sentbed.protocols.Tokenizer`."""
+
+    original: Tokenizer
+    prompt: ResolvedPrompt
+    longest: int
+    """Tokens that the backbone has positions for."""
+    normalize: bool = True
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills a batch."""
+        return self.original.pad_id
+
+    @property
+    def mask_token(self) -> str | None:
+        """The mask token as it is written."""
+        return self.original.mask_token
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        """Tokenise the prompts of these texts; `max_length` is for the sentence alone.
+
+        Raises:
+            ModelError: where a prompt is longer than the backbone's positions: a template is not cut; where
+                the template has a mask and the vocabulary none.
+        """
+        mask = self.mask_token
+        if mask is None and MASK in self.prompt.template.suffix:
+            raise ModelError(
+                f"the template {str(self.prompt.template)!r} has a `{MASK}`, and the tokenizer has no mask "
+                "token; take it out, or choose a model with a mask token"
+            )
+        cut = self.original.truncate(texts, max_length)
+        tokens = self.original.encode(
+            [self.prompt.apply(t, self.normalize, mask or MASK) for t in cut], NO_LIMIT
+        )
+        if len(texts) and (found := int(tokens.lengths.max())) > self.longest:
+            raise ModelError(
+                f"a prompt has {found} tokens, the backbone has positions for {self.longest}; "
+                f"lower `max_length` (it is {max_length}, for the sentence without its template) "
+                "or shorten the template"
+            )
+        return tokens
+
+    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+        """Cut each text to at most `max_length` tokens of its own."""
+        return self.original.truncate(texts, max_length)
+
+
+def parse_template(text: str) -> Template:
+    """Return the template that a recipe or a line in the shell form means.
+
+    Raises:
+        SentbedError: for an unknown name, or where `{text}` is not there exactly once, or `{mask}` twice or
+            before it.
+    """
+    found = text
+    if "*sent_0*" in text:
+        for token, meaning in (("*cls*", ""), ("*sep+*", ""), ("*sent_0*", TEXT), ("*mask*", MASK)):
+            text = text.replace(token, meaning)
+        text = text.replace("_", " ")
+    elif TEXT not in text and " " not in text:
+        if text not in TEMPLATES:
+            raise SentbedError(
+                f"there is no template `{text}`.{suggest(text, list(TEMPLATES))} "
+                "A template of your own has `{text}` where the sentence goes"
+            )
+        text = TEMPLATES[text]
+    if text.count(TEXT) != 1:
+        raise SentbedError(
+            f"the template {found!r} has {text.count(TEXT)} places for the sentence; write `{{text}}` once"
+        )
+    prefix, _, suffix = text.partition(TEXT)
+    if MASK in prefix or suffix.count(MASK) > 1:
+        raise SentbedError(
+            f"the template {found!r} must have `{{mask}}` at most once, and behind `{{text}}`; move it"
+        )
+    return Template(prefix, suffix)
+
+
+def read_line(file: str, line: int) -> str:
+    """Return one line of a template file. Raises `DataError` where there is none."""
+    path = locate(file)
+    lines = lines_of(path)
+    if line > len(lines):
+        raise DataError(f"the file has {len(lines)} lines; choose a `line` up to that", path)
+    return lines[line - 1]
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file; raises `DataError`."""
+    try:
+        content = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read the file: {error.strerror}; check the path", path) from error
+    except UnicodeDecodeError as error:
+        raise DataError("the file is not UTF-8; convert it", path) from error
+    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")] if content else []

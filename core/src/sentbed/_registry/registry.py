@@ -1,0 +1,352 @@
+"""Finds plugins, asks them for their components, and says plainly what is wrong with them.
+
+`pluggy.load_setuptools_entrypoints` skips a second distribution that reuses a name and accepts misspelt
+hooks, so the entry points are walked here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+import pluggy
+
+from sentbed import hookspecs
+from sentbed._registry.catalog import OURS as OURS
+from sentbed._registry.info import Clash as Clash
+from sentbed._registry.info import ComponentInfo as ComponentInfo
+from sentbed._registry.info import Offer as Offer
+from sentbed._registry.info import PluginInfo as PluginInfo
+from sentbed._registry.plugin_code import (
+    api_refusal,
+    declared_api,
+    defined_at,
+    place_of,
+    reason_of,
+    unmet_sentbed,
+    would_offer,
+    written_api,
+)
+from sentbed._registry.rules import METHODS as METHODS
+from sentbed._registry.rules import fault_of, offer_fault
+from sentbed._registry.settings import Settings, fits, read_settings
+from sentbed.errors import PluginError, suggest
+
+GROUP = "sentbed"
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "backbone": "backbones",
+        "pooler": "poolers",
+        "loss": "losses",
+        "data": "data_sources",
+        "evaluator": "evaluators",
+        "runtime": "runtimes",
+        "optimizer": "optimizers",
+        "schedule": "schedules",
+        "tracker": "trackers",
+        "exporter": "exporters",
+        "importer": "importers",
+        "executor": "executors",
+    }
+)
+"""Kind of component -> the hook that offers it."""
+
+OFFERS = ("commands", "recipe_tables", "known_data", "findings")
+"""The hooks by which a plugin offers what is no component."""
+
+LIFECYCLE: tuple[str, ...] = tuple(
+    name
+    for name, value in vars(hookspecs).items()
+    if hasattr(value, "sentbed_spec") and name not in {*KINDS.values(), *OFFERS}
+)
+"""The hooks that a run calls, in its order."""
+
+
+@attrs.frozen
+class Plugins:
+    """The plugins that are installed, and everything that they offer."""
+
+    manager: pluggy.PluginManager
+    plugins: tuple[PluginInfo, ...]
+    components: Mapping[tuple[str, str], ComponentInfo]
+    """Without the names that several claim and none of which is preferred."""
+    clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = ()
+    """What the user's configuration says of plugins that are not there."""
+    commands: Mapping[str, Offer] = attrs.field(factory=dict)
+    """Subcommands of `sentbed`: a `LazyCommand` each."""
+    tables: Mapping[str, Offer] = attrs.field(factory=dict)
+    """Top-level tables of a recipe: a `RecipeTable` each."""
+
+    def names(self, kind: str) -> list[str]:
+        """Return the sorted names of the components of a kind."""
+        return sorted(name for of_kind, name in self.components if of_kind == kind)
+
+    def origin(self, cls: type[Any]) -> ComponentInfo | None:
+        """Return what is known of a component's class; None where no plugin offers it."""
+        claims = (one for clash in self.clashes.values() for one in clash.claims)
+        return next((info for info in (*self.components.values(), *claims) if info.cls is cls), None)
+
+    def hooks(self) -> dict[str, list[str]]:
+        """Return of each lifecycle hook which plugins hear it, in the order in which they are called."""
+        return {
+            hook: [found.plugin_name for found in reversed(getattr(self.manager.hook, hook).get_hookimpls())]
+            for hook in LIFECYCLE
+        }
+
+    def find(self, kind: str, name: str) -> ComponentInfo:
+        """Return the component of this kind and name.
+
+        Raises:
+            PluginError: where there is none, or several; says whose it is, or the closest name.
+        """
+        found = self.components.get((kind, name))
+        if found is not None:
+            return found
+        if (kind, name) in self.clashes:
+            raise PluginError(self.clashes[kind, name].message)
+        absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
+        owner = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
+        for plugin in absent:
+            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind], name):
+                which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(
+                    plugin.status, "is "
+                )
+                raise PluginError(
+                    f"the {kind} `{name}` belongs to `{plugin.distribution}`, which {which}{plugin.reason}"
+                )
+        if owner is not None and owner not in {plugin.distribution for plugin in self.plugins}:
+            raise PluginError(
+                f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
+                f"install it with `pip install {owner}`"
+            )
+        unloaded = ", ".join(f"`{plugin.name}`" for plugin in absent)
+        hint = f" (not loaded, see `sentbed plugins`: {unloaded})" if unloaded else ""
+        names = self.names(kind)
+        if not names:
+            raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}")
+        raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
+
+
+def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings | None = None) -> Plugins:
+    """Load every plugin of the entry-point group `sentbed` into a new plugin manager.
+
+    A plugin that cannot be loaded is kept in the list with its reason, and a name that two claim with both;
+    either stops only the recipes that use it. `settings` is the user's configuration where left out.
+
+    Raises:
+        PluginError: where the user's configuration is wrong.
+    """
+    settings = read_settings() if settings is None else settings
+    manager = pluggy.PluginManager("sentbed")
+    manager.add_hookspecs(hookspecs)
+    infos: list[PluginInfo] = []
+    claims: dict[tuple[str, str], list[ComponentInfo]] = {}
+    offers: dict[str, dict[str, Offer]] = {"commands": {}, "recipe_tables": {}}
+    found = entry_points(group=GROUP) if points is None else points
+    for (distribution, version), point in sorted(
+        ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
+    ):
+        info, offered = _load(
+            manager, point, PluginInfo(point.name, distribution, version, point.value), settings
+        )
+        if info.status == "loaded":
+            info = _take_offers(manager, info, offers)
+            offered = offered if info.status == "loaded" else []
+        infos.append(info)
+        for component in offered:
+            claims.setdefault((component.kind, component.name), []).append(component)
+    for name in reversed(tuple(settings.order)):
+        # pluggy calls first what was registered last.
+        for info in reversed(infos):
+            if fits(name, info.distribution, info.name) and manager.has_plugin(info.key):
+                manager.register(manager.unregister(name=info.key), name=info.key)
+    clashes = {at: _clash(several, settings) for at, several in claims.items() if len(several) > 1}
+    chosen = {at: clashes[at].preferred if at in clashes else only[0] for at, only in claims.items()}
+    components = {at: component for at, component in chosen.items() if component is not None}
+    return Plugins(
+        manager,
+        tuple(infos),
+        components,
+        clashes,
+        _warnings(settings, infos, claims),
+        offers["commands"],
+        offers["recipe_tables"],
+    )
+
+
+def _take_offers(
+    manager: pluggy.PluginManager, info: PluginInfo, offers: Mapping[str, dict[str, Offer]]
+) -> PluginInfo:
+    """Add a plugin's commands and tables of recipes; one that claims what is taken is broken."""
+    plugin = manager.get_plugin(info.key)
+    found: dict[str, dict[str, Offer]] = {}
+    try:
+        for hook, taken in offers.items():
+            for function in _functions(getattr(manager.hook, hook), plugin):
+                for name, value in function().items():
+                    fault = offer_fault(hook, name, value)
+                    if fault is None and name in taken:
+                        fault = (
+                            f"`{taken[name].distribution}` offers the same; disable or uninstall one of them"
+                        )
+                    if fault is not None:
+                        what = "command" if hook == "commands" else "table of recipes"
+                        raise _FaultError(f"the {what} `{name}`: {fault}", function)
+                    found.setdefault(hook, {})[name] = Offer(
+                        value, info.distribution, info.version, info.name
+                    )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
+        manager.unregister(name=info.key)
+        return attrs.evolve(_failed(info, error), kinds=(), hooks=())
+    for hook, more in found.items():
+        offers[hook].update(more)
+    return info
+
+
+def _load(
+    manager: pluggy.PluginManager, point: EntryPoint, info: PluginInfo, settings: Settings
+) -> tuple[PluginInfo, list[ComponentInfo]]:
+    """Register a plugin; returns what became of it, and its components."""
+    reason = settings.refusal(info.distribution, info.name)
+    if reason is not None:
+        return attrs.evolve(info, status="disabled", reason=reason), []
+    registered = False
+    try:
+        plugin = point.load()
+        api = declared_api(info.value, plugin)
+        if api is not None:
+            info = attrs.evolve(info, api=str(api))
+        reason = api_refusal(api, info.distribution)
+        if reason is not None:
+            return attrs.evolve(info, status="refused", reason=reason), []
+        if inspect.isclass(plugin):
+            plugin = plugin()
+        _require_new(manager, plugin, info)
+        # Also where it raises: pluggy knows a plugin before it has looked at all of its hooks.
+        registered = True
+        manager.register(plugin, name=info.key)
+        offered = _components(manager, plugin, info)
+        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - set(KINDS.values())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
+        if registered and manager.has_plugin(info.key):
+            manager.unregister(name=info.key)
+        return _failed(info, error), []
+    kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
+    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks))), offered
+
+
+def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> None:
+    if manager.has_plugin(info.key):
+        raise PluginError(
+            f"`{info.distribution}` has another plugin of this name; give each entry point a name of its own"
+        )
+    if manager.is_registered(plugin):
+        raise PluginError(
+            f"it is the same as the plugin `{manager.get_name(plugin)}`; one entry point for it is enough"
+        )
+
+
+def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
+    written = info.api or written_api(info.value)
+    reason = api_refusal(written, info.distribution)
+    if reason is not None:
+        return attrs.evolve(info, status="refused", reason=reason, api=written)
+    place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
+    reason = reason_of(error) + unmet_sentbed(info.distribution)
+    return attrs.evolve(info, status="broken", reason=reason, place=place)
+
+
+def _clash(claims: Sequence[ComponentInfo], settings: Settings) -> Clash:
+    kind, name = claims[0].kind, claims[0].name
+    wanted, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
+    fitting = [one for one in claims if fits(wanted, one.distribution, one.plugin)]
+    origins = " and by ".join(one.origin for one in claims)
+    if len(fitting) == 1:
+        message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{wanted}`"
+        return Clash(kind, name, tuple(claims), fitting[0], message)
+    first = claims[0]
+    own = sum(one.distribution == first.distribution for one in claims) == 1
+    choice = first.distribution if own else f"{first.distribution}:{first.plugin}"
+    message = (
+        f"the {kind} `{name}` is offered by {origins}; choose one in `[plugins]` of `{settings.file}`: "
+        f'`prefer = {{ "{kind}/{name}" = "{choice}" }}`, or disable or uninstall the other'
+    )
+    return Clash(kind, name, tuple(claims), None, message)
+
+
+def _warnings(
+    settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[ComponentInfo]]
+) -> tuple[str, ...]:
+    """Return what is said of plugins that are not installed, and of components that they do not offer."""
+    known = sorted({name for info in infos for name in (info.name, info.distribution)})
+    found = []
+    for what, name, place in settings.named():
+        if not any(fits(name, info.distribution, info.name) for info in infos):
+            hint = suggest(name, known).partition(" Choose")[0]
+            found.append(f"`{what}` of {place} names `{name}`, which is no plugin that is installed.{hint}")
+    for part, (name, place) in settings.prefer.items():
+        kind, _, of = part.partition("/")
+        offered = claims.get((kind, of), ())
+        meant = [info for info in infos if fits(name, info.distribution, info.name)]
+        if meant and not any(fits(name, one.distribution, one.plugin) for one in offered):
+            absent = next((info for info in meant if info.status != "loaded"), None)
+            why = f"and `{absent.name}` is {absent.status}" if absent else "which it does not offer"
+            found.append(f"{place} prefers `{name}` for the {kind} `{of}`, {why}")
+    return tuple(found)
+
+
+def _origin(point: EntryPoint) -> tuple[str, str]:
+    try:
+        # On Python 3.11 what is not in the metadata is None.
+        return str(point.dist.name or "unknown"), str(point.dist.version or "0")  # type: ignore[union-attr]
+    except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
+        return "unknown", "0"
+
+
+class _FaultError(PluginError):
+    """What a plugin does against the rules, and where."""
+
+    def __init__(self, message: str, at: object) -> None:
+        super().__init__(message)
+        self.place = defined_at(at)
+
+
+def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> list[ComponentInfo]:
+    for caller in manager.get_hookcallers(plugin) or ():
+        # pluggy takes a misspelt hook in silence until `check_pending`, which would name only the first.
+        if not caller.has_spec():
+            hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
+            message = f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}"
+            raise _FaultError(message, next(_functions(caller, plugin), None))
+    result: list[ComponentInfo] = []
+    offering = [
+        (kind, function)
+        for kind, hook in KINDS.items()
+        for function in _functions(getattr(manager.hook, hook), plugin)
+    ]
+    for kind, implementation in offering:
+        for cls in implementation():
+            fault = fault_of(kind, cls)
+            if fault is not None:
+                raise _FaultError(fault, cls if inspect.isclass(cls) else implementation)
+            if any(one.kind == kind and one.name == cls.name for one in result):
+                raise _FaultError(
+                    f"it offers the {kind} `{cls.name}` twice; give each a name of its own", cls
+                )
+            result.append(ComponentInfo(kind, cls.name, cls, info.distribution, info.version, info.name))
+    return result
+
+
+def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:
+    """Yield a plugin's functions for a hook, whatever their names."""
+    return (found.function for found in caller.get_hookimpls() if found.plugin is plugin)

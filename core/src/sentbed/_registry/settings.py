@@ -1,0 +1,188 @@
+"""The user's configuration, `sentbed/config.toml`: which plugins are loaded, and which of them comes first.
+
+Environment variables hold in the place of the file's lists, so that one command can do without a plugin.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from sentbed._document.toml import Document, KeyPath
+from sentbed.errors import PluginError, Problem, RecipeError, suggest
+
+CONFIG_VARIABLE = "SENTBED_CONFIG"
+DISABLE_VARIABLE = "SENTBED_PLUGINS_DISABLE"
+ALLOW_VARIABLE = "SENTBED_PLUGINS_ALLOW"
+CORE = "sentbed"
+"""The distribution that an `allow` need not name."""
+
+
+@attrs.frozen
+class PluginTable:
+    """`[plugins]` of the configuration; a plugin goes by its name, its distribution or DISTRIBUTION:NAME."""
+
+    disable: tuple[str, ...] = ()
+    """Plugins that are not loaded."""
+    allow: tuple[str, ...] | None = None
+    """The only plugins that are loaded, besides core's; all where left out."""
+    prefer: Mapping[str, str] = attrs.field(factory=dict)
+    """`KIND/NAME` -> the plugin whose component has this name, where several claim it."""
+    order: tuple[str, ...] = ()
+    """Plugins that hear lifecycle hooks before all others, in this order."""
+
+
+@attrs.frozen
+class _Configuration:
+    plugins: PluginTable = attrs.field(factory=PluginTable)
+
+
+@attrs.frozen
+class Settings:
+    """What the user has said of plugins, each name with the place where it is said."""
+
+    file: Path
+    """Where the configuration is, or would be."""
+    disable: Mapping[str, str] = attrs.field(factory=dict)
+    allow: Mapping[str, str] | None = None
+    allowed_by: str = ""
+    """The place of the list `allow`."""
+    prefer: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
+    """`KIND/NAME` -> plugin and place."""
+    order: Mapping[str, str] = attrs.field(factory=dict)
+
+    def refusal(self, distribution: str, plugin: str) -> str | None:
+        """Return why a plugin is not to be loaded, and what to do about it; None where it is."""
+        for name, place in self.disable.items():
+            if fits(name, distribution, plugin):
+                return f"disabled by {place}; take it out there"
+        if self.allow is None or distribution == CORE:
+            return None
+        if any(fits(name, distribution, plugin) for name in self.allow):
+            return None
+        return f"disabled, since {self.allowed_by} does not allow it; add `{distribution}` there"
+
+    def named(self) -> Iterator[tuple[str, str, str]]:
+        """Yield list, name and place of every name of a plugin."""
+        for what in ("disable", "allow", "order"):
+            yield from ((what, name, place) for name, place in (getattr(self, what) or {}).items())
+        yield from (("prefer", name, place) for name, place in self.prefer.values())
+
+
+def fits(name: str, distribution: str, plugin: str) -> bool:
+    """Whether a name of the configuration is that of this plugin, or of its distribution."""
+    own, _, point = name.rpartition(":")
+    if own:
+        return point == plugin and _canonical(own) == _canonical(distribution)
+    return name == plugin or _canonical(name) == _canonical(distribution)
+
+
+def _canonical(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def config_file() -> Path:
+    """Return where the configuration is: what `SENTBED_CONFIG` names, or a place in the user's directory."""
+    if value := os.environ.get(CONFIG_VARIABLE):
+        return _expanded(value)
+    return _expanded(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "sentbed" / "config.toml"
+
+
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # a user without a home has no configuration
+        return Path(path)
+
+
+def read_settings() -> Settings:
+    """Read the user's configuration and the environment variables; all defaults where there is none.
+
+    Raises:
+        PluginError: with everything that is wrong in the file, each with its line.
+    """
+    file = config_file()
+    settings = Settings(file)
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.environ.get(CONFIG_VARIABLE):
+            raise PluginError(
+                f"`{CONFIG_VARIABLE}` names `{file}`, which does not exist; create it, or unset the variable"
+            ) from error
+        content = b""
+    except OSError as error:
+        raise PluginError(
+            f"the configuration `{file}` cannot be read: {error.strerror}; make it a file that you may read"
+        ) from error
+    if content:
+        settings = _parsed(file, content)
+    if (names := _listed(DISABLE_VARIABLE)) is not None:
+        settings = attrs.evolve(settings, disable=names)
+    if (names := _listed(ALLOW_VARIABLE)) is not None:
+        place = f"the environment variable `{ALLOW_VARIABLE}`"
+        settings = attrs.evolve(settings, allow=names or None, allowed_by=place)
+    return settings
+
+
+def _listed(variable: str) -> dict[str, str] | None:
+    value = os.environ.get(variable)
+    if value is None:
+        return None
+    return {
+        name.strip(): f"the environment variable `{variable}`" for name in value.split(",") if name.strip()
+    }
+
+
+def _parsed(file: Path, content: bytes) -> Settings:
+    # What structures a recipe takes its time, and few users have a configuration.
+    import pluggy
+
+    from sentbed._document.structure import structure
+    from sentbed._document.toml import parse
+    from sentbed._registry.registry import KINDS, Plugins
+
+    try:
+        document = parse(content, str(file))
+    except RecipeError as error:
+        raise _wrong(error.problems) from error
+    nothing = Plugins(pluggy.PluginManager(CORE), (), {})
+    found, problems = structure(document.data, _Configuration, document, nothing, file.parent)
+    if problems:
+        raise _wrong(problems)
+    table = found.plugins
+    for part in table.prefer:
+        kind, slash, name = part.partition("/")
+        if not (slash and name and kind in KINDS):
+            message = f'found `{part}`, expected `KIND/NAME`, such as `"pooler/mean"`.'
+            hint = suggest(kind, list(KINDS)) if slash else ""
+            problems.append(document.problem(message + hint, ("plugins", "prefer", part)))
+    if problems:
+        raise _wrong(problems)
+
+    def places(what: str, names: tuple[str, ...]) -> dict[str, str]:
+        return {name: _place(document, ("plugins", what, number)) for number, name in enumerate(names)}
+
+    return Settings(
+        file,
+        places("disable", table.disable),
+        None if table.allow is None else places("allow", table.allow),
+        _place(document, ("plugins", "allow")),
+        {part: (of, _place(document, ("plugins", "prefer", part))) for part, of in table.prefer.items()},
+        places("order", table.order),
+    )
+
+
+def _place(document: Document, path: KeyPath) -> str:
+    file, line = document.place(path)
+    return f"{file}:{line}"
+
+
+def _wrong(problems: tuple[Problem, ...] | list[Problem]) -> PluginError:
+    count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+    lines = "\n".join(f"  {problem}" for problem in problems)
+    return PluginError(f"{count} in the configuration:\n{lines}")

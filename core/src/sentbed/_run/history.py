@@ -1,0 +1,255 @@
+"""What a run has shown so far, gathered through the lifecycle hooks that any tracker uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed._recipe.recipe import Recipe
+from sentbed._run import score_items as items
+from sentbed._run.record import plain, score_record
+from sentbed.errors import RunError
+from sentbed.hookspecs import hookimpl
+from sentbed.protocols import (
+    START,
+    Evaluation,
+    ExpectedRow,
+    ReportData,
+    RunStatus,
+    Scatter,
+    Score,
+    StageCurve,
+    StepResult,
+    Watched,
+)
+
+if TYPE_CHECKING:
+    from sentbed._run.runner import RunInfo
+
+STATE = "history"
+"""The name under which a checkpoint keeps the history."""
+
+
+@attrs.define(eq=False)
+class _Stage:
+    name: str
+    metric: str
+    steps: list[int] = attrs.field(factory=list)
+    losses: list[float] = attrs.field(factory=list)
+    rates: list[float] = attrs.field(factory=list)
+    metrics: dict[str, list[float]] = attrs.field(factory=dict)
+    validations: list[tuple[int, float]] = attrs.field(factory=list)
+    best_step: int | None = None
+    watched: list[Watched] = attrs.field(factory=list)
+
+
+def _keys(score: Score) -> set[str]:
+    """Return the keys of `[expected]` that name this score."""
+    metric = f"{score.task}/{score.metric}"
+    keys = {score.task, metric, f"{metric}@{score.protocol.get('id')}"}
+    return keys | {f"{score.encoder}/{key}" for key in keys}
+
+
+class History:
+    """Scores, curves and scatters of one run."""
+
+    def __init__(self) -> None:
+        self._started = datetime.now(UTC)
+        self._clock = time.monotonic()
+        self._scores: list[Score] = []
+        self._scatters: list[tuple[str, Scatter]] = []
+        self._stages: list[_Stage] = []
+        self._warnings: list[str] = []
+
+    @hookimpl
+    def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go back to what had been shown when the checkpoint was written."""
+        if (state := states.get(STATE)) is None:
+            return
+        self._started = datetime.fromisoformat(state["started"])
+        self._clock = time.monotonic() - state["seconds"]
+        self._scores = _scores(state["scores"])
+        self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
+        self._stages = [_stage(table) for table in state["stages"]]
+        self._warnings = list(state["warnings"])
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
+        """Return everything that has been shown."""
+        return STATE, {
+            "started": self._started.isoformat(),
+            "seconds": self._seconds,
+            "scores": _tables(self._scores),
+            "scatters": [
+                (encoder, {**attrs.asdict(scatter), "x": _floats(scatter.x), "y": _floats(scatter.y)})
+                for encoder, scatter in self._scatters
+            ],
+            "stages": [
+                {
+                    **attrs.asdict(stage, recurse=False),
+                    "watched": [
+                        {**attrs.asdict(watched, recurse=False), "scores": _tables(watched.scores)}
+                        for watched in stage.watched
+                    ],
+                }
+                for stage in self._stages
+            ],
+            "warnings": self._warnings,
+        }
+
+    @hookimpl
+    def warned(self, message: str) -> None:
+        """Keep the warning."""
+        self._warnings.append(message)
+
+    @hookimpl
+    def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
+        """Keep the scores and the points."""
+        self._scores += evaluation.scores
+        self._scatters += [(encoder, scatter) for scatter in evaluation.scatters]
+
+    @hookimpl
+    def stage_started(self, run: RunInfo, stage: str) -> None:
+        """Open the curves of a stage, or go on with those of one that was resumed."""
+        if self._stages and self._stages[-1].name == stage:
+            return
+        validate = next(s.validate for s in run.recipe.stage if s.name == stage)
+        self._stages.append(_Stage(stage, validate.with_.name if validate else "validation"))
+
+    @hookimpl
+    def step_finished(self, step: int, result: StepResult) -> None:
+        """Extend the curves."""
+        stage = self._stages[-1]
+        for name in {**stage.metrics, **result.metrics}:
+            values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
+            values.append(float(result.metrics.get(name, "nan")))
+        stage.steps.append(step)
+        stage.losses.append(float(result.loss))
+        stage.rates.append(float(result.learning_rate))
+
+    @hookimpl
+    def validated(self, step: int, score: float, best: bool) -> None:
+        """Keep the validation score."""
+        stage = self._stages[-1]
+        stage.validations.append((step, float(score)))
+        if best:
+            stage.best_step = step
+
+    @hookimpl
+    def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
+        """Keep the scores; points are too many to keep at every look."""
+        if not evaluation.scores:
+            return
+        kept = self._stages[-1].watched
+        same = (
+            w for w in kept if w.encoder == encoder and _measures(w.scores) == _measures(evaluation.scores)
+        )
+        watched = next(same, None)
+        if watched is None:
+            watched = Watched(encoder, evaluation.scores[0].evaluator, evaluation.scores)
+            kept.append(watched)
+        watched.steps.append(step)
+        watched.primary.append(float(evaluation.primary))
+        watched.values.append([float(score.value) for score in evaluation.scores])
+
+    def find_items(self, directory: Path) -> Iterator[str]:
+        """Give scores that went through a checkpoint their items again; yields why some have none."""
+        try:
+            self._scores = list(items.attach_items(directory, self._scores))
+        except RunError as error:
+            yield str(error)
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """Every score, in the order in which they were obtained."""
+        return tuple(self._scores)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._clock
+
+    def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
+        """Yield every expected number that decides beside the one found after training."""
+        return (row for row in self._compared(recipe) if row.decides)
+
+    def _compared(self, recipe: Recipe) -> Iterator[ExpectedRow]:
+        """Yield every number of `[expected]` beside the one found."""
+        final = [score for score in self._scores if not score.encoder.endswith(START)]
+        for key, expected in recipe.expected.items():
+            named = [score for score in final if key in _keys(score)]
+            # Without a metric, the first one that an evaluator gives of the task is meant.
+            bare = [s for s in named if key in (s.task, f"{s.encoder}/{s.task}")]
+            first = {s.evaluator: s.metric for s in reversed(bare)}
+            fitting = [s for s in bare if s.metric == first[s.evaluator]] or named
+            # Two that fit are no answer: the key must say which is meant.
+            found = fitting[0].value if len(fitting) == 1 else None
+            yield ExpectedRow(
+                key, expected.value, expected.tolerance, expected.source, found, fits=len(fitting)
+            )
+
+    def report_data(
+        self, run: RunInfo, status: RunStatus, error: BaseException | None, recipe_toml: str
+    ) -> ReportData:
+        """Return everything that the report shows."""
+        return ReportData(
+            name=run.name,
+            status=status,
+            error=None if error is None else str(error) or type(error).__name__,
+            started=self._started.isoformat(timespec="seconds"),
+            seconds=self._seconds,
+            recipe_toml=recipe_toml,
+            manifest=run.facts,
+            scores=self.scores,
+            expected=tuple(self._compared(run.recipe)),
+            stages=tuple(
+                StageCurve(
+                    name=s.name,
+                    steps=s.steps,
+                    losses=s.losses,
+                    learning_rates=s.rates,
+                    validations=tuple(s.validations),
+                    best_step=s.best_step,
+                    metric=s.metric,
+                    metrics=s.metrics,
+                    watched=tuple(s.watched),
+                )
+                for s in self._stages
+            ),
+            scatters=tuple(self._scatters),
+            warnings=tuple(self._warnings),
+        )
+
+
+def _measures(scores: Sequence[Score]) -> list[Any]:
+    """Return what scores are of, without what an evaluator remarks on one look."""
+    return [
+        (score.evaluator, score.task, score.metric, plain({**score.protocol, "note": None}))
+        for score in scores
+    ]
+
+
+def _floats(values: Sequence[float]) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """Items stay in files of their own; see `find_items`."""
+    return [
+        {**score_record(score), "value": float(score.value), "protocol": plain(score.protocol)}
+        for score in scores
+    ]
+
+
+def _scores(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
+    return [Score(**table) for table in tables]
+
+
+def _stage(table: Mapping[str, Any]) -> _Stage:
+    validations = [(step, score) for step, score in table["validations"]]
+    watched = [Watched(**{**one, "scores": tuple(_scores(one["scores"]))}) for one in table["watched"]]
+    return _Stage(**{**table, "validations": validations, "watched": watched})

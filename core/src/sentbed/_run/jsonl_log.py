@@ -1,0 +1,159 @@
+"""`log.jsonl`: one JSON object an event, written as it happens."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed._paths import cannot_write
+from sentbed.errors import RunError
+from sentbed.hookspecs import hookimpl
+from sentbed.protocols import Evaluation, StepResult
+
+if TYPE_CHECKING:
+    from sentbed._run.runner import RunInfo
+
+LOG_FILE = "log.jsonl"
+
+STATE = "jsonl"
+"""The name under which a checkpoint keeps how long the log was."""
+
+
+class JsonlTracker:
+    """Writes every event of a run to `log.jsonl` in its directory.
+
+    Each line has `time` (seconds since 1970) and `event` (the hook's name). A line is written whole, and
+    flushed: a run that is killed leaves a log that can be read to its last event. A run that is resumed cuts
+    the log to what it was at the checkpoint, because what came after it is told again.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[str] | None = None
+
+    @hookimpl
+    def run_started(self, run: RunInfo) -> None:
+        """Open the log."""
+        self._open(run, 0)
+        self._write("run_started", name=run.name)
+
+    @hookimpl
+    def run_resumed(self, run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Open the log where it was at the checkpoint; log the event."""
+        self._open(run, states.get(STATE, {"bytes": 0})["bytes"])
+        self._write("run_resumed", name=run.name)
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Return how long the log is."""
+        if self._file is None:
+            return None
+        # On disk before the checkpoint is: a log cannot be cut to a length that it does not have.
+        os.fsync(self._file.fileno())
+        return STATE, {"bytes": os.fstat(self._file.fileno()).st_size}
+
+    @hookimpl
+    def warned(self, message: str) -> None:
+        """Log the event."""
+        self._write("warned", message=message)
+
+    @hookimpl
+    def evaluation_started(self, evaluator: str, encoder: str) -> None:
+        """Log the event."""
+        self._write("evaluation_started", evaluator=evaluator, encoder=encoder)
+
+    @hookimpl
+    def scores_ready(self, evaluation: Evaluation) -> None:
+        """Log every score, with its protocol."""
+        self._write("scores_ready", scores=_scores(evaluation))
+
+    @hookimpl
+    def stage_started(self, stage: str, total_steps: int) -> None:
+        """Log the event."""
+        self._write("stage_started", stage=stage, total_steps=total_steps)
+
+    @hookimpl
+    def step_finished(self, stage: str, step: int, result: StepResult) -> None:
+        """Log loss, learning rate, gradient norm and the loss's own metrics."""
+        self._write("step_finished", stage=stage, step=step, **attrs.asdict(result, filter=_shown))
+
+    @hookimpl
+    def validated(self, stage: str, step: int, score: float, best: bool) -> None:
+        """Log the event."""
+        self._write("validated", stage=stage, step=step, score=score, best=best)
+
+    @hookimpl
+    def observed(self, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+        """Log every score, with its protocol."""
+        about = {"stage": stage, "step": step, "encoder": encoder, "primary": evaluation.primary}
+        self._write("observed", **about, scores=_scores(evaluation))
+
+    @hookimpl
+    def checkpoint_saved(self, stage: str, step: int, path: Path) -> None:
+        """Log the event."""
+        self._write("checkpoint_saved", stage=stage, step=step, path=str(path))
+
+    @hookimpl
+    def stage_finished(self, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
+        """Log the event."""
+        self._write("stage_finished", stage=stage, steps=steps, best_score=best_score, best_step=best_step)
+
+    @hookimpl
+    def run_finished(self, report: Path) -> None:
+        """Log the event and close."""
+        self._write("run_finished", report=str(report))
+        self._close()
+
+    @hookimpl(tryfirst=True)
+    def run_failed(self, error: BaseException) -> None:
+        """Log the reason and close."""
+        self._write("run_failed", error=str(error) or type(error).__name__)
+        self._close()
+
+    def _open(self, run: RunInfo, length: int) -> None:
+        self._close()
+        path = run.directory / LOG_FILE
+        try:
+            self._file = path.open("a", encoding="utf-8")
+            self._file.truncate(min(length, path.stat().st_size))
+        except OSError as error:
+            raise RunError(cannot_write(path, error)) from error
+
+    def _write(self, event: str, **fields: Any) -> None:
+        if self._file is not None:
+            line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
+            try:
+                self._file.write(json.dumps(line, default=str) + "\n")
+                self._file.flush()
+            except OSError as error:
+                raise RunError(cannot_write(Path(self._file.name), error)) from error
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
+    from sentbed._run.record import score_record
+
+    return [score_record(score) for score in evaluation.scores]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity; they are written as null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(attribute: attrs.Attribute[object], _: object) -> bool:
+    return attribute.name != "interrupted"

@@ -1,0 +1,99 @@
+"""What a run was made of: versions, hashes, seeds, git state, machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sentbed._registry.registry import Plugins
+from sentbed._version import API_VERSION
+
+T = TypeVar("T")
+
+
+def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
+    """Return versions, git state of the recipe's directory, and machine."""
+    return {
+        "plugins": [
+            {
+                "name": p.name,
+                "distribution": p.distribution,
+                "version": p.version,
+                "status": p.status,
+                "api": p.api,
+                "problem": p.problem,
+            }
+            for p in plugins.plugins
+        ],
+        "api": API_VERSION,
+        "libraries": _libraries({plugin.distribution for plugin in plugins.plugins}),
+        "python": platform.python_version(),
+        "command": sys.argv,
+        "git": _git(recipe_directory or Path.cwd()),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "memory_gib": _memory_gib(),
+        },
+    }
+
+
+def _libraries(distributions: set[str]) -> dict[str, str]:
+    """Return the version of every installed library that these distributions ask for, extras included."""
+    names = {
+        re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
+        for distribution in distributions
+        for requirement in _metadata(requires, distribution) or ()
+    }
+    versions = {name: _metadata(version, name) for name in sorted(names)}
+    return {name: found for name, found in versions.items() if found is not None}
+
+
+def _metadata(ask: Callable[[str], T], distribution: str) -> T | None:
+    try:
+        return ask(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(directory: Path) -> Mapping[str, Any] | None:
+    """Return commit and cleanliness, or None outside a repository or without git."""
+
+    def ask(*words: str) -> str | None:
+        try:
+            answer = subprocess.run(
+                ["git", "-C", str(directory), *words], capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return answer.stdout.strip() if answer.returncode == 0 else None
+
+    commit = ask("rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return {"commit": commit, "clean": ask("status", "--porcelain", "--untracked-files=no") == ""}
+
+
+def peak_memory_gib() -> float | None:
+    """Return the most memory that this process has held, or None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**30 if sys.platform == "darwin" else 2**20), 2)
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,147 @@
+"""The report for machines: `report.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sentbed.protocols import ExpectedRow, ReportData, ReportSection, Score, StageCurve, Watched
+
+RECORD = "report.json"
+
+SCHEMA = 1
+"""Goes up when a key of `report.json` changes its meaning or goes away."""
+
+
+def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
+    """Return `report.json`, with `more` keys; a number that is not finite is null, as strict readers want it."""
+    document = {
+        "schema": SCHEMA,
+        "name": data.name,
+        "status": data.status,
+        "error": data.error,
+        "warnings": data.warnings,
+        "started": data.started,
+        "seconds": data.seconds,
+        "scores": [score_record(score) for score in data.scores],
+        "expected": [_expected(row) for row in data.expected],
+        "stages": [_stage(stage) for stage in data.stages],
+        "manifest": data.manifest,
+    }
+    if data.sections:
+        document["sections"] = {section.key: _section(section) for section in data.sections}
+    return (
+        json.dumps(plain({**document, **(more or {})}), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return `value` made of dict, list, str, int, finite float, bool and None; anything else as its text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # an enum of strings as the bare string
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(item) for item in value), key=repr)
+    if hasattr(value, "tolist"):  # a NumPy array or scalar
+        return plain(value.tolist())
+    if (
+        isinstance(value, Iterable)
+        and not isinstance(value, (bytes, bytearray))
+        and not hasattr(value, "__fspath__")
+    ):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def score_record(score: Score) -> dict[str, Any]:
+    """Return a score without the items behind it; with its plugin where that is known."""
+    return {
+        "encoder": score.encoder,
+        "evaluator": score.evaluator,
+        **({"plugin": score.plugin} if score.plugin else {}),
+        "task": score.task,
+        "metric": score.metric,
+        "value": score.value,
+        "protocol": score.protocol,
+    }
+
+
+def score_of(record: Mapping[str, Any]) -> Score:
+    """Return the score that `score_record` wrote, without its items.
+
+    Raises:
+        KeyError: where something is missing.
+        TypeError: where it is no score.
+    """
+    value = math.nan if record["value"] is None else float(record["value"])
+    names = ("task", "metric", "encoder", "evaluator")
+    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
+        raise TypeError("a score without names or protocol")
+    plugin = str(record.get("plugin", ""))
+    return Score(
+        value=value, protocol=record["protocol"], plugin=plugin, **{name: record[name] for name in names}
+    )
+
+
+def _section(section: ReportSection) -> dict[str, Any]:
+    return {
+        "title": section.title,
+        "columns": section.columns,
+        "rows": section.rows,
+        "note": section.note,
+    }
+
+
+def _expected(row: ExpectedRow) -> dict[str, Any]:
+    return {
+        "key": row.key,
+        "value": row.value,
+        "tolerance": row.tolerance,
+        "decides": row.decides,
+        "source": row.source,
+        "found": row.found,
+        "difference": row.difference,
+        "met": row.met,
+        "fits": row.fits,
+    }
+
+
+def _stage(stage: StageCurve) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "steps": stage.steps,
+        "losses": stage.losses,
+        "learning_rates": stage.learning_rates,
+        "metric": stage.metric,
+        "validations": stage.validations,
+        "best_step": stage.best_step,
+        "metrics": stage.metrics,
+        "watched": [_watched(watched) for watched in stage.watched],
+    }
+
+
+def _watched(watched: Watched) -> dict[str, Any]:
+    return {
+        "encoder": watched.encoder,
+        "evaluator": watched.evaluator,
+        "steps": watched.steps,
+        "primary": watched.primary,
+        "series": [
+            {
+                "task": score.task,
+                "metric": score.metric,
+                "protocol": score.protocol,
+                "values": [look[index] for look in watched.values],
+            }
+            for index, score in enumerate(watched.scores)
+        ],
+    }

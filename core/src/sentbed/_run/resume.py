@@ -1,0 +1,191 @@
+"""Goes on with a run that was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from sentbed._paths import write_atomic, write_directory
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._run import training_states as states
+from sentbed._run.checkpoints import CHECKPOINTS, Kept
+from sentbed._run.jsonl_log import LOG_FILE
+from sentbed._run.manifest import describe
+from sentbed._run.record import plain
+from sentbed._run.runner import MANIFEST, RunInfo, RunResult, execute
+from sentbed._run.score_items import DIRECTORY as ITEMS
+from sentbed._run.training_states import State
+from sentbed.errors import RunError
+
+BRANCHED = (CHECKPOINTS, ITEMS, LOG_FILE)
+"""What a run that goes on from another one takes over."""
+
+
+def resume(
+    directory: str | Path,
+    recipe: Recipe | None = None,
+    plugins: Plugins | None = None,
+    allow_changes: bool = False,
+    stages: int | None = None,
+) -> RunResult:
+    """Go on with a run that was stopped, from its newest state that is whole.
+
+    The result is that of a run that was never stopped, to the bit where the runtime is deterministic. With
+    `recipe`, it is to be the one that the run was started with; what differs is refused, unless
+    `allow_changes`. `stages` is that of `RunInfo`.
+
+    Raises:
+        RunError: where there is nothing to go on with, or the recipe or the data has changed.
+        And what `run` raises.
+    """
+    directory = Path(directory)
+    plugins = plugins or load_plugins()
+    try:
+        manifest = json.loads((directory / MANIFEST).read_bytes())
+        status = manifest["status"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error
+    if status == "finished":
+        raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
+    recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
+    info = RunInfo(recipe.run.name, directory, recipe, stages=stages)
+    info.changes_allowed = allow_changes
+    found, damaged = _newest(info)
+    state = found or State(directory, 0, 0)
+    before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
+    after = tomli.loads(resolved_toml(recipe))
+    # None of them decides a score, but for the dropout that several processes draw.
+    for table in (before, after):
+        for key in ("name", "cache"):
+            table.get("run", {}).pop(key, None)
+        free = [key for key, offer in plugins.tables.items() if not offer.value.traits.decides]
+        for key in ("checkpoint", "expected", "tracker", *free):
+            table.pop(key, None)
+        for key in ("devices", "nodes", "rendezvous"):
+            table.get("runtime", {}).pop(key, None)
+    if changes := list(differences(before, after)):
+        listed = "\n".join(f"  {change}" for change in changes)
+        if not allow_changes:
+            raise RunError(
+                f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
+                "go on without these changes, or allow them (`--allow-changes`)"
+            )
+    others = [change for change in changes if re.match(r"(encoder|encoders\.[^.]+)\.backbone\b", change)]
+    if others and state.content:
+        listed = "\n".join(f"  {change}" for change in others)
+        raise RunError(
+            f"an encoder cannot become another one within a run:\n{listed}\nstart a new run for it"
+        )
+    if _begun(before, state) != _begun(after, state):
+        raise RunError(
+            f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
+            "undo that, or start a new run"
+        )
+    warnings = [f"{what}; going on from an older state" for what in damaged]
+    if changes:
+        warnings.append(f"the recipe has changed since the run was started:\n{listed}")
+    info.facts.update(state.content.get("facts", {}))
+    now = describe(plugins, None)
+    warnings += [
+        f"the {what} are not those that the run was started with; digits may differ"
+        for what in ("plugins", "libraries", "python")
+        if plain(info.facts.get(what, now[what])) != plain(now[what])
+    ]
+    # The state knows nothing of what was resumed after it was written.
+    info.facts["resumed"] = manifest.get("resumed", [])
+    return execute(info, plugins, state, warnings)
+
+
+def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
+    """Make a new run directory in which `resume` goes on from where the run in `source` ended.
+
+    `recipe` begins with the `stages` that the run consisted of, which has finished (`RunInfo.stages`). The
+    directory appears whole or not at all.
+
+    Raises:
+        RunError: where `source` has no state that is whole, or the disk is full.
+    """
+    info = RunInfo(recipe.run.name, source, recipe)
+    try:
+        state, _ = _newest(info)
+    except RunError:
+        state = None
+    if state is None or (state.stage, state.step) != (stages, 0):
+        raise RunError(
+            f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
+        )
+    text = resolved_toml(recipe)
+    facts = {**state.content["facts"], "went_on_from": source.name}
+    content = {**state.content, "recipe": text, "facts": facts}
+
+    def fill(target: Path) -> None:
+        for part in (path for path in source.iterdir() if path.name in BRANCHED):
+            if part.is_dir():
+                shutil.copytree(part, target / part.name, copy_function=_link)
+            else:
+                shutil.copy2(part, target / part.name)
+        states.write(target, state.stage, state.step, content, None)
+        write_atomic(target / RESOLVED, text)
+        write_atomic(target / MANIFEST, json.dumps({"name": recipe.run.name, "status": "interrupted"}) + "\n")
+
+    write_directory(directory, fill)
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file that nobody writes to a second name, or copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """Yield `PATH: BEFORE -> AFTER` for every value in which two recipes, as TOML, differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            yield from differences(*pair, f"{path}.{index}")
+    elif before != after:
+        shown = ["nothing" if value is None else repr(value) for value in (before, after)]
+        yield f"{path}: {shown[0]} -> {shown[1]}"
+
+
+def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
+    """Return the stages of a recipe, as TOML, that a state is inside of or behind, and what they train."""
+    stages = recipe.get("stage", [])[: state.stage + (state.step > 0)]
+    encoders = list(recipe.get("encoders", [MAIN_ENCODER]))
+    return [(stage["name"], stage["train"] or encoders) for stage in stages]
+
+
+def _newest(info: RunInfo) -> tuple[State | None, list[str]]:
+    """Return the newest state that is whole, and what is wrong with newer ones; `info` has what it kept.
+
+    Raises:
+        RunError: where there are states, and none is whole.
+    """
+    damaged = []
+    for place in states.found(info.directory):
+        try:
+            state = states.read(place)
+            kept = {name: Kept.of(info.directory, table) for name, table in state.content["kept"].items()}
+            if state.step:
+                Kept.of(info.directory, state.content["keeper"])
+        except ValueError as error:
+            damaged.append(f"the checkpoint `{place.path}` is damaged: {error}")
+            continue
+        info.kept.update(kept)
+        return state, damaged
+    if damaged:
+        raise RunError("; ".join(damaged) + "; no other is left, start the run again with another `--out`")
+    return None, damaged

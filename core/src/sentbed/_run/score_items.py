@@ -1,0 +1,117 @@
+"""The items behind a run's scores: `items/*.npz` in its directory, one file an evaluation.
+
+Each file holds its arrays once, and as `index` a JSON list of the scores that have items. A score is found
+again by encoder, evaluator, task, metric and protocol.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import attrs
+
+from sentbed._paths import write_atomic
+from sentbed._run.record import plain, score_record
+from sentbed.errors import RunError
+from sentbed.protocols import Items, Score
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DIRECTORY = "items"
+
+
+def keep_items(run: Path, scores: Iterable[Score]) -> None:
+    """Write the items of one evaluation's scores; nothing where none has any.
+
+    The same evaluation of a run that was resumed takes the place of its earlier file.
+
+    Raises:
+        RunError: where the disk is full.
+    """
+    import numpy as np
+
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def stored(array: NDArray[Any] | None) -> str | None:
+        if array is None:
+            return None
+        array = np.ascontiguousarray(array)
+        name = hashlib.sha256(array.dtype.str.encode() + array.tobytes()).hexdigest()[:16]
+        arrays[name] = array
+        return name
+
+    index = [
+        {
+            "score": _key(score),
+            **attrs.asdict(score.items, recurse=False),
+            **{name: stored(getattr(score.items, name)) for name in ("x", "y", "groups")},
+        }
+        for score in scores
+        if score.items is not None
+    ]
+    if not index:
+        return
+    first = index[0]["score"]
+    digest = hashlib.sha256(json.dumps([entry["score"] for entry in index]).encode()).hexdigest()[:12]
+    about = re.sub(r"[^A-Za-z0-9._@+-]", "_", f"{first['evaluator']}-{first['encoder']}")[:100]
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **{"index": np.array(json.dumps(index)), **arrays})
+    write_atomic(run / DIRECTORY / f"{about}-{digest}.npz", buffer.getvalue())
+
+
+def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
+    """Return the scores with the items that the run directory has of them.
+
+    Raises:
+        RunError: where a file cannot be read.
+    """
+    scores = tuple(scores)
+    if all(score.items for score in scores):
+        return scores
+    found: dict[str, Items] = {}
+    for path in sorted((run / DIRECTORY).glob("*.npz")):
+        found |= _read(path)
+    return tuple(
+        attrs.evolve(score, items=score.items or found.get(json.dumps(_key(score)))) for score in scores
+    )
+
+
+def _key(score: Score) -> Mapping[str, Any]:
+    """Return, for JSON, what tells a score from the others of its run."""
+    record: dict[str, Any] = plain({**score_record(score), "value": None})
+    return {**record, "protocol": dict(sorted(record["protocol"].items()))}
+
+
+def _read(path: Path) -> dict[str, Items]:
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        return {
+            json.dumps(entry.pop("score")): Items(
+                **{**entry, **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")}}
+            )
+            for entry in json.loads(str(arrays["index"]))
+        }
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        RuntimeError,
+        EOFError,
+        BadZipFile,
+        zlib.error,
+    ) as error:
+        message = f"the items in `{path}` cannot be read ({error}); remove the file to go without them"
+        raise RunError(message) from error

@@ -1,0 +1,508 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from threading import Event, current_thread, main_thread
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sentbed import DataError
+from sentbed._encoder import batching as encode
+from sentbed._encoder.batching import BATCH_COST, PREFIX_PAYS, encode_into, pad, plan_batches, shared_prefix
+from sentbed.protocols import BuildContext, TokenBatch, TokenIds
+from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
+
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
+
+
+def plan(lengths: Sequence[int], budget: int) -> list[NDArray[np.int64]]:
+    return list(plan_batches(np.array(lengths, np.int64), budget))
+
+
+# --- plan_batches ------------------------------------------------------------------------------------------
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_every_row_is_in_exactly_one_batch(lengths: list[int], budget: int):
+    rows = np.concatenate(plan(lengths, budget))
+    assert sorted(rows.tolist()) == list(range(len(lengths)))
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_a_batch_holds_at_most_the_budget_of_padded_tokens_or_one_row(lengths: list[int], budget: int):
+    for rows in plan(lengths, budget):
+        assert len(rows) >= 1
+        assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= budget
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_batches_come_longest_first_and_rows_of_a_length_in_order(lengths: list[int], budget: int):
+    order = np.concatenate(plan(lengths, budget)).tolist()
+    assert order == sorted(range(len(lengths)), key=lambda row: -lengths[row])
+
+
+def partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
+    """Every way to cut a row of items into runs."""
+    for cuts in range(2 ** (len(items) - 1)):
+        runs = [[items[0]]]
+        for position, item in enumerate(items[1:]):
+            if cuts >> position & 1:
+                runs.append([item])
+            else:
+                runs[-1].append(item)
+        yield runs
+
+
+def cheapest(lengths: list[int], budget: int) -> float:
+    """The least cost over all partitions of the distinct lengths into neighbouring groups."""
+    best = math.inf
+    for groups in partitions(sorted(set(lengths), reverse=True)):
+        cost = 0
+        for group in groups:
+            rows = sum(lengths.count(length) for length in group)
+            cost += rows * group[0] + BATCH_COST * math.ceil(rows / max(1, budget // group[0]))
+        best = min(best, cost)
+    return best
+
+
+def group_cost(lengths: list[int], batches: list[NDArray[np.int64]], budget: int) -> float:
+    """The least cost at which these batches can be had: batches of one group pad to the group's longest."""
+    longest = [max(lengths[row] for row in rows) for rows in batches]
+    shortest = [min(lengths[row] for row in rows) for rows in batches]
+    # A cut between two groups can only be where the length falls from one batch to the next.
+    may_cut = [low > high for low, high in zip(shortest, longest[1:], strict=False)]
+    best = [0.0] + [math.inf] * len(batches)
+    for stop in range(1, len(batches) + 1):
+        for start in range(stop):
+            if start and not may_cut[start - 1]:
+                continue
+            rows = sum(len(rows) for rows in batches[start:stop])
+            if stop - start != math.ceil(rows / max(1, budget // longest[start])):
+                continue
+            cost = rows * longest[start] + BATCH_COST * (stop - start)
+            best[stop] = min(best[stop], best[start] + cost)
+    return best[-1]
+
+
+@given(
+    st.lists(st.sampled_from([1, 2, 5, 9, 20, 33, 60, 100]), min_size=1, max_size=40),
+    st.sampled_from([1, 64, 120, 200, 400]),
+)
+def test_the_cuts_cost_as_little_as_the_best_of_all_partitions(lengths: list[int], budget: int):
+    assert group_cost(lengths, plan(lengths, budget), budget) == cheapest(lengths, budget)
+
+
+def test_lengths_share_a_batch_where_padding_is_cheaper_than_a_batch():
+    # Padding one row of 10 to 12 costs 2 tokens, a batch 128.
+    assert [rows.tolist() for rows in plan([10, 12], 1000)] == [[1, 0]]
+
+
+def test_lengths_have_batches_of_their_own_where_padding_costs_more():
+    # Padding a row of 10 to 10 + BATCH_COST costs a batch exactly; one more token costs more.
+    assert [rows.tolist() for rows in plan([10, 11 + BATCH_COST], 1000)] == [[1], [0]]
+    assert [rows.tolist() for rows in plan([10, 9 + BATCH_COST], 1000)] == [[1, 0]]
+
+
+def test_a_group_over_the_budget_is_cut_into_batches_of_even_size():
+    assert [len(rows) for rows in plan([10] * 7, 40)] == [4, 3]
+    assert [len(rows) for rows in plan([10] * 9, 40)] == [3, 3, 3]
+
+
+def test_a_row_longer_than_the_budget_stands_alone():
+    assert [len(rows) for rows in plan([50, 50], 40)] == [1, 1]
+
+
+def test_no_rows_are_no_batches():
+    assert plan([], 100) == []
+
+
+# --- pad ---------------------------------------------------------------------------------------------------
+
+
+def tokens(*rows: list[int]) -> TokenIds:
+    return TokenIds(
+        np.array([i for row in rows for i in row], np.int32),
+        np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64),
+    )
+
+
+def test_rows_of_one_length_need_no_mask():
+    batch = pad(tokens([1, 2], [3], [4, 5]), np.array([2, 0]), 9)
+    assert batch.attention_mask is None
+    assert batch.input_ids.tolist() == [[4, 5], [1, 2]]
+    assert batch.input_ids.dtype == np.int64
+
+
+def test_shorter_rows_are_padded_on_the_right_and_masked():
+    batch = pad(tokens([1, 2, 3], [4], [5, 6]), np.array([1, 0, 2]), 9)
+    assert batch.input_ids.tolist() == [[4, 9, 9], [1, 2, 3], [5, 6, 9]]
+    assert batch.attention_mask is not None
+    assert batch.attention_mask.tolist() == [[1, 0, 0], [1, 1, 1], [1, 1, 0]]
+    assert (batch.input_ids.dtype, batch.attention_mask.dtype) == (np.int64, np.int64)
+
+
+@given(st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=9), st.data())
+def test_what_the_mask_keeps_of_a_row_is_that_row(rows: list[list[int]], data: st.DataObject):
+    chosen = data.draw(st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=9))
+    batch = pad(tokens(*rows), np.array(chosen), 0)
+    mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    assert [ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)] == [
+        rows[row] for row in chosen
+    ]
+    assert (batch.input_ids[mask == 0] == 0).all()
+    assert (batch.attention_mask is None) == (len({len(rows[row]) for row in chosen}) == 1)
+
+
+def test_joined_token_ids_are_those_of_the_parts_in_order():
+    parts = [tokens([1, 2], [3]), tokens([4, 5, 6])]
+    joined = TokenIds.join(parts)
+    assert len(joined) == 3
+    assert joined.ids.tolist() == [1, 2, 3, 4, 5, 6]
+    assert joined.lengths.tolist() == [2, 1, 3]
+
+
+# --- shared_prefix -----------------------------------------------------------------------------------------
+
+
+def rows_of(found: TokenIds) -> list[list[int]]:
+    return [found.ids[start:stop].tolist() for start, stop in pairwise(found.offsets.tolist())]
+
+
+def prefix_of(*rows: list[int]) -> list[int] | None:
+    found = shared_prefix(tokens(*rows))
+    return None if found is None else found.tolist()
+
+
+def test_the_shared_prefix_is_what_every_text_begins_with():
+    assert prefix_of([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7, 8], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4, 5]
+    assert prefix_of([1, 2, 3, 4, 9, 9], [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4]
+    found = shared_prefix(tokens([1, 2, 3, 4, 5], [1, 2, 3, 4, 6]))
+    assert found is not None
+    assert found.dtype == np.int64
+
+
+def test_too_few_shared_tokens_are_not_shared():
+    assert PREFIX_PAYS == 4
+    assert prefix_of([1, 2, 3, 5], [1, 2, 3, 6]) is None
+    assert prefix_of([1, 2, 3, 4, 5], [1, 2, 3, 4, 6]) == [1, 2, 3, 4]
+    assert prefix_of([9, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]) is None
+
+
+def test_at_least_one_token_of_each_text_is_left():
+    assert prefix_of([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4]
+    assert prefix_of([1, 2, 3, 4], [1, 2, 3, 4, 5, 6]) is None
+    assert prefix_of([1, 2, 3, 4, 5, 6], []) is None
+
+
+def test_one_text_alone_shares_nothing():
+    assert prefix_of([1, 2, 3, 4, 5, 6]) is None
+    assert prefix_of() is None
+
+
+SIMILAR = st.builds(
+    lambda head, tails: [head + tail for tail in tails],
+    st.lists(st.integers(0, 1), max_size=9),
+    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=6),
+)
+
+
+@given(SIMILAR)
+def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows: list[list[int]]):
+    counts = range(min(len(row) for row in rows))
+    longest = max(count for count in counts if all(row[:count] == rows[0][:count] for row in rows))
+    expected = rows[0][:longest] if longest >= PREFIX_PAYS and len(rows) > 1 else None
+    assert prefix_of(*rows) == expected
+
+
+@given(st.lists(st.lists(st.integers(1, 99), min_size=3, max_size=9), max_size=9), st.integers(0, 3))
+def test_without_its_first_ids_each_text_keeps_the_rest(rows: list[list[int]], count: int):
+    found = tokens(*rows).without_first(count)
+    assert rows_of(found) == [row[count:] for row in rows]
+    assert len(found) == len(rows)
+    assert (found.ids.dtype, found.offsets.dtype) == (np.int32, np.int64)
+
+
+# --- encode_into -------------------------------------------------------------------------------------------
+
+TEXTS = [
+    "one",
+    "three",
+    "one",
+    "",
+    "a longer text, cut",
+    "three",
+    "a longer text, cut somewhere",
+    "two",
+    "one",
+]
+
+
+@pytest.fixture
+def placed() -> Placed:
+    return Placed(Characters(6).build(BuildContext(tuple)), Average().build(6), None, False)
+
+
+def one_by_one(placed: Placed, texts: Sequence[str], max_length: int) -> NDArray[np.float32]:
+    """Encode naively: each text alone, without padding, batches or repeats."""
+    tokenizer = CharacterTokenizer()
+    alone = [pad(tokenizer.encode([text], max_length), np.arange(1), 0) for text in texts]
+    rows = [placed.encode(batch)[0] for batch in alone]
+    placed.batches.clear()
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("budget", [1, 20, 64, 10_000])
+@pytest.mark.parametrize("window", [1, 2, 4, 100])
+def test_every_text_has_its_own_vector_at_its_own_place(
+    budget: int, window: int, placed: Placed, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(encode, "WINDOW", window)
+    expected = one_by_one(placed, TEXTS, 12)
+    output = np.full((len(TEXTS), 6), np.nan, np.float32)
+    encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, budget)
+    np.testing.assert_allclose(output, expected, rtol=1e-6)
+    assert len({row.tobytes() for row in expected}) > 3
+
+
+def test_a_repeated_text_is_encoded_once(placed: Placed):
+    tokenizer = CharacterTokenizer()
+    output = np.empty((len(TEXTS), 6), np.float32)
+    encode_into(output, TEXTS, tokenizer, placed, 12, 64)
+    assert sorted(tokenizer.seen) == sorted(set(TEXTS))
+    assert sum(len(batch.input_ids) for batch in placed.batches) == len(set(TEXTS))
+
+
+def test_repeats_are_dropped_within_a_window_of_texts(placed: Placed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 3)
+    tokenizer = CharacterTokenizer()
+    encode_into(np.empty((7, 6), np.float32), list("aabbbca"), tokenizer, placed, 12, 64)
+    assert tokenizer.seen == ["a", "b", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("window", [2, 100])
+@pytest.mark.parametrize("budget", [1, 30, 10_000])
+def test_progress_adds_up_to_the_number_of_texts(
+    window: int, budget: int, placed: Placed, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(encode, "WINDOW", window)
+    done: list[int] = []
+    output = np.empty((len(TEXTS), 6), np.float32)
+    encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, budget, done.append)
+    assert sum(done) == len(TEXTS)
+    assert min(done) >= 1
+    assert len(done) == len(placed.batches)
+
+
+def test_vectors_can_go_into_a_memory_map(placed: Placed, tmp_path: Path):
+    output = np.lib.format.open_memmap(tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6))
+    encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, 64)
+    output.flush()
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), one_by_one(placed, TEXTS, 12), rtol=1e-6)
+
+
+def test_no_texts_need_no_batch(placed: Placed):
+    done: list[int] = []
+    encode_into(np.empty((0, 6), np.float32), [], CharacterTokenizer(), placed, 12, 64, done.append)
+    assert (done, placed.batches) == ([], [])
+
+
+def test_no_batch_is_over_the_budget_of_the_engine(placed: Placed):
+    engine = Toy(token_budget=30).build()
+    texts = [chr(97 + i % 26) * (1 + i % 9) for i in range(200)]
+    encode_into(np.empty((200, 6), np.float32), texts, CharacterTokenizer(), placed, 12, engine.token_budget)
+    assert max(batch.input_ids.size for batch in placed.batches) <= 30
+    assert len(placed.batches) < len(set(texts))
+
+
+# --- encode_into with a shared prefix ----------------------------------------------------------------------
+
+
+class Sharing(Placed):
+    """An encoder that takes a prefix: it puts it back before every row."""
+
+    shares_prefix = True
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        ids, mask, prefix = batch.input_ids, batch.attention_mask, batch.prefix
+        if prefix is not None:
+            ids = np.concatenate([np.tile(prefix, (len(ids), 1)), ids], axis=1)
+            if mask is not None:
+                mask = np.concatenate([np.ones((len(ids), len(prefix)), np.int64), mask], axis=1)
+        vectors = super().encode(TokenBatch(ids, mask))
+        self.batches[-1] = batch
+        return vectors
+
+
+def encoded_rows(encoder: Placed) -> list[list[int]]:
+    """The ids of every row, with the prefix, without padding; sorted."""
+    rows = []
+    for batch in encoder.batches:
+        mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+        prefix = [] if batch.prefix is None else batch.prefix.tolist()
+        rows += [prefix + ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)]
+    return sorted(rows)
+
+
+def prefix_lengths(encoder: Placed) -> list[int | None]:
+    return [None if batch.prefix is None else len(batch.prefix) for batch in encoder.batches]
+
+
+def ids_of(texts: Sequence[str]) -> list[list[int]]:
+    return sorted(rows_of(CharacterTokenizer().encode(list(dict.fromkeys(texts)), 40)))
+
+
+def encode_all(texts: Sequence[str], encoder: Placed, budget: int = 64) -> NDArray[np.float32]:
+    output = np.full((len(texts), 6), np.nan, np.float32)
+    encode_into(output, texts, CharacterTokenizer(), encoder, 40, budget)
+    return output
+
+
+PROMPTED = [f"This sentence : {text}." for text in ("one", "three", "", "one", "a longer text", "two")]
+
+
+@pytest.fixture
+def sharing(placed: Placed) -> Sharing:
+    return Sharing(placed.backbone, placed.weights, None, False)
+
+
+@pytest.mark.parametrize("budget", [1, 20, 10_000])
+def test_prefix_and_rows_are_the_ids_of_the_texts(budget: int, placed: Placed, sharing: Sharing):
+    vectors = encode_all(PROMPTED, sharing, budget)
+    np.testing.assert_allclose(vectors, one_by_one(placed, PROMPTED, 40), rtol=1e-5)
+    assert encoded_rows(sharing) == ids_of(PROMPTED)
+    # The start token and `This sentence : `.
+    assert set(prefix_lengths(sharing)) == {17}
+
+
+@given(st.lists(st.text("ab", max_size=4), min_size=1, max_size=8), st.text("ab", max_size=6))
+def test_every_row_is_whole_whatever_the_texts_share(texts: list[str], head: str):
+    texts = [head + text for text in texts]
+    parts = Characters(6).build(BuildContext(tuple)), Average().build(6), None, False
+    sharing = Sharing(*parts)
+    vectors = encode_all(texts, sharing, 20)
+    assert encoded_rows(sharing) == ids_of(texts)
+    np.testing.assert_allclose(vectors, one_by_one(Placed(*parts), texts, 40), rtol=1e-5, atol=1e-6)
+
+
+def test_an_encoder_that_takes_no_prefix_gets_whole_rows(
+    placed: Placed, sharing: Sharing, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Sharing, "shares_prefix", False)
+    for encoder in (placed, sharing):
+        encode_all(PROMPTED, encoder)
+        assert set(prefix_lengths(encoder)) == {None}
+        assert encoded_rows(encoder) == ids_of(PROMPTED)
+
+
+def test_texts_that_share_too_little_have_no_prefix(sharing: Sharing):
+    encode_all(["abx", "aby"], sharing)
+    encode_all(["abcx", "abcy"], sharing)
+    assert prefix_lengths(sharing) == [None, 4]
+    assert [batch.input_ids.shape for batch in sharing.batches] == [(2, 4), (2, 1)]
+
+
+def test_repeats_of_one_text_are_one_text_and_share_nothing(sharing: Sharing):
+    encode_all(["same text"] * 3, sharing)
+    assert prefix_lengths(sharing) == [None]
+
+
+def test_a_text_that_the_others_begin_with_keeps_its_last_token(sharing: Sharing):
+    texts = ["abcdef", "abcdefgh"]
+    encode_all(texts, sharing)
+    assert set(prefix_lengths(sharing)) == {6}
+    assert encoded_rows(sharing) == ids_of(texts)
+
+
+def test_each_window_has_its_own_prefix(sharing: Sharing, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 2)
+    texts = ["aaaaax", "aaaaay", "bbbbbbx", "bbbbbby", "ccccc"]
+    encode_all(texts, sharing)
+    assert prefix_lengths(sharing) == [6, 7, None]
+    assert encoded_rows(sharing) == ids_of(texts)
+
+
+# --- encode_into with an encoder that runs ahead of the host ------------------------------------------------
+
+
+class Ahead(Placed):
+    """An encoder that yields the vectors of a batch only when it has taken the one after the next."""
+
+    def encode_batches(self, batches: Iterator[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        waiting: list[NDArray[np.float32]] = []
+        for batch in batches:
+            waiting.append(self.encode(batch))
+            if len(waiting) > 2:
+                yield waiting.pop(0)
+        yield from waiting
+
+
+class Threads(CharacterTokenizer):
+    """Notes which thread tokenises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[str] = []
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        self.threads.append(current_thread().name)
+        return super().encode(texts, max_length)
+
+
+@pytest.fixture
+def ahead(placed: Placed) -> Ahead:
+    return Ahead(placed.backbone, placed.weights, None, False)
+
+
+@pytest.mark.parametrize("budget", [1, 20, 10_000])
+@pytest.mark.parametrize("window", [1, 2, 4, 100])
+def test_vectors_that_come_later_go_to_their_places(
+    budget: int, window: int, placed: Placed, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(encode, "WINDOW", window)
+    done: list[int] = []
+    tokenizer = Threads()
+    output = np.full((len(TEXTS), 6), np.nan, np.float32)
+    encode_into(output, TEXTS, tokenizer, ahead, 12, budget, done.append)
+    np.testing.assert_allclose(output, one_by_one(placed, TEXTS, 12), rtol=1e-6)
+    assert (sum(done), len(done)) == (len(TEXTS), len(ahead.batches))
+    assert len(tokenizer.threads) == math.ceil(len(TEXTS) / window)
+    assert main_thread().name not in tokenizer.threads
+
+
+def test_the_next_window_is_tokenised_while_one_is_encoded(ahead: Ahead, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 1)
+    second = Event()
+
+    class Tells(CharacterTokenizer):
+        def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+            if texts[0] == "two":
+                second.set()
+            return super().encode(texts, max_length)
+
+    class Waits(Ahead):
+        def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+            assert second.wait(10), "nobody tokenises the second window"
+            return super().encode(batch)
+
+    waits = Waits(ahead.backbone, ahead.weights, None, False)
+    encode_into(np.empty((3, 6), np.float32), ["one", "two", "three"], Tells(), waits, 12, 64)
+    assert len(waits.batches) == 3
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_here(ahead: Ahead, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encode, "WINDOW", 1)
+
+    class Fails(CharacterTokenizer):
+        def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+            if texts[0] == "two":
+                raise DataError("this text has no tokens")
+            return super().encode(texts, max_length)
+
+    with pytest.raises(DataError, match="no tokens"):
+        encode_into(np.empty((2, 6), np.float32), ["one", "two"], Fails(), ahead, 12, 64)
+    assert len(ahead.batches) == 1

@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+from sentbed import RecipeError
+from sentbed._document.extends import extend, leaves
+from sentbed._document.toml import Document, KeyPath, Located, Said
+from sentbed._recipe.load import load_recipe, read_document
+from sentbed._recipe.recipe import Recipe, resolved_toml
+from sentbed._registry.registry import Plugins
+from sentbed_studies.cells import load_study
+from toy_plugin import RECIPE
+
+Put = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in the test's directory, so that files are named as a user would."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def merged(put: Put, here: Path) -> Callable[..., Document]:
+    """Read the last of several files, each of which but the last is a base of it, in order."""
+
+    def read(*texts: str) -> Document:
+        names = [f"{i}.toml" for i in range(1, len(texts))]
+        for name, text in zip(names, texts, strict=False):
+            put(name, text)
+        put("top.toml", f"extends = {names}\n{texts[-1]}")
+        return read_document("top.toml")
+
+    return read
+
+
+def problems(file: str) -> list[str]:
+    with pytest.raises(RecipeError) as caught:
+        read_document(file)
+    return [str(problem) for problem in caught.value.problems]
+
+
+# --- what is merged ----------------------------------------------------------------------------------------
+
+
+def test_tables_are_merged_down_to_the_values(merged: Callable[..., Document]):
+    document = merged(
+        "a = 1\n[t]\nb = 1\nc = 1\n[t.u]\nd = 1\ne = 1\n", "f = 2\n[t]\nc = 2\nu.e = 2\nv.g = 2\n"
+    )
+    assert document.data == {"a": 1, "t": {"b": 1, "c": 2, "u": {"d": 1, "e": 2}, "v": {"g": 2}}, "f": 2}
+
+
+def test_later_bases_have_their_say_on_earlier_ones_and_the_recipe_on_all(merged: Callable[..., Document]):
+    assert merged("a = 1\nb = 1\nc = 1", "b = 2\nc = 2", "c = 3").data == {"a": 1, "b": 2, "c": 3}
+
+
+def test_extends_itself_is_no_part_of_the_recipe(merged: Callable[..., Document]):
+    assert merged("a = 1", "").data == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        ("[1, 2, 3]", "[4]"),
+        ("{ x = 1 }", "3"),
+        ("3", "{ x = 1 }"),
+        ("[{ x = 1 }, { x = 2 }]", "[{ y = 1 }]"),
+        ('[{ name = "n", x = 1 }]', "[{ y = 1 }]"),
+        ("[{ y = 1 }]", '[{ name = "n", x = 1 }]'),
+        ('[{ name = "n", x = 1 }]', "[]"),
+        ('[{ name = "n", x = 1 }, { name = "n" }]', '[{ name = "n", y = 1 }]'),
+        ('[{ name = "n", x = 1 }]', '[{ name = "n", y = 1 }, { name = "n" }]'),
+        ("[{ name = 1, x = 1 }]", "[{ name = 1 }]"),
+        ('{ name = "n", x = 1 }', '[{ name = "n" }]'),
+    ],
+)
+def test_everything_else_is_replaced(merged: Callable[..., Document], low: str, high: str):
+    alone = merged(f"a = {high}")
+    document = merged(f"a = {low}", f"a = {high}")
+    assert document.data == alone.data
+    assert set(document.lines) == {path for path in alone.lines if path[0] != "extends"}
+
+
+def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(
+    merged: Callable[..., Document],
+):
+    document = merged(
+        '[[s]]\nname = "a"\nx = 1\n[[s]]\nname = "b"\nx = 1\nt = { y = 1, z = 1 }\n',
+        '[[s]]\nname = "new"\n[[s]]\nname = "b"\nt.z = 2\n',
+    )
+    assert document.data["s"] == [
+        {"name": "a", "x": 1},
+        {"name": "b", "x": 1, "t": {"y": 1, "z": 2}},
+        {"name": "new"},
+    ]
+    places = {
+        path: document.place(("s", *path)) for path in [(0, "x"), (1, "t", "y"), (1, "t", "z"), (2, "name")]
+    }
+    assert places == {
+        (0, "x"): ("1.toml", 3),
+        (1, "t", "y"): ("1.toml", 7),
+        (1, "t", "z"): ("top.toml", 6),
+        (2, "name"): ("top.toml", 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "result"),
+    [
+        ('use = "a", x = 1', 'use = "b"', {"use": "b"}),
+        ('use = "a", x = 1', 'use = "a", y = 2', {"use": "a", "x": 1, "y": 2}),
+        ('use = "a", x = 1', "y = 2", {"use": "a", "x": 1, "y": 2}),
+        ("x = 1", 'use = "b"', {"use": "b", "x": 1}),
+    ],
+)
+def test_a_component_of_another_name_takes_nothing_over(
+    merged: Callable[..., Document], low: str, high: str, result: dict[str, Any]
+):
+    assert merged(f"c = {{ {low} }}", f"c = {{ {high} }}").data == {"c": result}
+
+
+def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put: Put, here: Path):
+    put("root.toml", "a = 0\nb = 0\nc = 0\nd = 0")
+    put("left.toml", 'extends = "root.toml"\na = 1\nb = 1')
+    put("right.toml", 'extends = "root.toml"\nb = 2\nc = 2')
+    put("top.toml", 'extends = ["left.toml", "right.toml"]\nc = 3')
+    assert read_document("top.toml").data == {"a": 1, "b": 2, "c": 3, "d": 0}
+
+
+def test_a_base_may_be_in_a_package_or_among_the_data(put: Put, here: Path, monkeypatch: pytest.MonkeyPatch):
+    put("data/b.toml", "a = 1")
+    put("site/some_recipes/__init__.py", "")
+    put("site/some_recipes/c.toml", "b = 1")
+    monkeypatch.setenv("SENTBED_DATA", str(here / "data"))
+    monkeypatch.syspath_prepend(str(here / "site"))
+    put("top.toml", 'extends = ["data:b.toml", "pkg:some_recipes/c.toml"]')
+    document = read_document("top.toml")
+    assert document.data == {"a": 1, "b": 1}
+    assert document.place(("a",)) == (str(here / "data" / "b.toml"), 1)
+
+
+def test_an_override_comes_after_the_merge(put: Put, here: Path):
+    put("base.toml", RECIPE)
+    put("top.toml", 'extends = "base.toml"\nrun.seed = 1\n')
+    document = read_document("top.toml", ["run.seed=2", "stage.pull.epochs=9", "run.name="])
+    assert document.data["run"] == {"seed": 2}
+    assert document.data["stage"][0]["epochs"] == 9
+
+
+# --- where it comes from -----------------------------------------------------------------------------------
+
+
+def test_every_key_knows_its_file_and_line(merged: Callable[..., Document]):
+    document = merged("a = 1\n[t]\nb = 1\n\nc = 1\n", "[t]\nc = 2\nnew = { deep = 1 }\n")
+    paths = [("a",), ("t",), ("t", "b"), ("t", "c"), ("t", "new", "deep"), ("t", "nowhere")]
+    assert [document.place(path) for path in paths] == [
+        ("1.toml", 1),
+        ("top.toml", 2),
+        ("1.toml", 3),
+        ("top.toml", 3),
+        ("top.toml", 4),
+        ("top.toml", 2),
+    ]
+    assert document.place(("z",)) == ("top.toml", None)
+
+
+NAMED = st.lists(st.dictionaries(st.sampled_from("xy"), st.integers(0, 9)), max_size=3, unique_by=str).map(
+    lambda items: [{"name": f"n{sum(item.values()) % 4}", **item} for item in items]
+)
+TABLES = st.recursive(
+    st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2) | NAMED,
+    lambda inner: st.dictionaries(st.sampled_from(["a", "b", "use"]), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def everything(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    yield at, value
+    items: Any = enumerate(value) if isinstance(value, list) else ()
+    for key, item in value.items() if isinstance(value, dict) else items:
+        yield from everything(item, (*at, key))
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), TABLES, max_size=3), min_size=2, max_size=3)
+)
+def test_every_key_has_a_line_and_the_file_that_says_its_value(files: list[dict[str, Any]]):
+    with tempfile.TemporaryDirectory() as directory:
+        names = [str(Path(directory, f"{i}.toml")) for i in range(len(files))]
+        for name, data in zip(names, files, strict=True):
+            Path(name).write_text(tomli_w.dumps(data))
+        text = f"extends = {json.dumps(names[:-1])}\n{tomli_w.dumps(files[-1])}"
+        Path(names[-1]).write_text(text)
+        document = extend(text.encode(), names[-1], 1)
+    found = dict(everything(document.data))
+    assert set(document.lines) - {("extends",), *(("extends", i) for i in range(3))} == set(found) - {()}
+    assert set(document.files) == set(document.lines)
+    for path, value in found.items():
+        file, _ = document.place(path)
+        if path and not isinstance(value, dict | list):
+            # Elements that are merged by name have other numbers in other files.
+            said = [at for at, other in everything(files[names.index(str(file))]) if other == value]
+            assert any(_alike(at, path) for at in said), (path, file)
+
+
+def _alike(one: KeyPath, other: KeyPath) -> bool:
+    return [key for key in one if isinstance(key, str)] == [key for key in other if isinstance(key, str)]
+
+
+def test_what_was_said_before_is_kept_the_last_first(merged: Callable[..., Document]):
+    document = merged("a = 1\nb = 1", "\na = 2", "\n\na = 3")
+    assert document.before == {("a",): (Said(2, "2.toml", 2), Said(1, "1.toml", 1))}
+
+
+def test_all_of_a_component_that_was_replaced_is_kept(merged: Callable[..., Document]):
+    document = merged('c = { use = "x", deep = { y = 1 }, z = [1] }', 'c = { use = "b" }')
+    assert {path: said[0].value for path, said in document.before.items()} == {
+        ("c", "use"): "x",
+        ("c", "deep", "y"): 1,
+        ("c", "z"): [1],
+    }
+
+
+def test_a_problem_names_the_file_that_says_it(put: Put, here: Path, plugins: Plugins):
+    put("base/base.toml", RECIPE.replace("seed = 7", "sede = 7"))
+    put("top.toml", 'extends = "base/base.toml"\n[encoder]\nmax_length = 1.5\n')
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("top.toml", plugins=plugins)
+    assert sorted(str(problem) for problem in caught.value.problems) == [
+        "found 1.5, expected a whole number @ top.toml:3 encoder.max_length",
+        "unknown key `sede`. Did you mean `seed`? @ base/base.toml:5 run.sede",
+    ]
+
+
+def test_encoders_over_an_encoder_are_refused_at_the_base(put: Put, here: Path, plugins: Plugins):
+    put("base.toml", RECIPE)
+    put("top.toml", 'extends = "base.toml"\n[encoders.en]\nmax_length = 16\n')
+    with pytest.raises(RecipeError, match=r"both `\[encoder\]` and `\[encoders\]`.* @ base.toml:10 encoder"):
+        load_recipe("top.toml", plugins=plugins)
+
+
+def test_leaves_are_values_and_what_is_empty():
+    value = {"a": {"b": 1, "c": {}}, "d": [{"e": [1, 2]}, {}], "f": [], "g": [1, {"h": 1}]}
+    assert dict(leaves(value)) == {
+        ("a", "b"): 1,
+        ("a", "c"): {},
+        ("d", 0, "e"): [1, 2],
+        ("d", 1): {},
+        ("f",): [],
+        ("g",): [1, {"h": 1}],
+    }
+
+
+# --- paths -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(put: Put, here: Path) -> Path:
+    """A recipe whose base, in another directory, names a file, a model and a package's file."""
+    put("base/lines.txt", "one\ntwo\n")
+    stage = RECIPE.replace('{ use = "words", rows = 11 }', '{ use = "table", path = "lines.txt" }')
+    put("base/base.toml", stage.replace("width = 4", 'width = 4, model = "../weights"'))
+    return put("top/top.toml", 'extends = "../base/base.toml"\n')
+
+
+def paths_of(recipe: Recipe) -> tuple[Any, Any]:
+    data: Any = recipe.stage[0].data
+    backbone: Any = recipe.encoders["encoder"].backbone
+    return data.path, backbone.model
+
+
+def test_a_path_in_a_base_starts_at_the_base(elsewhere: Path, here: Path, plugins: Plugins):
+    recipe = load_recipe(elsewhere, plugins=plugins)
+    assert paths_of(recipe) == (str(here / "base" / "lines.txt"), str(here / "weights"))
+    assert type(paths_of(recipe)[0]) is str
+
+
+def test_a_path_of_the_recipe_or_of_an_override_starts_at_the_recipe(
+    elsewhere: Path, here: Path, plugins: Plugins
+):
+    elsewhere.write_text(f'{elsewhere.read_text()}[encoder.backbone]\nmodel = "./mine"\n')
+    recipe = load_recipe(elsewhere, ["stage.pull.data.path=other.txt"], plugins)
+    assert paths_of(recipe) == (str(here / "top" / "other.txt"), str(here / "top" / "mine"))
+
+
+def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere: Path, here: Path, plugins: Plugins):
+    base = here / "base" / "base.toml"
+    base.write_text(base.read_text().replace("lines.txt", "pkg:some/file").replace("../weights", "org/model"))
+    assert paths_of(load_recipe(elsewhere, plugins=plugins)) == ("pkg:some/file", "org/model")
+
+
+def test_paths_that_axes_set_start_where_the_axis_is_written(put: Put, here: Path, plugins: Plugins):
+    put("base/base.toml", RECIPE + '[study.axes.data]\npath = "stage.0.data"\nlabels = ["a"]\n')
+    put("axes/axes.toml", 'study.axes.data.values = [{ use = "table", path = "lines.txt" }]')
+    put("top.toml", 'extends = ["base/base.toml", "axes/axes.toml"]')
+    (cell,) = load_study("top.toml", plugins=plugins).cells
+    assert paths_of(cell.recipe)[0] == str(here / "axes" / "lines.txt")
+
+
+def test_a_base_in_the_same_directory_needs_no_care(put: Put, here: Path):
+    put("base.toml", 'a = "x"')
+    put("top.toml", 'extends = "./base.toml"')
+    assert type(read_document("top.toml").data["a"]) is str
+
+
+def test_a_string_of_another_directory_keeps_it_when_copied():
+    text = Located("x", Path("/there"))
+    for other in (copy.deepcopy(text), pickle.loads(pickle.dumps(text)), copy.copy(text)):
+        assert (other, other.directory, type(other)) == ("x", Path("/there"), Located)
+
+
+def test_text_of_another_directory_is_text(put: Put, here: Path, plugins: Plugins):
+    put("base/base.toml", RECIPE)
+    put("alone.toml", RECIPE)
+    put("top.toml", 'extends = "base/base.toml"\n')
+    recipe = load_recipe("top.toml", plugins=plugins)
+    assert recipe == load_recipe("alone.toml", plugins=plugins)
+    assert type(recipe.run.name) is str
+    assert all(type(at) is str for at in recipe.evaluate[0].at)
+
+
+def test_the_resolved_recipe_stands_alone(elsewhere: Path, put: Put, plugins: Plugins):
+    recipe = load_recipe(elsewhere, plugins=plugins)
+    text = resolved_toml(recipe)
+    assert "extends" not in text
+    assert load_recipe(put("far/away/resolved.toml", text), plugins=plugins) == recipe
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('"none.toml"', "cannot read the base: `{here}/none.toml` does not exist; check the path"),
+        ('"dir"', "cannot read the base `dir`: Is a directory; check the path"),
+        ("3", "found 3, expected the path of a recipe, or an array of them"),
+        ("{ a = 1 }", "found {{'a': 1}}, expected the path of a recipe, or an array of them"),
+        ('"pkg:no_such/x"', "cannot read the base: `pkg:no_such/x` names the Python package `no_such`, "),
+        ('"a\\u0000b"', "cannot read the base: embedded null byte"),
+    ],
+)
+def test_a_base_that_cannot_be_had_is_reported_where_it_is_named(
+    put: Put, here: Path, written: str, message: str
+):
+    (here / "dir").mkdir()
+    put("top.toml", f"a = 1\nextends = {written}")
+    (problem,) = problems("top.toml")
+    assert problem.startswith(message.format(here=here))
+    assert problem.endswith(" @ top.toml:2 extends")
+
+
+def test_all_bases_that_cannot_be_had_are_reported_at_once(put: Put, here: Path):
+    put("sub/half.toml", '\nextends = "none.toml"')
+    put("sub/broken.toml", "a = 1\nb =\n")
+    put("top.toml", 'extends = [\n"sub/half.toml",\n"sub/broken.toml",\ntrue]')
+    half, broken, wrong = problems("top.toml")
+    assert half.endswith("does not exist; check the path @ sub/half.toml:2 extends")
+    assert broken.startswith("this is not TOML: ")
+    assert broken.endswith(" @ sub/broken.toml:2")
+    assert wrong.endswith("or an array of them @ top.toml:4 extends.2")
+
+
+def test_a_circle_is_refused_and_names_its_files(put: Put, here: Path):
+    put("top.toml", 'extends = "a.toml"')
+    put("a.toml", 'extends = "sub/b.toml"')
+    put("sub/b.toml", '\nextends = ["../a.toml"]')
+    assert problems("top.toml") == [
+        "the recipe extends itself: a.toml -> sub/b.toml -> a.toml; take one `extends` out "
+        "@ sub/b.toml:2 extends.0"
+    ]
+
+
+def test_a_recipe_that_extends_itself_is_refused(put: Put, here: Path):
+    put("top.toml", 'extends = "../' + here.name + '/top.toml"')
+    assert problems("top.toml") == [
+        "the recipe extends itself: top.toml -> top.toml; take one `extends` out @ top.toml:1 extends"
+    ]
+
+
+@pytest.mark.parametrize("schema", ["2", "true", '"1"'])
+def test_a_base_of_another_schema_is_refused(put: Put, here: Path, schema: str):
+    put("base.toml", f"\nschema = {schema}\nextends = 3")
+    put("top.toml", 'schema = 1\nextends = "base.toml"')
+    (problem,) = problems("top.toml")
+    assert problem.startswith("the base has `schema = ")
+    assert problem.endswith("this version of sentbed reads `schema = 1` @ base.toml:2 schema")
+
+
+def test_a_base_without_a_schema_is_a_fragment(put: Put, here: Path, plugins: Plugins):
+    put("base.toml", RECIPE.replace("schema = 1\n", ""))
+    put("top.toml", 'schema = 1\nextends = "base.toml"')
+    assert load_recipe("top.toml", plugins=plugins).run.seed == 7

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+import attrs
+import pytest
+from sentbed import RunError
+from sentbed._findings import Trial, elsewhere, first_line, packages, present, requirements, unmet, version_of
+from sentbed.protocols import Finding
+
+HELPERS = """
+import os, signal, sys, time
+
+def answer():
+    print("chatter")
+    print("more chatter", file=sys.stderr)
+    return {"said": os.environ["SAID"], "process": os.getpid()}
+
+def fail():
+    raise ValueError("found 3")
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def leave():
+    sys.exit(7)
+
+def hang():
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def helpers(put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module that this process and others can import."""
+    directory = put("away/far_away.py", HELPERS).parent
+    monkeypatch.syspath_prepend(str(directory))
+    monkeypatch.setenv("PYTHONPATH", str(directory))
+    monkeypatch.delitem(sys.modules, "far_away", raising=False)
+    import far_away  # type: ignore[import-not-found]
+
+    return far_away
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Install a distribution that asks for others."""
+    site = tmp_path / "packages"
+    monkeypatch.syspath_prepend(str(site))
+
+    def make(name: str, of: str, *lines: str) -> None:
+        info = site / f"{name.replace('-', '_')}-{of}.dist-info"
+        info.mkdir(parents=True)
+        asks = "".join(f"{line}\n" for line in lines)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {of}\n{asks}")
+
+    return make
+
+
+# --- versions ----------------------------------------------------------------------------------------------
+
+
+def test_a_version_is_that_of_the_distribution_or_none():
+    assert version_of("attrs") == version("attrs")
+    assert version_of("no-such-distribution") is None
+
+
+def test_requirements_are_those_of_an_extra_and_of_this_machine(install: Callable[..., None]):
+    install(
+        "thing",
+        "1.0",
+        "Requires-Dist: attrs>=20",
+        'Requires-Dist: winning; sys_platform == "never"',
+        'Requires-Dist: jax==0.10.2; extra == "tpu"',
+    )
+    assert [str(asked) for asked in requirements("thing")] == ["attrs>=20"]
+    assert [asked.name for asked in requirements("thing", "tpu")] == ["attrs", "jax"]
+    assert list(requirements("no-such-distribution")) == []
+
+
+def test_unmet_requirements_say_what_was_found(install: Callable[..., None]):
+    install("thing", "1.0", "Requires-Dist: attrs<1", "Requires-Dist: nothing-here>2", "Requires-Dist: click")
+    assert unmet("thing") == [
+        f"needs attrs<1, found {version('attrs')}",
+        "needs nothing-here>2, found none",
+    ]
+    assert unmet("no-such-distribution") == []
+
+
+def test_packages_that_are_there_are_named_with_their_versions():
+    found = packages("adapters", "LoRA", "sentbed", ("attrs", "click"), "lora")
+    versions = f"attrs {version('attrs')}, click {version('click')}"
+    assert found == Finding("adapters", "LoRA", "yes", versions)
+    assert packages("models", "attrs", "sentbed", ("attrs",)).detail == version("attrs")
+
+
+def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it():
+    found = packages("adapters", "4 bits", "sentbed-backbones", ("attrs", "nothing-here"), "qlora")
+    assert (found.status, found.remedy) == ("no", "`pip install 'sentbed-backbones[qlora]'`")
+    assert found.detail == f"attrs {version('attrs')}; nothing-here not installed"
+    assert packages("models", "x", "sentbed-backbones", ("nothing-here",)).remedy == (
+        "`pip install sentbed-backbones`"
+    )
+
+
+def test_a_package_of_another_version_than_the_extra_pins_is_limited(install: Callable[..., None]):
+    install("torchax", "0.0.13")
+    install(
+        "thing",
+        "1.0",
+        'Requires-Dist: torchax==0.0.14.dev1; extra == "tpu"',
+        'Requires-Dist: dated==2.0.dev3; extra == "tpu"',
+    )
+    install("dated", "2.0.dev3")
+    found = packages("runtimes", "tpu", "thing", ("torchax", "dated"), "tpu")
+    assert found.status == "limited"
+    assert found.detail == "torchax 0.0.13, expected ==0.0.14.dev1; dated 2.0.dev3"
+    assert found.remedy == "`pip install --upgrade 'thing[tpu]'`"
+
+
+# --- findings ----------------------------------------------------------------------------------------------
+
+
+def test_a_remedy_is_for_what_is_not_there():
+    assert present("compile", "g++", True, "12.2", "`apt install g++`").remedy == ""
+    assert present("compile", "g++", False, "not found", "`apt install g++`") == Finding(
+        "compile", "g++", "no", "not found", "`apt install g++`"
+    )
+
+
+def test_a_trial_is_a_finding_with_something_to_attempt():
+    better = Finding("compile", "torch.compile", "no")
+    trial = Trial("compile", "torch.compile", "yes", attempt=lambda: better)
+    assert isinstance(trial, Finding)
+    assert trial.attempt() is better
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        trial.status = "no"  # type: ignore[misc]
+
+
+# --- another process ---------------------------------------------------------------------------------------
+
+
+def test_a_function_answers_from_another_process_with_its_own_variables(helpers: ModuleType):
+    found = elsewhere(helpers.answer, 30, SAID="this")
+    assert found["said"] == "this"
+    assert found["process"] != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fail", "ValueError: found 3"),
+        ("die", "the process was ended by SIGKILL"),
+        ("leave", "the process ended with exit code 7"),
+    ],
+)
+def test_what_happens_to_the_other_process_is_said(helpers: ModuleType, name: str, message: str):
+    with pytest.raises(RunError) as raised:
+        elsewhere(getattr(helpers, name), 30)
+    assert str(raised.value) == message
+
+
+def test_a_process_that_hangs_is_ended(helpers: ModuleType):
+    with pytest.raises(RunError, match=r"no answer within 0\.5 s"):
+        elsewhere(helpers.hang, 0.5)
+
+
+def test_the_directory_of_the_shell_lends_no_module(
+    put: Callable[[str, str], Path], helpers: ModuleType, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(put("here/json.py", "raise RuntimeError('not the real one')").parent)
+    assert elsewhere(helpers.answer, 30, SAID="safe")["said"] == "safe"
+
+
+def test_the_first_line_of_a_command_is_none_where_it_fails():
+    assert first_line(sys.executable, "-c", "print(' one '); print('two')") == "one"
+    assert first_line(sys.executable, "-c", "print(1); raise SystemExit(3)") is None
+    assert first_line(sys.executable, "-c", "") is None
+    assert first_line("no-such-command-anywhere") is None

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentbed import Encoder, RunError, build_encoder
+from sentbed._encoder.encoder import Encoder as EncoderClass
+from sentbed._recipe.recipe import Recipe
+from sentbed._run.frozen_vectors import FrozenColumn, text_numbers
+from sentbed._text_table import TextTable
+from toy_plugin import RECIPE, VaryingTable
+
+Load = Callable[..., Recipe]
+TEXTS = ["one", "two", "three", "four", "one", "six"]
+DATA = TextTable({"anchor": TEXTS})
+
+
+@pytest.fixture
+def encoder(recipe_of: Load) -> Encoder:
+    return build_encoder(recipe_of())
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The texts of every call of `Encoder.encode`."""
+    seen: list[list[str]] = []
+    encode = EncoderClass.encode
+
+    def count(self: Encoder, texts: list[str], **how: Any) -> NDArray[np.float32]:
+        seen.append(list(texts))
+        return encode(self, texts, **how)
+
+    monkeypatch.setattr(EncoderClass, "encode", count)
+    return seen
+
+
+def column(encoder: Encoder, path: Path | None, data: TextTable = DATA) -> FrozenColumn:
+    return FrozenColumn.of(encoder, 16, False, data, path)
+
+
+def epoch(found: FrozenColumn, size: int = 2, order: int = 1) -> NDArray[np.float32]:
+    """The vectors of all rows, fetched in batches of `size`, in the order of the rows."""
+    rows = np.arange(len(TEXTS))[::order]
+    vectors = np.empty((len(TEXTS), found.encoder.width), np.float32)
+    for start in range(0, len(rows), size):
+        batch = rows[start : start + size]
+        vectors[batch] = found.vectors(batch, [TEXTS[row] for row in batch])
+    return vectors
+
+
+def test_with_and_without_a_cache_the_vectors_are_those_of_the_encoder(encoder: Encoder, tmp_path: Path):
+    expected = encoder.encode(TEXTS)
+    for path in (None, tmp_path / "v.npy"):
+        found = column(encoder, path)
+        for _ in range(2):
+            vectors = epoch(found)
+            assert (vectors.dtype, vectors.shape) == (np.float32, (6, 4))
+            np.testing.assert_allclose(vectors, expected, rtol=1e-6)
+
+
+def test_with_a_cache_every_row_is_encoded_in_the_first_epoch_only(
+    encoder: Encoder, calls: list[list[str]], tmp_path: Path
+):
+    found = column(encoder, tmp_path / "v.npy")
+    first = epoch(found, order=-1)
+    assert sorted(text for call in calls for text in call) == sorted(TEXTS)
+    np.testing.assert_array_equal(epoch(found, size=4), first)
+    assert len(calls) == 3
+    without = column(encoder, None)
+    epoch(without)
+    epoch(without)
+    assert len(calls) == 9
+
+
+def test_another_process_finds_the_vectors_again(encoder: Encoder, calls: list[list[str]], tmp_path: Path):
+    first = epoch(column(encoder, tmp_path / "v.npy"))
+    calls.clear()
+    np.testing.assert_array_equal(epoch(column(encoder, tmp_path / "v.npy")), first)
+    assert calls == []
+
+
+def test_a_row_whose_writing_was_cut_short_is_encoded_again_with_its_batch(
+    encoder: Encoder, calls: list[list[str]], tmp_path: Path
+):
+    expected = epoch(column(encoder, tmp_path / "v.npy"))
+    cut = np.load(tmp_path / "v.npy", mmap_mode="r+")
+    cut["text"][3], cut["vector"][3] = 0, [1, 2, 3, 4]
+    # A neighbour is not touched, even where encoding it again would give something else.
+    cut["vector"][2] = 9
+    cut.flush()
+    calls.clear()
+    found = column(encoder, tmp_path / "v.npy")
+    vectors = epoch(found)
+    assert calls == [["three", "four"]]
+    np.testing.assert_array_equal(vectors[3], expected[3])
+    np.testing.assert_array_equal(vectors[2], [9, 9, 9, 9])
+    np.testing.assert_array_equal(epoch(found), vectors)
+    assert len(calls) == 1
+
+
+def test_a_row_that_stands_twice_in_a_batch_gets_its_vector_twice(encoder: Encoder, tmp_path: Path):
+    vectors = column(encoder, tmp_path / "v.npy").vectors(np.array([1, 1, 0]), ["two", "two", "one"])
+    np.testing.assert_allclose(vectors, encoder.encode(["two", "two", "one"]), rtol=1e-6)
+
+
+def test_a_vector_is_never_that_of_another_text(encoder: Encoder, tmp_path: Path):
+    found = column(encoder, tmp_path / "v.npy")
+    epoch(found)
+    vectors = found.vectors(np.array([0, 1]), ["one", "changed"])
+    np.testing.assert_allclose(vectors, encoder.encode(["one", "changed"]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bytes_left", [0, 5, 100, 200])
+def test_a_file_that_was_cut_short_is_filled_again(
+    bytes_left: int, encoder: Encoder, calls: list[list[str]], tmp_path: Path
+):
+    expected = epoch(column(encoder, tmp_path / "v.npy"))
+    whole = (tmp_path / "v.npy").read_bytes()
+    assert len(whole) > 200
+    (tmp_path / "v.npy").write_bytes(whole[:bytes_left])
+    calls.clear()
+    np.testing.assert_array_equal(epoch(column(encoder, tmp_path / "v.npy")), expected)
+    assert calls
+
+
+def test_a_file_of_other_data_or_another_width_is_not_used(encoder: Encoder, recipe_of: Load, tmp_path: Path):
+    epoch(column(encoder, tmp_path / "v.npy"))
+    wider = build_encoder(recipe_of(RECIPE, "encoder.backbone.width=8"))
+    assert epoch(column(wider, tmp_path / "v.npy")).shape == (6, 8)
+    longer = TextTable({"anchor": [*TEXTS, "seven"]})
+    vectors = column(wider, tmp_path / "v.npy", longer).vectors(np.array([6]), ["seven"])
+    np.testing.assert_allclose(vectors, wider.encode(["seven"]), rtol=1e-6)
+
+
+def test_max_length_and_text_rules_are_those_of_the_stage(recipe_of: Load):
+    prompt = 'prompt = { template = "<{text}>", normalizer = "prompt-eol" }\n\n[[stage]]'
+    encoder = build_encoder(recipe_of(RECIPE.replace("[[stage]]", prompt)))
+    encoder.backbone.tokenizer.seen.clear()
+    FrozenColumn.of(encoder, 3, False, DATA, None).vectors(np.array([3]), ["four"])
+    FrozenColumn.of(encoder, 16, True, DATA, None).vectors(np.array([3]), ["four"])
+    assert encoder.backbone.tokenizer.seen == ["<fou>", "<four.>"]
+
+
+def test_a_cache_for_which_there_is_no_space_is_refused_before_it_is_used(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(handle: int, start: int, length: int) -> None:
+        assert length > len(TEXTS) * (8 + 4 * 4)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+    with pytest.raises(RunError, match=r"cannot write `.*v\.npy`: No space left .* free some space"):
+        column(encoder, tmp_path / "v.npy")
+
+
+def test_data_that_gives_other_texts_in_every_epoch_cannot_be_cached(encoder: Encoder, tmp_path: Path):
+    varying = VaryingTable({"anchor": TEXTS})
+    with pytest.raises(RunError) as caught:
+        column(encoder, tmp_path / "v.npy", varying)
+    assert str(caught.value) == (
+        "`cache_frozen` is on, but the data gives other texts in every epoch; take it out"
+    )
+    assert not (tmp_path / "v.npy").exists()
+    column(encoder, tmp_path / "v.npy", attrs.evolve(varying, varies=False))
+    assert column(encoder, None, varying).cache is None
+
+
+def numbers() -> Iterator[int]:
+    yield from text_numbers([f"text {i}" for i in range(10_000)]).tolist()
+
+
+def test_the_number_of_a_text_is_its_own():
+    assert len(set(numbers())) == 10_000
+    assert min(numbers()) > 0
+    one, two, again = text_numbers(["a", "ä", "a"]).tolist()
+    assert one == again != two

@@ -1,0 +1,884 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from damage import flip, truncate
+from sentbed import DataError, Encoder, RunError, hookimpl, load_recipe, resume, run
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._run import training_states as states
+from sentbed._run.resume import differences
+from toy_plugin import RECIPE, TOWERS, Characters, Recorder, SgdTrainer, quicken
+
+Load = Callable[..., Recipe]
+
+NOISY = 'loss = { use = "pull", noise = 0.1, memory = 0.5 }'
+LUCKY = """
+validate = { every = 2, with = { use = "lottery" } }
+watch = [{ every = 3, with = { use = "gap" } }, { every = 2, with = { use = "lottery" } }]
+"""
+RUN = (
+    TOWERS.replace('loss = { use = "pull" }', NOISY)
+    .replace('use = "sgd", lr = 0.5', 'use = "sgd", lr = 0.5, momentum = 0.9')
+    .replace("epochs = 2", f"epochs = 2\n{LUCKY}")
+) + '\n[[tracker]]\nuse = "notes"\n'
+"""Ten steps in two stages; noise, validation and watch draw from one generator."""
+
+HOOKS = (
+    "run_started",
+    "run_resumed",
+    "evaluation_started",
+    "scores_ready",
+    "stage_started",
+    "step_finished",
+    "validated",
+    "observed",
+    "checkpoint_saved",
+    "tracker_state",
+    "stage_finished",
+)
+
+
+@pytest.fixture
+def plugins(toy_points: list[EntryPoint]) -> Plugins:
+    """All but the console, which would only be slow."""
+    return load_plugins(point for point in toy_points if point.name != "console")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+
+
+class Stop:
+    """Raises at the `at`-th call of a hook, before the history and the trackers hear of it."""
+
+    def __init__(self, at: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.left, self.error = at, error
+
+    def count(self) -> None:
+        self.left -= 1
+        if not self.left:
+            raise self.error("stopped")
+
+
+class LateStop(Stop):
+    """As `Stop`, but after all others."""
+
+
+for hook in HOOKS:
+    # Each hook has a function of its own, because the mark is an attribute of the function.
+    setattr(Stop, hook, hookimpl(tryfirst=True)(lambda self: self.count()))
+    setattr(LateStop, hook, hookimpl(trylast=True)(lambda self: self.count()))
+
+
+class StopAtStep:
+    """Ctrl-C at the `at`-th step that it sees, or at the step of that number."""
+
+    error = KeyboardInterrupt
+
+    def __init__(self, at: int, number: bool = False) -> None:
+        self.at, self.number, self.steps = at, number, 0
+
+    @hookimpl(trylast=True)
+    def step_finished(self, step: int) -> None:
+        self.steps += 1
+        if self.at == (step if self.number else self.steps):
+            raise self.error
+
+
+def stopping(plugins: Plugins, stop: Any, go: Callable[[], object]) -> bool:
+    """Whether `go` was stopped."""
+    plugins.manager.register(stop)
+    try:
+        go()
+    except stop.error:
+        return True
+    finally:
+        plugins.manager.unregister(stop)
+    return False
+
+
+def events(directory: Path) -> list[dict[str, Any]]:
+    """The log, without what tells that the run was resumed, and when."""
+    lines = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    kept: list[dict[str, Any]] = []
+    for whole_line in lines:
+        line = {k: value for k, value in whole_line.items() if k not in ("time", "path", "report")}
+        resumed = line["event"] in ("run_started", "run_resumed", "warned")
+        if not resumed and not (line["event"] == "stage_started" and line in kept):
+            kept.append(line)
+    return kept
+
+
+def outcome(directory: Path) -> dict[str, Any]:
+    """Everything that a run that was stopped must have as one that was not."""
+    report = json.loads((directory / "report.json").read_text())
+    files = [path for part in ("encoder", "checkpoints") for path in (directory / part).rglob("*")]
+    return {
+        "files": {path.relative_to(directory): path.read_bytes() for path in files if path.is_file()},
+        "log": events(directory),
+        "notes": (directory / "notes.txt").read_text(),
+        "report": {key: report[key] for key in ("scores", "stages", "expected", "status")},
+        "data": report["manifest"]["data"],
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What comes out of `RUN` when nothing stops it."""
+    directory = tmp_path_factory.mktemp("whole")
+    (directory / "recipe.toml").write_text(RUN)
+    plugins = load_plugins(toy_points)
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        run(load_recipe(directory / "recipe.toml", plugins=plugins), directory / "out", plugins)
+    found = outcome(directory / "out")
+    assert len(found["report"]["stages"]) == 2
+    assert len(found["files"]) > 5
+    return found
+
+
+def warnings_of(directory: Path) -> list[str]:
+    found: list[str] = json.loads((directory / "report.json").read_text())["warnings"]
+    return found
+
+
+def stop_at(plugins: Plugins, recipe: Recipe, out: Path, step: int) -> Path:
+    """Run for so many steps, counting those of all stages; returns the run directory."""
+    assert stopping(plugins, StopAtStep(step), lambda: run(recipe, out, plugins))
+    return out
+
+
+# --- stopped anywhere, to the bit --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
+    every: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    recipe = recipe_of(RUN, f"checkpoint.every={every}")
+    for step in range(1, 11):
+        out = stop_at(plugins, recipe, tmp_path / str(step), step)
+        resume(out, plugins=plugins)
+        assert outcome(out) == whole, f"stopped at step {step}"
+
+
+class AskAtStep(StopAtStep):
+    """A signal that comes during the `at`-th step."""
+
+    @hookimpl(tryfirst=True)
+    def step_finished(self, run: Any) -> None:
+        self.steps += 1
+        if self.at == self.steps:
+            run.stop.asked = "SIGTERM"
+
+
+def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
+    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    recipe = recipe_of(RUN, "checkpoint.every=")
+    for step in range(1, 11):
+        out = tmp_path / str(step)
+        assert stopping(plugins, AskAtStep(step), lambda: run(recipe, out, plugins))  # noqa: B023
+        resume(out, plugins=plugins)
+        assert outcome(out) == whole, f"asked to end at step {step}"
+
+
+@pytest.mark.parametrize(("kind", "each"), [(Stop, 1), (LateStop, 3)])
+def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
+    kind: type[Stop], each: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    recipe = recipe_of(RUN, "checkpoint.every=2")
+    for at in range(1, 1000, each):
+        out = tmp_path / str(at)
+        if not stopping(plugins, kind(at), lambda: run(recipe, out, plugins)):  # noqa: B023
+            break
+        resume(out, plugins=plugins)
+        assert outcome(out) == whole, f"stopped at event {at}"
+    assert at > 40
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
+    error: type[BaseException],
+    recipe_of: Load,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    tmp_path: Path,
+):
+    recipe = recipe_of(RUN, "checkpoint.every=1")
+    out = tmp_path / "out"
+    go: Callable[[], object] = lambda: run(recipe, out, plugins)  # noqa: E731
+    stops = 0
+    while stopping(plugins, Stop(10, error), go):
+        stops += 1
+        assert stops < 20
+        go = lambda: resume(out, plugins=plugins)  # noqa: E731
+    assert stops > 3
+    assert outcome(out) == whole
+
+
+class Killer:
+    """Ends the process, as SIGKILL would, at the `at`-th time that a file or directory gets its place."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def patch(self, patch: pytest.MonkeyPatch) -> None:
+        for owner, name in (
+            (Path, "chmod"),
+            (Path, "rename"),
+            (Path, "replace"),
+            (shutil, "rmtree"),
+            (SgdTrainer, "save"),
+        ):
+            patch.setattr(owner, name, self.counted(getattr(owner, name)))
+
+    def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            self.left -= 1
+            if not self.left:
+                os._exit(9)
+            return function(*arguments, **keywords)
+
+        return call
+
+
+def killed(at: int, go: Callable[[], object]) -> bool:
+    """Do it in a process of its own that is killed; whether that happened before the end."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                Killer(at).patch(patch)
+                go()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, 9)
+    return code == 9
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
+    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    recipe = recipe_of(RUN, "checkpoint.every=1", "stage.pairs.cache_frozen=true")
+    resumed = 0
+    for at in range(3, 10_000, 13):
+        out = tmp_path / str(at)
+        if not killed(at, lambda: run(recipe, out, plugins)):  # noqa: B023
+            break
+        manifest = out / "manifest.json"
+        if not manifest.exists() or json.loads(manifest.read_text())["status"] == "finished":
+            continue
+        if resumed % 2:
+            killed(at // 2 + 1, lambda: resume(out, plugins=plugins))  # noqa: B023
+        if json.loads(manifest.read_text())["status"] != "finished":
+            resume(out, plugins=plugins)
+            assert sorted(p.name for p in out.glob(".*")) == []
+            assert outcome(out) == whole, f"killed at {at}"
+        resumed += 1
+    assert resumed > 10
+
+
+def test_a_cache_that_a_killed_run_left_is_used_and_gives_the_same_result(
+    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    recipe = recipe_of(RUN, "checkpoint.every=2", "stage.pairs.cache_frozen=true")
+    out = stop_at(plugins, recipe, tmp_path / "out", 5)
+    (vectors,) = (out / "vectors").iterdir()
+    known = np.load(vectors)["text"] != 0
+    # The first epoch was complete; one row of it is spoilt.
+    assert known.all()
+    np.load(vectors, mmap_mode="r+")["text"][0] = 0
+    resume(out, plugins=plugins)
+    assert outcome(out) == whole
+
+
+# --- states while running ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_only_so_many_states_are_kept_while_a_run_goes_on(
+    keep: int, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    seen: list[list[str]] = []
+
+    class Look:
+        @hookimpl
+        def step_finished(self, run: Any) -> None:
+            seen.append(sorted(path.name for path in (run.directory / "states").iterdir()))
+
+    plugins.manager.register(Look())
+    run(recipe_of(RUN, "checkpoint.every=2", f"checkpoint.keep={keep}"), tmp_path / "out", plugins)
+    written = ["00-00000000", "00-00000002", "00-00000004", "01-00000000", "01-00000002"]
+    # A state is written after the hook of its step; that of a stage's last step is the one that follows it.
+    so_far = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert seen == [written[:count][-keep:] for count in so_far]
+    assert not (tmp_path / "out" / "states").exists()
+
+
+@pytest.mark.parametrize(("minutes", "count"), [(0, 8), (10, 0)])
+def test_states_are_also_saved_by_time(
+    minutes: int, count: int, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    saved: list[int] = []
+
+    class Look:
+        @hookimpl
+        def tracker_state(self) -> None:
+            saved.append(1)
+
+    plugins.manager.register(Look())
+    run(recipe_of(RUN, f"checkpoint.minutes={minutes}"), tmp_path / "out", plugins)
+    # Beside the one at the start and one after each stage.
+    assert len(saved) == 3 + count
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_scores_of_a_resumed_run_find_their_items_again(
+    damaged: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    text = RUN.replace('use = "across"\nencoder = "zh"\nsecond = "en"', 'use = "nearness"\nencoder = "zh"')
+    recipe = recipe_of(text + "\n[bootstrap]\nresamples = 100\n")
+    out = tmp_path / "out"
+    assert stopping(plugins, StopAtStep(5), lambda: run(recipe, out, plugins))
+    (file,) = (out / "items").iterdir()
+    if damaged:
+        truncate(file)
+    result = resume(out, plugins=plugins)
+    report = json.loads((out / "report.json").read_text())
+    assert [score.encoder for score in result.scores if score.items] == ["zh@start", "zh"][damaged:]
+    assert [one["first"] for one in report["bootstrap"]["differences"]] == ["zh@start"][damaged:]
+    assert [str(file) in warning for warning in report["warnings"]] == [True] * damaged
+
+
+def test_a_run_without_stages_has_no_states_and_starts_from_the_beginning(
+    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
+):
+    text = TOWERS[: TOWERS.index("[[stage]]")] + '[[evaluate]]\nuse = "gap"\nencoder = "en"\n'
+    out = tmp_path / "out"
+    assert stopping(plugins, Stop(2), lambda: run(recipe_of(text), out, plugins))
+    assert not (out / "states").exists()
+    assert [score.encoder for score in resume(out, plugins=plugins).scores] == ["en"]
+
+
+def test_trackers_are_given_what_they_had_and_the_history_goes_on(
+    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    before = recorder.names.index("step_finished")
+    told = next(
+        i
+        for i, name in enumerate(recorder.names)
+        if recorder.names[before : i + 1].count("step_finished") == 2
+    )
+    recorder.events.clear()
+    resume(out, plugins=plugins)
+    (resumed,) = [details for name, details in recorder.events if name == "run_resumed"]
+    assert resumed["state"]["events"] > told
+    assert recorder.names[:2] == ["run_resumed", "stage_started"]
+    assert [details["step"] for name, details in recorder.events if name == "step_finished"][:2] == [3, 4]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["resumed"] == [{"stage": 0, "step": 2}]
+    assert manifest["status"] == "finished"
+
+
+# --- damage ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stopped(recipe_of: Load, plugins: Plugins, tmp_path: Path) -> Path:
+    """A run that was stopped after step 4 of the second stage's 4 and has states of steps 2 and 3."""
+    return stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 10)
+
+
+def newest(directory: Path) -> list[Path]:
+    return [state.path for state in states.found(directory)]
+
+
+@pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
+@pytest.mark.parametrize(
+    "name", ["checksums.json", "state.json", "trainer/trainer.json", "trainer/arrays.npz"]
+)
+def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it(
+    name: str,
+    change: Callable[[Path], object],
+    stopped: Path,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    recorder: Recorder,
+):
+    first, second = newest(stopped)
+    assert (first.name, second.name) == ("01-00000003", "01-00000002")
+    change(first / name)
+    recorder.events.clear()
+    resume(stopped, plugins=plugins)
+    (warned,) = [details["message"] for event, details in recorder.events if event == "warned"]
+    assert warned.startswith(f"the checkpoint `{first}` is damaged: ")
+    assert warned.endswith("; going on from an older state")
+    assert warnings_of(stopped) == [warned]
+    steps = [details["step"] for event, details in recorder.events if event == "step_finished"]
+    assert steps == [3, 4]
+    assert outcome(stopped) == whole
+
+
+def test_a_damaged_state_is_gone_as_soon_as_there_is_another(stopped: Path, plugins: Plugins):
+    flip(newest(stopped)[0] / "state.json")
+    recipe = load_recipe(stopped / "resolved.toml", ["checkpoint.keep=1"], plugins)
+    assert stopping(
+        plugins, StopAtStep(4, True), lambda: resume(stopped, recipe, plugins, allow_changes=True)
+    )
+    (left,) = newest(stopped)
+    assert states.read(states.found(stopped)[0]).path == left
+
+
+def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(stopped: Path, plugins: Plugins):
+    for path in newest(stopped):
+        flip(path / "trainer" / "arrays.npz")
+    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
+    with pytest.raises(RunError) as caught:
+        resume(stopped, plugins=plugins)
+    listed = "; ".join(
+        f"the checkpoint `{path}` is damaged: `trainer/arrays.npz` is not what was written"
+        for path in newest(stopped)
+    )
+    assert str(caught.value) == (f"{listed}; no other is left, start the run again with another `--out`")
+    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+
+
+def test_damaged_weights_of_a_finished_stage_are_damage_of_every_state_behind_it(
+    stopped: Path, plugins: Plugins
+):
+    kept = next((stopped / "checkpoints" / "pairs").glob("kept-*/zh"))
+    flip(kept / "backbone" / "embedding.npy")
+    with pytest.raises(RunError) as caught:
+        resume(stopped, plugins=plugins)
+    place = kept.relative_to(stopped).as_posix()
+    assert str(caught.value).count(f"is damaged: `{place}` is not what was written") == 2
+
+
+def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
+    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+):
+    # Falling distance: the farthest target is best first, at step 2; the state of step 1 knows nothing of it.
+    validate = 'stage.tune.validate={ every = 2, with = { use = "gap", target = 9, development = true } }'
+    recipe = recipe_of(RUN, "checkpoint.every=1", validate)
+    expected = run(recipe, tmp_path / "whole", plugins).directory
+    out = stop_at(plugins, recipe, tmp_path / "out", 9)
+    assert [path.name for path in newest(out)] == ["01-00000002", "01-00000001"]
+    (kept,) = (out / "checkpoints" / "tune").glob("kept-*")
+    shutil.rmtree(kept / "zh")
+    resume(out, plugins=plugins)
+    (warned,) = warnings_of(out)
+    assert f"01-00000002` is damaged: `checkpoints/tune/{kept.name}/zh` is not what was written" in warned
+    assert outcome(out) == outcome(expected)
+
+
+def test_weights_that_are_damaged_while_a_run_goes_on_are_not_blessed_by_later_states(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    class Spoil:
+        @hookimpl
+        def stage_started(self, run: Any, stage: str) -> None:
+            if stage == "tune":
+                flip(next((run.directory / "checkpoints" / "pairs").glob("*/zh/backbone/embedding.npy")))
+
+    plugins.manager.register(Spoil())
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 9)
+    with pytest.raises(RunError, match=r"`checkpoints/pairs/kept-.*/zh` is not what was written"):
+        resume(out, plugins=plugins)
+
+
+# --- nothing to resume -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("manifest", [None, "", "{", "[]", "3", "{}", "\xff"])
+def test_a_directory_that_holds_no_run_cannot_be_resumed(
+    manifest: str | None, plugins: Plugins, tmp_path: Path
+):
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_bytes(manifest.encode("latin-1"))
+    for place in (tmp_path, tmp_path / "none") if manifest is None else (tmp_path,):
+        with pytest.raises(RunError) as caught:
+            resume(place, plugins=plugins)
+        assert str(caught.value) == f"`{place}` is not a run directory (no `manifest.json` in it); name one"
+
+
+def test_a_run_that_has_finished_cannot_be_resumed(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(RunError) as caught:
+        resume(out, plugins=plugins)
+    assert str(caught.value) == f"the run in `{out}` has finished; there is nothing to resume"
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_killed_before_its_first_state_starts_from_the_beginning(
+    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], recorder: Recorder, tmp_path: Path
+):
+    out = tmp_path / "out"
+    assert stopping(plugins, Stop(3), lambda: run(recipe_of(RUN), out, plugins))
+    assert newest(out) == []
+    recorder.events.clear()
+    resume(out, plugins=plugins)
+    assert recorder.names[:2] == ["run_resumed", "evaluation_started"]
+    assert outcome(out) == whole
+
+
+def test_a_run_that_starts_from_the_beginning_has_no_digits_of_other_versions(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / "out"
+    assert stopping(plugins, Stop(3), lambda: run(recipe_of(RUN), out, plugins))
+    monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
+    resume(out, plugins=plugins)
+    assert warnings_of(out) == []
+
+
+# --- what has changed --------------------------------------------------------------------------------------
+
+
+def test_differences_are_every_value_by_its_path():
+    before = {"run": {"seed": 1, "name": "a"}, "stage": [{"x": 1, "tasks": ["a"]}, {"y": True}], "old": 2}
+    after = {
+        "run": {"seed": 2, "name": "a"},
+        "stage": [{"x": 1.5, "tasks": ["a", "b"]}, {"y": True}],
+        "new": {"z": "t"},
+    }
+    assert sorted(differences(before, after)) == [
+        "new: nothing -> {'z': 't'}",
+        "old: 2 -> nothing",
+        "run.seed: 1 -> 2",
+        "stage.0.tasks: ['a'] -> ['a', 'b']",
+        "stage.0.x: 1 -> 1.5",
+    ]
+    assert list(differences(before, before)) == []
+
+
+CHANGES = (
+    "run.seed=8",
+    "stage.pairs.optimizer.lr=0.25",
+    "stage.tune.steps=5",
+    "stage.tune.epochs=",
+    "encoders.zh.head.normalize=true",
+)
+LISTED = (
+    "  run.seed: 7 -> 8\n"
+    "  encoders.zh.head.normalize: False -> True\n"
+    "  stage.0.optimizer.lr: 0.5 -> 0.25\n"
+    "  stage.1.epochs: 2 -> nothing\n"
+    "  stage.1.steps: nothing -> 5\n"
+)
+
+
+def test_a_changed_recipe_is_refused_with_every_change_and_nothing_is_touched(
+    stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
+    with pytest.raises(RunError) as caught:
+        resume(stopped, recipe_of(RUN, "checkpoint.every=1", *CHANGES), plugins)
+    assert str(caught.value) == (
+        f"the recipe is not the one that the run in `{stopped}` was started with:\n{LISTED}"
+        "go on without these changes, or allow them (`--allow-changes`)"
+    )
+    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+
+
+def test_the_same_recipe_from_its_file_is_no_change(
+    stopped: Path, recipe_of: Load, plugins: Plugins, whole: dict[str, Any]
+):
+    resume(stopped, recipe_of(RUN, "checkpoint.every=1"), plugins)
+    assert outcome(stopped) == whole
+    assert warnings_of(stopped) == []
+
+
+def test_a_changed_recipe_that_is_allowed_is_the_one_that_runs_and_a_warning(
+    stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    resume(stopped, recipe_of(RUN, "checkpoint.every=1", *CHANGES), plugins, allow_changes=True)
+    assert warnings_of(stopped) == [f"the recipe has changed since the run was started:\n{LISTED}".rstrip()]
+    assert [line["step"] for line in events(stopped) if line["event"] == "step_finished"][-2:] == [4, 5]
+    assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8
+
+
+def test_a_change_holds_from_the_first_state_that_was_written_with_it(
+    stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    flip(newest(stopped)[0] / "state.json")
+    changed = recipe_of(RUN, "checkpoint.every=1", "run.seed=8")
+
+    def go() -> None:
+        resume(stopped, changed, plugins, allow_changes=True)
+
+    # Stopped before such a state: the run is as if it had never been resumed.
+    assert stopping(plugins, StopAtStep(3, True), go)
+    first, second = warnings_of(stopped)
+    assert "is damaged" in first
+    assert second.endswith("run.seed: 7 -> 8")
+    assert stopping(plugins, StopAtStep(3, True), lambda: resume(stopped, plugins=plugins))
+    assert warnings_of(stopped) == [first]
+    with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
+        resume(stopped, changed, plugins)
+    # Stopped behind it: the change is part of the run, and so is the warning.
+    assert stopping(plugins, StopAtStep(4, True), go)
+    assert [state.step for state in states.found(stopped)] == [3, 2]
+    resume(stopped, plugins=plugins)
+    assert warnings_of(stopped) == [first, second]
+    assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8
+    assert len(json.loads((stopped / "manifest.json").read_text())["resumed"]) == 4
+
+
+def test_a_recipe_that_is_not_that_of_the_state_is_a_change_wherever_it_comes_from(
+    stopped: Path, plugins: Plugins
+):
+    """As a process leaves it that is killed while it writes its first state with another recipe."""
+    resolved = stopped / "resolved.toml"
+    resolved.write_text(resolved.read_text().replace("seed = 7", "seed = 8"))
+    with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
+        resume(stopped, plugins=plugins)
+    resume(stopped, plugins=plugins, allow_changes=True)
+    assert warnings_of(stopped)[0].endswith("run.seed: 7 -> 8")
+
+
+def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    class AtTheEnd:
+        error = KeyboardInterrupt
+
+        @hookimpl
+        def evaluation_started(self, encoder: str) -> None:
+            if encoder == "zh+en":
+                raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    assert stopping(plugins, AtTheEnd(), lambda: run(recipe_of(RUN), out, plugins))
+    resume(out, recipe_of(RUN, "evaluate.0.left=xyz"), plugins, allow_changes=True)
+    assert load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].with_.left == "xyz"
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["stage.pairs.name=other", 'stage.tune.train="en"', 'stage.pairs={ name = "tune" }', "stage.tune.name=x"],
+)
+def test_stages_that_a_run_has_begun_cannot_change_names_or_towers(
+    change: str, stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    if change.startswith("stage.pairs={"):
+        recipe = recipe_of(RUN, "checkpoint.every=1")
+        recipe = attrs.evolve(recipe, stage=recipe.stage[1:])
+    else:
+        recipe = recipe_of(RUN, "checkpoint.every=1", change)
+    with pytest.raises(RunError) as caught:
+        resume(stopped, recipe, plugins, allow_changes=True)
+    assert str(caught.value) == (
+        f"the stages that the run in `{stopped}` has begun have other names, or train other encoders; "
+        "undo that, or start a new run"
+    )
+
+
+def test_the_only_encoder_cannot_be_renamed_in_a_stage_that_a_run_has_begun(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RECIPE, "checkpoint.every=1"), tmp_path / "out", 3)
+    renamed = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"), "checkpoint.every=1")
+    with pytest.raises(RunError, match="has begun have other names, or train other encoders"):
+        resume(out, renamed, plugins, allow_changes=True)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_an_encoder_cannot_become_another_one_within_a_run(
+    allowed: bool, stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    changed = recipe_of(RUN, "checkpoint.every=1", "encoders.zh.backbone.init_seed=9")
+    expected = "an encoder cannot become another one" if allowed else "is not the one that the run"
+    with pytest.raises(RunError, match=expected) as caught:
+        resume(stopped, changed, plugins, allow_changes=allowed)
+    assert "encoders.zh.backbone.init_seed" in str(caught.value)
+
+
+def test_a_stage_cannot_have_fewer_steps_than_are_done(stopped: Path, recipe_of: Load, plugins: Plugins):
+    changed = recipe_of(RUN, "checkpoint.every=1", "stage.1.epochs=", "stage.1.steps=1")
+    with pytest.raises(RunError, match="the stage `tune` has 1 steps, and 3 are done; give it more"):
+        resume(stopped, changed, plugins, allow_changes=True)
+
+
+def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 3)
+    changed = recipe_of(RUN, "checkpoint.every=1", "stage.tune.name=other", 'stage.1.train="en"')
+    resume(out, changed, plugins, allow_changes=True)
+    names = [line["stage"] for line in events(out) if line["event"] == "stage_finished"]
+    assert names == ["pairs", "other"]
+
+
+def test_another_batch_size_in_the_middle_of_a_stage_is_refused_even_where_changes_are_allowed(
+    stopped: Path, recipe_of: Load, plugins: Plugins
+):
+    changed = recipe_of(RUN, "checkpoint.every=1", "stage.tune.batch_size=2")
+    with pytest.raises(DataError, match="resume with the data and the batch size of the run that was saved"):
+        resume(stopped, changed, plugins, allow_changes=True)
+
+
+TABLE = 'stage.tune.data={ use = "table", path = "t.tsv" }'
+
+
+def rows(*texts: str) -> str:
+    return "anchor\tpositive\n" + "".join(f"{text}\t{text[::-1]}x\n" for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [(("ab", "cd", "ef", "gh", "ij", "kl", "mN"), 7), (("ab", "cd", "ef", "gh", "ij", "kl"), 6)],
+)
+def test_changed_data_is_refused_and_a_warning_where_it_is_allowed(
+    texts: tuple[str, ...],
+    count: int,
+    recipe_of: Load,
+    put: Callable[..., Path],
+    plugins: Plugins,
+    tmp_path: Path,
+):
+    put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 8)
+    put("t.tsv", rows(*texts))
+    said = f"the data of stage `tune` is not what it was when the run started (7 rows then, {count} now)"
+    with pytest.raises(RunError) as caught:
+        resume(out, plugins=plugins)
+    assert str(caught.value) == f"{said}; put it back, or allow changes to go on with other texts in its rows"
+    resume(out, plugins=plugins, allow_changes=True)
+    assert warnings_of(out) == [said]
+
+
+def test_data_of_a_stage_that_has_not_begun_may_change(
+    recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
+):
+    put("t.tsv", rows("ab", "cd", "ef"))
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 3)
+    put("t.tsv", rows("ab", "cd", "eF"))
+    resume(out, plugins=plugins)
+    assert warnings_of(out) == []
+
+
+def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_allowed(
+    stopped: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    build = Characters.build
+
+    def other(self: Characters, context: Any) -> Any:
+        return attrs.evolve(build(self, context), origin={"init": "another file"})
+
+    monkeypatch.setattr(Characters, "build", other)
+    said = "the models' files are not those that the run was started with"
+    with pytest.raises(RunError, match=f"^{said}; put them back, or allow changes to go on with them$"):
+        resume(stopped, plugins=plugins)
+    resume(stopped, plugins=plugins, allow_changes=True)
+    assert warnings_of(stopped) == [said]
+
+
+def test_another_python_is_a_warning_and_another_version_of_a_plugin(
+    stopped: Path, plugins: Plugins, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
+    newer = attrs.evolve(plugins, plugins=tuple(attrs.evolve(p, version="9") for p in plugins.plugins))
+    # A second start has the same to say: the states are still those of the first versions.
+    assert stopping(plugins, StopAtStep(4, True), lambda: resume(stopped, plugins=newer))
+    resume(stopped, plugins=newer)
+    assert sorted(warnings_of(stopped)) == [
+        f"the {what} are not those that the run was started with; digits may differ"
+        for what in ("plugins", "python")
+    ]
+    assert outcome(stopped) == whole
+
+
+# --- refused without harm ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_another_process_works_on_is_left_alone(stopped: Path, plugins: Plugins):
+    fcntl = pytest.importorskip("fcntl")
+    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
+    other = os.open(stopped, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(RunError) as caught:
+        resume(stopped, plugins=plugins)
+    assert str(caught.value) == (f"another process is at work on the run in `{stopped}`; let it end first")
+    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+    os.close(other)
+    resume(stopped, plugins=plugins)
+
+
+def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    fcntl = pytest.importorskip("fcntl")
+    refused = []
+
+    class Look:
+        @hookimpl
+        def step_finished(self, run: Any) -> None:
+            with pytest.raises(RunError, match="another process is at work"):
+                resume(run.directory, plugins=plugins)
+            refused.append(1)
+
+    look = Look()
+    plugins.manager.register(look)
+    out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
+    assert len(refused) == 10
+    handle = os.open(out, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_resume_that_is_refused_keeps_the_encoder_that_was_saved(
+    inside: bool, recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
+):
+    put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
+    every = 1 if inside else 100
+    out = stop_at(plugins, recipe_of(RUN, f"checkpoint.every={every}", TABLE), tmp_path / "out", 8)
+    saved = {path: path.read_bytes() for path in (out / "encoder").rglob("*") if path.is_file()}
+    put("t.tsv", rows("other"))
+    with pytest.raises(RunError):
+        resume(out, plugins=plugins)
+    assert {path: path.read_bytes() for path in (out / "encoder").rglob("*") if path.is_file()} == saved
+
+
+# --- what is left ------------------------------------------------------------------------------------------
+
+
+def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(stopped: Path, plugins: Plugins):
+    (kept,) = (stopped / "checkpoints" / "pairs").glob("kept-*")
+    left = [
+        stopped / ".encoder.k1ll3d__",
+        stopped / ".encoder.k1ll3d__.old",
+        stopped / ".manifest.json.abcdefgh",
+        stopped / "encoder" / ".zh.abcdefgh",
+        kept / ".zh.abcdefgh",
+        stopped / "states" / ".01-00000003.abcdefgh",
+    ]
+    mine = [stopped / ".notes.markdown", stopped / ".report.html.swp", stopped / ".git"]
+    for path in (*left, *mine):
+        path.mkdir()
+    resume(stopped, plugins=plugins)
+    assert [path.name for path in left if path.exists()] == []
+    assert all(path.exists() for path in mine)
+
+
+def test_the_encoder_of_a_resumed_run_loads(stopped: Path, plugins: Plugins):
+    resume(stopped, plugins=plugins)
+    vectors = Encoder.load(stopped / "encoder" / "zh", {"use": "toy"}, plugins).encode(["abc"])
+    assert np.isfinite(vectors).all()

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from sentbed import RunError
+from sentbed._run import score_items as items
+from sentbed.protocols import Items, Score
+
+GOLD = np.arange(4.0)
+PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
+
+
+def score(task: str = "STS12", of: Items | None = PAIRS, encoder: str = "en@start", **entries: Any) -> Score:
+    return Score(task, "spearman", 80.0, {"id": "p", **entries}, encoder, "senteval-sts", of)
+
+
+def same(one: Items | None, other: Items | None) -> None:
+    assert one is not None
+    assert other is not None
+    for name, value in attrs.asdict(one, recurse=False).items():
+        np.testing.assert_array_equal(value, getattr(other, name))
+
+
+def without(*scores: Score) -> list[Score]:
+    return [attrs.evolve(score, items=None) for score in scores]
+
+
+def test_scores_find_their_items_again(tmp_path: Path) -> None:
+    grouped = attrs.evolve(PAIRS, groups=np.array([0, 0, 1, 1]), weighted=True, scale=1.0)
+    found = Items("mean", np.array([1.0, 0.0]))
+    scores = (score(), score("STS13", grouped), score("MR", None), score("TREC", found))
+    items.keep_items(tmp_path, scores)
+    assert [path.name.rsplit("-", 1)[0] for path in (tmp_path / "items").iterdir()] == [
+        "senteval-sts-en@start"
+    ]
+    back = items.attach_items(tmp_path, reversed(without(*scores)))
+    assert [one.task for one in back] == ["TREC", "MR", "STS13", "STS12"]
+    same(back[0].items, found)
+    assert back[1].items is None
+    same(back[2].items, grouped)
+    same(back[3].items, PAIRS)
+
+
+@pytest.mark.parametrize("other", [score("STS13"), score(encoder="en"), score(data="another")])
+def test_another_scores_items_are_not_taken(tmp_path: Path, other: Score) -> None:
+    items.keep_items(tmp_path, [score()])
+    assert items.attach_items(tmp_path, without(other))[0].items is None
+
+
+def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path: Path) -> None:
+    items.keep_items(tmp_path, [score(columns=("a", "b"), threshold=np.float64(4), nothing=float("nan"))])
+    read = score(nothing=None, threshold=4.0, columns=["a", "b"])
+    same(items.attach_items(tmp_path, without(read))[0].items, PAIRS)
+
+
+def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    items.keep_items(tmp_path, [score()])
+    changed = attrs.evolve(PAIRS, x=GOLD + 1)
+    items.keep_items(tmp_path, [score(of=changed)])
+    assert len(list((tmp_path / "items").iterdir())) == 1
+    same(items.attach_items(tmp_path, without(score()))[0].items, changed)
+
+
+def test_what_has_no_items_leaves_no_file(tmp_path: Path) -> None:
+    items.keep_items(tmp_path, without(score()))
+    assert list(tmp_path.iterdir()) == []
+    assert items.attach_items(tmp_path, without(score())) == (*without(score()),)
+
+
+def test_names_that_are_no_file_names_are_stored_all_the_same(tmp_path: Path) -> None:
+    strange = score(encoder="../a b/" + "ü" * 300)
+    items.keep_items(tmp_path, [strange])
+    same(items.attach_items(tmp_path, without(strange))[0].items, PAIRS)
+
+
+def test_arrays_that_scores_share_are_stored_once(tmp_path: Path) -> None:
+    gold = np.random.default_rng(0).random(5000)
+    shared = [score(f"t{i}", Items("spearman", gold, -gold)) for i in range(10)]
+    items.keep_items(tmp_path, shared)
+    (file,) = (tmp_path / "items").iterdir()
+    assert file.stat().st_size < 2 * 5000 * 8 + 20_000
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04broken", b"no archive"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    items.keep_items(tmp_path, [score()])
+    (file,) = (tmp_path / "items").iterdir()
+    file.write_bytes(content)
+    with pytest.raises(RunError, match=r"the items in `.*\.npz` cannot be read .*; remove the file"):
+        items.attach_items(tmp_path, without(score()))

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from sentbed._signals import Stop
+
+
+@pytest.fixture
+def default_handlers():
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_ends_at_once_where_there_is_no_patience(name: str, default_handlers: None):
+    stop = Stop()
+    with pytest.raises(KeyboardInterrupt, match=f"ended by {name}"), stop.listening():
+        os.kill(os.getpid(), getattr(signal, name))
+    assert stop.asked is None
+
+
+def test_a_signal_that_comes_twice_at_once_is_one(default_handlers: None):
+    stop = Stop(lambda _: None)
+    with stop.listening(), stop.patient():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.asked == "SIGTERM"
+
+
+def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
+    default_handlers: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sentbed._signals.SAME", 0.0)
+    said: list[str] = []
+    stop = Stop(said.append)
+    with stop.listening():
+        with stop.patient():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.asked == "SIGTERM"
+        assert said == ["SIGTERM: ending after this step; once more to end at once"]
+        with pytest.raises(KeyboardInterrupt), stop.patient():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_handlers_are_put_back_and_those_of_others_left_alone(default_handlers: None):
+    def own(*_: object) -> None: ...
+
+    signal.signal(signal.SIGTERM, own)
+    with Stop().listening():
+        assert signal.getsignal(signal.SIGTERM) is own
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_sentbed_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "sentbed", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("sentbed, version ")

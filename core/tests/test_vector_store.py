@@ -1,0 +1,706 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+import toy_plugin
+from click.testing import CliRunner, Result
+from numpy.typing import NDArray
+from sentbed import Encoder, RunError, build_encoder
+from sentbed import _source_hash as sources
+from sentbed._cli import main as cli
+from sentbed._encoder import vector_store as vectors
+from sentbed._encoder.vector_store import ABOUT, SEGMENT, Space, VectorStore
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.prompts import Demonstration, Prompt
+from sentbed._recipe.recipe import Recipe, Validate
+from sentbed._registry.registry import Plugins
+from sentbed._run.resume import resume
+from sentbed._run.runner import run
+from sentbed.protocols import Evaluation, Score
+from sentbed_studies.search import search
+from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
+
+RecipeOf = Callable[..., Recipe]
+
+TEXTS = ["one", "two and three", "", "one", "a longer sentence"]
+SPACE = Space({"weights": "w"}, {"model": "m", "pooler": "p", "width": 3})
+QUOTED = Prompt(template='Say "{text}" is "')
+
+
+@attrs.frozen
+class Sum:
+    """Adds up the vectors of `texts`, which it asks for list by list."""
+
+    name: ClassVar[str] = "sum"
+    lists: tuple[tuple[str, ...], ...] = (tuple(TEXTS), ("another", "list"))
+    development: bool = True
+
+    def evaluate(self, encoder: Any) -> Evaluation:
+        value = float(sum((n + 1) * encoder.encode(list(texts)).sum() for n, texts in enumerate(self.lists)))
+        return Evaluation((Score("sum", "sum", value, {"id": "sum"}),), value)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+    # Sources may be written while tests run; what is loaded stays as it is.
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+
+
+@pytest.fixture
+def encoder(recipe_of: RecipeOf) -> Encoder:
+    return build_encoder(recipe_of())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> VectorStore:
+    return VectorStore(tmp_path / "vectors")
+
+
+def value_of(encoder: Encoder, store: VectorStore | None, evaluator: Any = None) -> float:
+    return encoder.evaluate(evaluator or Sum(), "e", store=store).primary
+
+
+def passes(encoder: Encoder) -> int:
+    """How often the encoder has encoded a batch."""
+    return len(encoder.placed.batches)  # type: ignore[attr-defined]
+
+
+def drawn(texts: Sequence[str]) -> NDArray[np.float32]:
+    """A vector a text, another one with every call."""
+    drawn.calls.append(list(texts))  # type: ignore[attr-defined]
+    return np.random.default_rng(len(drawn.calls)).standard_normal((len(texts), 3)).astype(np.float32)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def calls() -> list[list[str]]:
+    drawn.calls = []  # type: ignore[attr-defined]
+    return drawn.calls  # type: ignore[attr-defined,no-any-return]
+
+
+def segments(store: VectorStore) -> list[Path]:
+    return sorted(store.root.glob(f"*/*{SEGMENT}"))
+
+
+# --- what is found again -----------------------------------------------------------------------------------
+
+
+def test_a_second_evaluation_takes_every_vector_from_the_store(encoder: Encoder, store: VectorStore):
+    without = value_of(encoder, None)
+    before = passes(encoder)
+    cold = value_of(encoder, store)
+    assert passes(encoder) == 2 * before
+    assert (store.taken, store.encoded) == (0, 6)
+    warm = value_of(encoder, store)
+    assert passes(encoder) == 2 * before
+    assert (store.taken, store.encoded) == (6, 6)
+    assert without == cold == warm
+
+
+def test_another_encoder_of_the_same_weights_finds_them(
+    recipe_of: RecipeOf, store: VectorStore, tmp_path: Path
+):
+    first = build_encoder(recipe_of())
+    value = value_of(first, store)
+    first.save(tmp_path / "e")
+    other = Encoder.load(tmp_path / "e", {"use": "toy"}, load_toy())
+    assert value_of(other, VectorStore(store.root)) == value
+    assert passes(other) == 0
+
+
+def load_toy() -> Plugins:
+    from sentbed._registry.registry import load_plugins
+
+    return load_plugins([_Point()])  # type: ignore[list-item]
+
+
+class _Point:
+    """An entry point of the toy plugin."""
+
+    name, value, group = "toy", "toy_plugin", "sentbed"
+
+    class dist:  # noqa: N801 - as `importlib.metadata` names it
+        name, version = "toy", "1.0"
+
+    def load(self) -> Any:
+        return toy_plugin
+
+
+def test_vectors_are_exactly_those_that_were_encoded(store: VectorStore, calls: list[list[str]]):
+    cold = store.encode(SPACE, TEXTS, drawn, 3)
+    assert calls == [["one", "two and three", "", "a longer sentence"]]
+    warm = VectorStore(store.root).encode(SPACE, TEXTS, drawn, 3)
+    assert len(calls) == 1
+    assert warm.dtype == np.float32
+    np.testing.assert_array_equal(warm, cold)
+    np.testing.assert_array_equal(warm[0], warm[3])
+    np.testing.assert_array_equal(
+        warm[[0, 1, 2, 4]], np.random.default_rng(1).standard_normal((4, 3), "f8").astype("f4")
+    )
+
+
+def test_infinite_and_missing_numbers_come_back_as_they_were(store: VectorStore):
+    odd = np.array([[np.nan, np.inf, -0.0]], np.float32)
+    store.encode(SPACE, ["x"], lambda _: odd, 3)
+    again = store.encode(SPACE, ["x"], drawn, 3)
+    assert again.tobytes() == odd.tobytes()
+
+
+def test_a_list_with_another_text_is_encoded_whole(store: VectorStore, calls: list[list[str]]):
+    # A vector depends in its last bits on what it is encoded with.
+    store.encode(SPACE, ["a", "b"], drawn, 3)
+    mixed = store.encode(SPACE, ["b", "c"], drawn, 3)
+    assert calls == [["a", "b"], ["b", "c"]]
+    np.testing.assert_array_equal(mixed, store.encode(SPACE, ["b", "c"], drawn, 3))
+    assert len(calls) == 2
+
+
+def test_long_lists_go_a_window_at_a_time(
+    store: VectorStore, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(vectors, "WINDOW", 2)
+    long = store.encode(SPACE, ["a", "b", "c", "d"], drawn, 3)
+    assert calls == [["a", "b"], ["c", "d"]]
+    more = store.encode(SPACE, ["a", "b", "c", "d", "e"], drawn, 3)
+    assert calls[2:] == [["e"]]
+    np.testing.assert_array_equal(more[:4], long)
+
+
+def test_no_texts_are_no_rows(encoder: Encoder, store: VectorStore):
+    assert store.encode(SPACE, [], drawn, 3).shape == (0, 3)
+    assert segments(store) == []
+
+
+def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder: Encoder, store: VectorStore):
+    for _ in range(2):
+        told: list[tuple[str, int, int]] = []
+        encoder.evaluate(Gap(), "e", progress=lambda *part, told=told: told.append(part), store=store)
+        assert told[-1] == ("encode", 2, 2)
+
+
+@pytest.mark.parametrize("wrong", [None, ["nested"], "\ud800"])
+def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong: Any, encoder: Encoder, store: VectorStore):
+    messages = []
+    for used in (None, store):
+        with pytest.raises(Exception, match="text 2 ") as caught:
+            value_of(encoder, used, Sum(((("a", "a", wrong)),)))
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of: RecipeOf, store: VectorStore):
+    recipe = recipe_of(TOWERS)
+    zh, en = build_encoder(recipe, "zh"), build_encoder(recipe, "en")
+    evaluator = Across(right="abc")
+    expected = zh.evaluate(evaluator, "zh", ("en", en)).primary
+    assert expected < 0
+    for _ in range(2):
+        assert zh.evaluate(evaluator, "zh", ("en", en), store=store).primary == expected
+    assert (store.taken, store.encoded, len(store.held())) == (2, 2, 2)
+
+
+# --- what never shares -------------------------------------------------------------------------------------
+
+
+def altered(encoder: Encoder, **changes: Any) -> Encoder:
+    return attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, **changes))
+
+
+@attrs.frozen
+class Other(Average):
+    name: ClassVar[str] = "other"
+
+
+@attrs.frozen
+class Scaled(Average):
+    by: float = 1.0
+
+
+CHANGES: dict[str, Callable[[Encoder], Encoder]] = {
+    "prompt": lambda e: altered(e, prompt=QUOTED),
+    "text rules": lambda e: altered(e, prompt=attrs.evolve(QUOTED, normalizer="prompt-eol")),
+    "demonstration": lambda e: altered(e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "b"))),
+    "another demonstration": lambda e: altered(
+        e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "c"))
+    ),
+    "pooler": lambda e: altered(e, pooler=Other()),
+    "field of the pooler": lambda e: altered(e, pooler=Scaled(2.0)),
+    "another field of the pooler": lambda e: altered(e, pooler=Scaled(3.0)),
+    "head": lambda e: altered(e, head=attrs.evolve(e.recipe.head, normalize=True)),
+    "max_length": lambda e: altered(e, max_length=15),
+    "tokenizer": lambda e: attrs.evolve(
+        e,
+        backbone=attrs.evolve(e.backbone, tokenizer=CharacterTokenizer(fingerprint="others")),  # type: ignore[type-var]
+    ),
+    "token budget": lambda e: attrs.evolve(e, engine=Engine(65)),
+}
+
+
+def test_no_two_encoders_that_differ_share_a_space(encoder: Encoder, monkeypatch: pytest.MonkeyPatch):
+    names = {"the same": name_of(encoder)}
+    names |= {what: name_of(change(encoder)) for what, change in CHANGES.items()}
+    with monkeypatch.context() as patch:
+        for what, facts in (("precision", {"precision": "bf16"}), ("device", {"device": "another"})):
+            described = {**encoder.engine.describe(), **facts}
+            patch.setattr(Engine, "describe", lambda _, described=described: described)
+            names[what] = name_of(encoder)
+    with monkeypatch.context() as patch:
+        patch.setattr("sentbed._encoder.encoder.__version__", "0.0.0")
+        names["version of sentbed"] = name_of(encoder)
+    assert name_of(encoder) == names["the same"]
+    encoder.backbone.embedding[3, 2] += 1e-6  # type: ignore[attr-defined]
+    names["weights"] = name_of(encoder)
+    assert len(set(names.values())) == len(names) == 16
+
+
+def name_of(encoder: Encoder) -> str:
+    space = encoder.space()
+    assert space is not None
+    return space.name
+
+
+def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder: Encoder, store: VectorStore):
+    first = value_of(encoder, store)
+    encoder.backbone.embedding[:] += 1  # type: ignore[attr-defined]
+    second = value_of(encoder, store)
+    assert second == value_of(encoder, None) != first
+    encoder.backbone.embedding[:] -= 1  # type: ignore[attr-defined]
+    assert store.taken == 0
+
+
+@pytest.mark.parametrize("part", ["placed", "tokenizer"])
+def test_a_part_that_cannot_tell_its_weights_is_never_cached(
+    part: str, encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+):
+    if part == "placed":
+        monkeypatch.delattr(Placed, "fingerprint")
+    else:
+        del encoder.backbone.tokenizer.fingerprint  # type: ignore[attr-defined]
+    assert encoder.space() is None
+    expected = value_of(encoder, None)
+    assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
+    assert (store.taken, store.encoded, store.held()) == (0, 12, [])
+
+
+CODE_OF = """
+import sys
+from pathlib import Path
+site = sys.argv[1]
+sys.path.insert(0, site)
+from sentbed._source_hash import code_of
+from pack.pooler import Mine
+if len(sys.argv) > 2:
+    Path(sys.argv[2]).write_text("def half(): return 3")
+print(code_of(Mine))
+"""
+
+
+def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited(tmp_path: Path):
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "pooler.py").write_text("from pack.halves import half\nclass Mine: pass\n")
+    helper = package / "halves.py"
+
+    def code(*arguments: str | Path) -> str:
+        command = [sys.executable, "-B", "-c", CODE_OF, str(tmp_path), *map(str, arguments)]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert found.returncode == 0, found.stderr
+        return found.stdout.strip()
+
+    helper.write_text("def half(): return 1")
+    first = code()
+    assert len(first) == 64
+    assert code() == first
+    helper.write_text("def half(): return 2")
+    assert code() not in (first, "None")
+    # Edited while it runs: the process goes on with what the file said before.
+    assert code(helper) == "None"
+
+
+def test_code_that_was_typed_in_is_unknown():
+    typed = type("Typed", (), {"__module__": "no_such_module"})
+    assert sources.code_of(typed) is None
+    assert sources.code_of(Average) is not None
+    assert sources.code_of(Average, typed) is None
+
+
+def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
+    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1)
+    assert encoder.space() is None
+    value_of(encoder, store)
+    assert segments(store) == []
+
+
+# --- damage, full disks, size ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:20],
+        lambda content: content[:-4],
+        lambda content: content + b"\0\0\0\0",
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: b"x" + content[1:],
+    ],
+)
+def test_a_damaged_file_is_encoded_again_and_replaced(
+    damage: Callable[[bytes], bytes], store: VectorStore, calls: list[list[str]]
+):
+    store.encode(SPACE, ["a", "b"], drawn, 3)
+    (path,) = segments(store)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    fresh = store.encode(SPACE, ["a", "b"], drawn, 3)
+    assert len(calls) == 2
+    np.testing.assert_array_equal(store.encode(SPACE, ["a", "b"], drawn, 3), fresh)
+    assert len(calls) == 2
+    assert [p.stat().st_size for p in segments(store)] == [len(whole)]
+
+
+def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorStore):
+    store.encode(SPACE, ["a", "b"], drawn, 3)
+    (path,) = segments(store)
+    path.write_bytes(path.read_bytes()[:-2])
+    store.limit = 0
+    store.encode(SPACE, ["a", "b"], drawn, 3)
+    assert segments(store) == []
+
+
+def test_what_a_killed_writer_left_is_no_vector_and_goes(store: VectorStore, calls: list[list[str]]):
+    store.encode(SPACE, ["a"], drawn, 3)
+    (path,) = segments(store)
+    old, new = (path.with_name(f".{path.name}.{end}") for end in ("abcdefgh", "hgfedcba"))
+    for left in (old, new):
+        left.write_bytes(path.read_bytes()[:50])
+    path.unlink()
+    os.utime(old, (0, 0))
+    assert len(store.held()) == 0
+    fresh = VectorStore(store.root)
+    fresh.encode(SPACE, ["a"], drawn, 3)
+    assert len(calls) == 2
+    # The other may be one that is being written.
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("fault", ["full", "a file is there"])
+def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
+    fault: str, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    said: list[str] = []
+    store = VectorStore(tmp_path / "vectors", say=said.append)
+    if fault == "full":
+
+        def fail(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("sentbed._paths.os.fdopen", fail)
+    else:
+        store.root.touch()
+    expected = value_of(encoder, None)
+    assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
+    (message,) = said
+    assert message.startswith("vectors are not kept for later evaluations: cannot write ")
+    assert ("No space left" in message) == (fault == "full")
+    assert message.endswith("with the environment variable `SENTBED_CACHE`")
+
+
+def test_what_was_used_least_recently_goes_first(store: VectorStore):
+    size = vectors._HEADER.size + 12
+    store.limit = 3 * size
+    for number, text in enumerate("abc"):
+        store.encode(SPACE, [text], drawn, 3)
+        (path,) = {*segments(store)} - {p for p in segments(store) if p.stat().st_mtime < 1e9}
+        os.utime(path, (number, number))
+    store.encode(SPACE, ["a"], drawn, 3)
+    assert (store.taken, store.encoded) == (1, 3)
+    store.encode(SPACE, ["d"], drawn, 3)
+    assert sum(p.stat().st_size for p in segments(store)) == 3 * size
+    store.limit = 0
+    taken = store.taken
+    for text in "acd":
+        store.encode(SPACE, [text], drawn, 3)
+    assert store.taken == taken + 3
+    store.encode(SPACE, ["b"], drawn, 3)
+    assert store.taken == taken + 3
+
+
+def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorStore):
+    other = Space({"weights": "old"}, SPACE.about)
+    for text in "ab":
+        store.encode(other, [text], drawn, 3)
+    for path in segments(store):
+        os.utime(path, (1, 1))
+    smaller = VectorStore(store.root, limit=2 * (vectors._HEADER.size + 12))
+    for text in "ab":
+        smaller.encode(SPACE, [text], drawn, 3)
+    assert {path.parent.name for path in segments(store)} == {SPACE.name}
+
+
+def test_an_evaluation_larger_than_the_limit_works(encoder: Encoder, store: VectorStore):
+    expected = value_of(encoder, None)
+    for limit in (0, 50, 130):
+        store.limit = limit
+        assert value_of(encoder, store) == expected
+        assert sum(path.stat().st_size for path in segments(store)) <= limit
+
+
+@pytest.mark.parametrize(("value", "limit"), [("", 5e9), ("0.5", 5e8), ("0", 0), ("2", 2e9)])
+def test_the_limit_is_that_of_the_environment(value: str, limit: float, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_CACHE_GB", value)
+    assert VectorStore().limit == limit
+
+
+@pytest.mark.parametrize("value", ["five", "-1", "nan", "inf"])
+def test_a_limit_that_is_no_size_is_refused(value: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_CACHE_GB", value)
+    with pytest.raises(RunError, match=f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"):
+        VectorStore()
+
+
+# --- many at once ------------------------------------------------------------------------------------------
+
+WRITER = """
+import sys
+import numpy as np
+from pathlib import Path
+from sentbed._encoder.vector_store import Space, VectorStore
+
+root, size, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+store = VectorStore(root, limit=size, say=print)
+space = Space({"weights": "w"}, {"model": "m", "pooler": "p", "width": 8})
+
+def vector(text):
+    return np.full(8, hash(int(text)), np.float32)
+
+def encode(texts):
+    return np.stack([vector(text) for text in texts])
+
+print("ready", flush=True)
+input()
+for number in np.random.default_rng(seed).integers(0, 40, 300).tolist():
+    texts = [str(number * 100 + n) for n in range(20)]
+    assert (store.encode(space, texts, encode, 8) == encode(texts)).all()
+print(store.taken + store.encoded)
+"""
+
+
+@pytest.mark.parametrize("size", [10**9, 8000], ids=["roomy", "evicting"])
+def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(size: int, tmp_path: Path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(size)]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([*command, str(seed)], **pipes) for seed in range(3)]
+    # All begin when the last one has been started.
+    assert [process.stdout.readline() for process in running] == ["ready\n"] * 3
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in running:
+        output, _ = process.communicate(timeout=120)
+        assert (process.returncode, output) == (0, "6000\n")
+    store = VectorStore(tmp_path / "vectors", limit=size)
+    (space,) = store.held()
+    assert space.about["model"] == "m"
+    assert space.size <= size
+    if size == 10**9:
+        assert space.vectors == 40 * 20
+
+
+def test_threads_share_a_store(store: VectorStore):
+    def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[float(text)] * 3 for text in texts], np.float32)
+
+    wrong: list[str] = []
+
+    def work() -> None:
+        for number in range(60):
+            text = str(number % 15)
+            if store.encode(SPACE, [text], encode, 3).tolist() != [[float(text)] * 3]:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert store.taken + store.encoded == 240
+    assert 15 <= store.encoded <= 60
+
+
+# --- runs --------------------------------------------------------------------------------------------------
+
+
+def facts_of(directory: Path) -> Any:
+    return json.loads((directory / "manifest.json").read_text()).get("cache")
+
+
+def test_a_second_run_encodes_nothing_and_has_the_same_scores(
+    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = RECIPE.replace('use = "gap"', 'use = "gap"\nleft = "kept"')
+    recipes = [recipe_of(text, f"run.cache={on}") for on in ("false", "true", "true")]
+    counted: list[int] = []
+    encode = Placed.encode
+
+    def count(placed: Placed, batch: Any) -> Any:
+        counted[-1] += 1
+        return encode(placed, batch)
+
+    monkeypatch.setattr(Placed, "encode", count)
+    results = []
+    for number, recipe in enumerate(recipes):
+        counted.append(0)
+        results.append(run(recipe, tmp_path / str(number), plugins))
+    assert results[0].scores == results[1].scores == results[2].scores
+    # Whether the weights still give numbers is asked of the encoder itself.
+    off, cold, warm = counted
+    assert off == cold == warm + 2
+    assert [facts_of(tmp_path / str(n)) for n in range(3)] == [
+        None,
+        {"taken": 0, "encoded": 4},
+        {"taken": 4, "encoded": 0},
+    ]
+
+
+def test_validation_and_watch_use_no_store(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
+    recipe = recipe_of(
+        RECIPE.replace("epochs = 2", "epochs = 2\nwatch = [{ every = 2, with = { use = 'gap' } }]")
+    )
+    stage = attrs.evolve(recipe.stage[0], validate=Validate(2, Gap(development=True)))
+    run(attrs.evolve(recipe, stage=(stage,), evaluate=()), tmp_path / "run", plugins)
+    assert VectorStore().held() == []
+
+
+def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"), tmp_path / "run", plugins)
+    assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 2}
+    resume(tmp_path / "run", recipe_of(), plugins, allow_changes=True)
+    assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 4}
+
+
+def test_a_run_may_go_on_without_its_cache(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toy_plugin.Recorder, "fail_on", "scores_ready")
+        with pytest.raises(ValueError, match="scores_ready"):
+            run(recipe_of(), tmp_path / "run", plugins)
+    resume(tmp_path / "run", recipe_of(RECIPE, "run.cache=false"), plugins)
+    assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
+
+
+def test_a_search_started_anew_takes_its_vectors_from_the_store(
+    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = RECIPE[: RECIPE.index("[[stage]]")].replace(
+        "pooler =", 'prompt = { template = \'Say "{text}" is "\' }\npooler ='
+    )
+    text = text.replace("max_length = 16", "max_length = 5").replace(
+        "width = 4", "width = 4, positions = 400"
+    )
+    text += "[search]\nlimit = 3\nwith = { use = 'gap', development = true }\n"
+    rankings = [search(recipe_of(text), tmp_path / name, plugins).ranking for name in ("one", "two")]
+    assert rankings[0] == rankings[1]
+    assert len(VectorStore().held()) == 4
+    off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
+    assert off.ranking == rankings[0]
+
+
+# --- the command line --------------------------------------------------------------------------------------
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def saved(installed_toy: Path, encoder: Encoder, tmp_path: Path) -> Path:
+    encoder.save(tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def test_evaluate_uses_the_store_unless_told_not_to(saved: Path):
+    arguments = ("evaluate", saved, "--with", "gap", "--set", "runtime.use=toy")
+    without = invoke(*arguments, "--no-cache")
+    assert VectorStore().held() == []
+    cold, warm = invoke(*arguments), invoke(*arguments)
+    assert without.exit_code == 0
+    assert without.output == cold.output == warm.output
+    (space,) = VectorStore().held()
+    assert (space.vectors, space.about["pooler"]) == (2, "average")
+
+
+def test_run_without_cache_keeps_nothing(installed_toy: Path, tmp_path: Path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    result = invoke("run", tmp_path / "r.toml", "--no-cache", "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert VectorStore().held() == []
+    assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
+
+
+def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_CACHE_GB", "2.5")
+    empty = invoke("cache", "info")
+    assert empty.exit_code == 0
+    assert "vectors  0 of 0 encoders" in empty.output
+    store = VectorStore()
+    long = [str(number) for number in range(1500)]
+    store.encode(
+        attrs.evolve(SPACE, about={"model": "org/model", "pooler": "mean", "width": 3}), long, drawn, 3
+    )
+    store.encode(Space({}, SPACE.about), ["a"], drawn, 3)
+    for path in store.root.glob(f"{SPACE.name}/*{SEGMENT}"):
+        os.utime(path, (time.time() + 60,) * 2)
+    (store.root / Space({}, {}).name / ABOUT).write_text("{")
+    place, size, limit, counts, first, second = invoke("cache", "info").output.splitlines()
+    assert place == f"place    {store.root}"
+    assert size == "size     0.000 GB"
+    assert limit == "limit    2.500 GB (SENTBED_CACHE_GB)"
+    assert counts == "vectors  1,500 of 2 encoders"
+    assert first.split()[2:] == ["1,500", "x", "3", "0.000", "GB", "mean", "?", "?", "tokens", "org/model"]
+    assert second.split()[2:] == ["0", "x", "?", "0.000", "GB", "?", "?", "?", "tokens", "?"]
+
+
+def test_clear_removes_what_is_old_or_everything_and_nothing_else():
+    store = VectorStore()
+    for text in "ab":
+        store.encode(SPACE, [text], drawn, 3)
+    store.encode(Space({"weights": "other"}, SPACE.about), ["a"], drawn, 3)
+    old = segments(store)[:2]
+    for path in old:
+        os.utime(path, (time.time() - 3 * 86400,) * 2)
+    foreign = store.root / "notes.txt"
+    foreign.touch()
+    assert invoke("cache", "clear", "--older-than", "4").exit_code == 0
+    assert len(segments(store)) == 3
+    invoke("cache", "clear", "--older-than", "2")
+    assert len(segments(store)) == 1
+    result = invoke("cache", "clear")
+    assert result.output == f"removed 0.000 GB from {store.root}\n"
+    assert list(store.root.iterdir()) == [foreign]
+    assert invoke("cache", "clear", "--older-than", "-1").exit_code == 2
+
+
+def test_a_limit_that_is_no_size_ends_a_run_before_anything_is_built(
+    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SENTBED_CACHE_GB", "much")
+    with pytest.raises(RunError, match="SENTBED_CACHE_GB"):
+        run(recipe_of(), tmp_path / "run", plugins)
+    run(load_recipe(tmp_path / "recipe.toml", ["run.cache=false"], plugins), tmp_path / "other", plugins)

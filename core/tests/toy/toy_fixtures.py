@@ -1,0 +1,105 @@
+"""Fixtures around the toy plugin, for the tests of core and of every tool."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, distribution, distributions
+from pathlib import Path
+
+import pytest
+import toy_plugin
+from hypothesis import settings
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins, load_plugins
+
+# Tests may share their cores with other work: a slow example is no failure.
+settings.register_profile("core", deadline=None)
+settings.load_profile("core")
+
+
+def write_distribution(site: Path, name: str, points: Mapping[str, str], version: str = "1.0") -> None:
+    """Write what an installer leaves in `site` of a distribution with these entry points."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = "".join(f"{point} = {value}\n" for point, value in points.items())
+    (info / "entry_points.txt").write_text(f"[sentbed]\n{lines}")
+
+
+def points_of(site: Path) -> list[EntryPoint]:
+    """Return the entry points of every distribution in `site`."""
+    return [point for found in distributions(path=[str(site)]) for point in found.entry_points]
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+    """Write a file into the test's directory and return its path."""
+
+    def write(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def distribute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Mapping[str, str]], list[EntryPoint]]:
+    """Make a distribution out of modules' source; returns the entry points, one a module."""
+    site = tmp_path / "site"
+
+    def make(name: str, modules: Mapping[str, str]) -> list[EntryPoint]:
+        write_distribution(site, name, {module: module for module in modules})
+        for module, source in modules.items():
+            (site / f"{module}.py").write_text(source)
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.syspath_prepend(str(site))
+        return [point for point in points_of(site) if point.name in modules]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def toy_points(tmp_path_factory: pytest.TempPathFactory) -> list[EntryPoint]:
+    """The entry points of the toy plugin and of core's own trackers."""
+    site = tmp_path_factory.mktemp("site")
+    write_distribution(site, "toy", {"toy": "toy_plugin", "recorder": "toy_plugin:Recorder"})
+    return [*points_of(site), *distribution("sentbed").entry_points.select(group="sentbed")]
+
+
+@pytest.fixture
+def plugins(toy_points: Iterable[EntryPoint]) -> Plugins:
+    """The toy plugin and core's trackers, and nothing else that is installed."""
+    return load_plugins(toy_points)
+
+
+@pytest.fixture
+def recorder(plugins: Plugins) -> toy_plugin.Recorder:
+    """The recorder among `plugins`."""
+    found = plugins.manager.get_plugin("toy:recorder")
+    assert isinstance(found, toy_plugin.Recorder)
+    return found
+
+
+@pytest.fixture
+def installed_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the toy plugin for this process: entry points are found as those of any distribution."""
+    site = tmp_path / "toy-site"
+    write_distribution(site, "toy", {"toy": "toy_plugin"})
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+@pytest.fixture
+def recipe_of(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[..., Recipe]:
+    """Load a recipe from its text and `PATH=VALUE` overrides, with the toy plugin."""
+
+    def load(text: str = toy_plugin.RECIPE, *overrides: str) -> Recipe:
+        return load_recipe(put("recipe.toml", text), overrides, plugins)
+
+    return load

@@ -1,0 +1,163 @@
+"""The command `encode`: texts -> vectors on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+FILE_ENDING = ".npy"
+
+
+@click.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.option(
+    "--input",
+    "sources",
+    required=True,
+    multiple=True,
+    metavar="PATH|-",
+    help="A file, a directory or a quoted pattern; may be repeated. By their endings: .txt (one sentence a "
+    "line), .jsonl, both also with .gz, .parquet. `-` is standard input.",
+)
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(),
+    help="A .npy file, float32, for the lines of one text file; else a directory.",
+)
+@click.option("--runtime", default="cpu", show_default=True, help="Where to run.")
+@click.option("--precision", default=None, help="fp32, bf16 or auto; the runtime's default if left out.")
+@click.option("--column", default="text", show_default=True, help="Where .jsonl and .parquet have the text.")
+@click.option(
+    "--format",
+    type=click.Choice(["npy", "parquet"]),
+    default="npy",
+    show_default=True,
+    help="Of the shards: npy is read by `sentbed_corpus.open_vectors`, parquet has a column `vector`.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Of the vectors.",
+)
+@click.option(
+    "--keep", default="", metavar="COLUMN,...", help="Columns to copy beside the vectors (parquet)."
+)
+@click.option(
+    "--shard-rows",
+    type=click.IntRange(1),
+    default=65_536,
+    show_default=True,
+    help="Rows that are held in memory, written together, and lost when a worker dies.",
+)
+@click.option("--overwrite", is_flag=True, help="Start again, where the directory has other vectors.")
+@click.option(
+    "--executor",
+    "executor_name",
+    default="local",
+    show_default=True,
+    help="Who encodes: `local`, processes of this machine, `ray`, or another that a plugin offers.",
+)
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option("--cpus-per-worker", type=click.IntRange(1), help="Threads of each; equal parts if left out.")
+@click.option(
+    "--gpus-per-worker",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="GPUs that each has for itself; with 0, local workers see all of them.",
+)
+@click.option(
+    "--ray-address", help="Of a running cluster, or `auto`; if left out, RAY_ADDRESS, else this machine."
+)
+@click.pass_context
+def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: str, **options: Any) -> None:
+    """Encode texts with the encoder in ENCODER; row i of the vectors is text i.
+
+    Into a directory, inputs are encoded shard by shard. Stopped or killed, the same command does only what is
+    missing. See docs/encoding.md.
+    """
+    table = {"use": options["runtime"]}
+    if options["precision"]:
+        table["precision"] = options["precision"]
+    if output.lower().endswith(FILE_ENDING) and not Path(output).is_dir():
+        _encode_lines(ctx, encoder, sources, output, table)
+    else:
+        _encode_corpus(encoder, sources, output, table, options)
+
+
+def _encode_lines(
+    ctx: click.Context, encoder: str, sources: Sequence[str], output: str, table: Mapping[str, Any]
+) -> None:
+    from sentbed_corpus.lines import encode_lines
+
+    files_only = ("ctx", "encoder", "sources", "output", "runtime", "precision")
+    given = [
+        parameter.opts[0]
+        for parameter in ctx.command.params
+        if parameter.name not in files_only
+        and ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
+    ]
+    tables = [source for source in sources if source.lower().endswith((".gz", ".jsonl", ".parquet"))]
+    if given or tables or len(sources) > 1:
+        what = given[0] if given else f"`{tables[0]}`" if tables else "several inputs"
+        raise click.UsageError(
+            f"a `{FILE_ENDING}` file takes the lines of one text file, found {what}; "
+            "name a directory with `--output`"
+        )
+    rows, width = encode_lines(encoder, table, sources[0], Path(output))
+    click.echo(f"{output}: {rows} x {width}", err=True)
+
+
+def _encode_corpus(
+    encoder: str, sources: Sequence[str], output: str, table: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    from functools import partial
+
+    from sentbed.helpers import Stop
+    from sentbed.tools import executor_of, load_plugins
+
+    from sentbed_corpus import Request, encode_corpus
+    from sentbed_corpus.lines import bar
+
+    if "-" in sources:
+        raise click.UsageError(
+            f"standard input can be encoded into a `{FILE_ENDING}` file only: it cannot be read again"
+        )
+    local = options["executor_name"] == "local"
+    if local and options["ray_address"]:
+        raise click.UsageError("`--ray-address` is for `--executor ray`")
+    if local and options["gpus_per_worker"] and options["workers"] == 1:
+        raise click.UsageError("`--gpus-per-worker` is for several workers: a single one has all GPUs")
+    if options["gpus_per_worker"] and options["runtime"] == "cpu":
+        raise click.UsageError("`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`")
+    say = partial(click.echo, err=True)
+    request = Request(
+        encoder,
+        tuple(sources),
+        Path(output),
+        table,
+        options["column"],
+        tuple(name.strip() for name in options["keep"].split(",") if name.strip()),
+        options["format"],
+        options["dtype"],
+        options["shard_rows"],
+    )
+    chosen = {
+        "workers": options["workers"],
+        "cpus": options["cpus_per_worker"],
+        "gpus": options["gpus_per_worker"],
+        "address": options["ray_address"],
+    }
+    workers = executor_of(options["executor_name"], chosen, load_plugins(), say)
+    with Stop(say).listening():
+        done = encode_corpus(request, workers, overwrite=options["overwrite"], say=say, bar=bar)
+    shards = f"{done.shards} shard{'s' * (done.shards != 1)}"
+    speed = f", {done.encoded / done.seconds:.0f} rows/s" if done.encoded else ""
+    click.echo(f"{output}: {done.rows} x {done.width} in {shards}{speed}", err=True)

@@ -1,0 +1,276 @@
+"""Encode a corpus, shard by shard, and go on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed import Encoder
+from sentbed.errors import DataError, ModelError, RecipeError, RunError
+from sentbed.helpers import sha256
+from sentbed.protocols import Runtime, TaskPool, Tell
+from sentbed.tools import Document, Plugins, executor_of, load_plugins, saved_recipe, structure
+
+from sentbed_corpus.inputs import Shard, Source, find_files, kind_of, require_pyarrow, state_of
+from sentbed_corpus.manifest import FILE, Manifest, asked, differences
+from sentbed_corpus.reading import read_shard
+from sentbed_corpus.request import Request
+from sentbed_corpus.shards import cut
+from sentbed_corpus.writing import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
+
+TELLING_SIZE = 500_000_000
+"""Bytes that take some seconds to look through."""
+
+Advance: TypeAlias = Callable[[int], object]
+"""Called with the number of rows that have just been finished."""
+
+
+@attrs.frozen
+class Summary:
+    """What there is now, and what was done for it."""
+
+    rows: int
+    width: int
+    shards: int
+    encoded: int
+    """Rows that were encoded; all others were there."""
+    seconds: float
+
+
+def encode_corpus(
+    request: Request,
+    executor: TaskPool | None = None,
+    *,
+    overwrite: bool = False,
+    say: Callable[[str], object] = lambda _: None,
+    bar: Callable[[int], AbstractContextManager[Advance]] = lambda _: nullcontext(lambda _: None),
+) -> Summary:
+    """Encode a corpus into `request.output`; what is there already, of the same request, is kept.
+
+    `bar(rows)` is a context manager that gives the function to be called with each number of rows done.
+
+    Raises:
+        RunError: where the directory holds something else, with what differs; `overwrite` removes it.
+        DataError: for inputs that cannot be used; shards that were finished stay.
+    """
+    plugins = load_plugins()
+    runtime = _runtime(request, plugins)
+    parts = _plugins_of(request, runtime, plugins)
+    planned, previous = _planned(request, parts, overwrite, say)
+    # A worker may be at work in another directory.
+    placed = attrs.evolve(
+        request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
+    )
+    encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
+    state = attrs.evolve(planned, how=previous.how if previous else None)
+    # Of shards that were written before the encoder's word was, nobody knows how.
+    missing = [
+        shard
+        for shard in state.shards
+        if state.how is None or not is_whole(encoding.file(shard), shard.rows, request)
+    ]
+    if len(missing) < len(planned.shards):
+        there = len(planned.shards) - len(missing)
+        say(f"{there} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
+    state.write(request.output)
+    started, rows = time.perf_counter(), sum(shard.rows for shard in missing)
+    with bar(rows) as forward:
+        state = _encode(
+            state,
+            missing,
+            encoding,
+            executor or executor_of("local", {}, load_plugins(), say),
+            _Shown(forward),
+        )
+    seconds = time.perf_counter() - started
+    for rest in (request.output / VECTORS).glob(".part-*"):
+        # What workers that were killed have left half written.
+        rest.unlink(missing_ok=True)
+    attrs.evolve(state, complete=True).write(request.output)
+    width: int = (state.how or {})["width"]
+    return Summary(state.rows, width, len(state.shards), rows, seconds)
+
+
+def _encode(
+    state: Manifest, missing: Sequence[Shard], encoding: Encoding, executor: TaskPool, shown: _Shown
+) -> Manifest:
+    """Encode what is missing, and return the manifest with what the encoder says of itself."""
+    left = len(missing)
+    try:
+        with closing(executor.run(encoding, missing, shown.told)) as results:
+            for shard, how in results:
+                if state.how is None:
+                    state = attrs.evolve(state, how=how)
+                    state.write(encoding.request.output)
+                _require_same(shard, how, state.how, encoding)
+                shown.done(shard)
+                left -= 1
+    except BaseException as error:
+        total = len(state.shards)
+        if left < total:
+            error.add_note(
+                f"{total - left} of {total} shards are finished and stay; the same command does the rest"
+            )
+        raise
+    return state
+
+
+def _planned(
+    request: Request, parts: Mapping[str, str], overwrite: bool, say: Callable[[str], object]
+) -> tuple[Manifest, Manifest | None]:
+    """Return what the request makes, and what the directory has of it."""
+    if VECTORS_COLUMN in request.keep:
+        raise DataError(f"`{VECTORS_COLUMN}` is the column of the vectors; keep others, or rename it")
+    if request.format == "parquet":
+        require_pyarrow()
+    elif request.keep:
+        raise DataError("`.npy` files hold vectors only; keep columns with the format `parquet`")
+    output = request.output
+    if output.exists() and not (output / FILE).is_file() and (not output.is_dir() or any(output.iterdir())):
+        raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
+    previous = None if overwrite else Manifest.read(output)
+    planned = _cut(request, parts, previous, say)
+    if previous is not None and (found := list(differences(previous, planned))):
+        raise RunError(
+            f"`{output}` has vectors of another request: {'; '.join(sorted(found))}; choose another "
+            "directory, or start again with `--overwrite`"
+        )
+    if overwrite and output.exists():
+        # First what says that shards are whole.
+        (output / FILE).unlink(missing_ok=True)
+        shutil.rmtree(output / VECTORS, ignore_errors=True)
+    return planned, previous
+
+
+def _cut(
+    request: Request, parts: Mapping[str, str], previous: Manifest | None, say: Callable[[str], object]
+) -> Manifest:
+    files = find_files(request.inputs, request.output)
+    for file in files:
+        kind_of(file)
+    known = _known(previous, request)
+    new = [file for file in files if str(file) not in known]
+    if (size := sum(state_of(file)[0] for file in new)) > TELLING_SIZE:
+        say(f"looking through {len(new)} file{'s' * (len(new) != 1)}, {size / 1e9:.1f} GB")
+    pieces = [
+        known.get(str(file)) or cut(file, request.shard_rows, request.column, request.keep) for file in files
+    ]
+    shards = [shard for _, found in pieces for shard in found]
+    if not shards:
+        raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
+    numbered = tuple(attrs.evolve(shard, number=number) for number, shard in enumerate(shards))
+    sources = tuple(source for source, _ in pieces)
+    return Manifest(asked(request, sha256(Path(request.encoder)), parts), numbered, sources)
+
+
+def _known(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
+    """Return the files, by path, that were looked at in the same way and have not changed since."""
+    same = ("shard_rows", "column", "keep")
+    if previous is None or any(previous.request[key] != _listed(getattr(request, key)) for key in same):
+        return {}
+    shards: dict[Source, list[Shard]] = {source: [] for source in previous.sources}
+    for shard in previous.shards:
+        shards[shard.source].append(shard)
+    return {
+        source.path: (source, found)
+        for source, found in shards.items()
+        if Path(source.path).is_file() and source.is_unchanged()
+    }
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@attrs.frozen
+class _Table:
+    runtime: Runtime
+
+
+def _runtime(request: Request, plugins: Plugins) -> Runtime:
+    """Return the runtime of the request's table. Raises `RecipeError` here, before a worker is started."""
+    table = {"runtime": dict(request.runtime)}
+    found, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return found.runtime
+
+
+def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
+    """Return of each part that decides vectors which release it is of: an upgrade may compute otherwise."""
+    recipe = saved_recipe(Path(request.encoder), plugins)
+    parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
+    found = {part: plugins.origin(type(component)) for part, component in parts.items()}
+    return {part: info.release for part, info in found.items() if info is not None}
+
+
+@attrs.frozen
+class Encoding:
+    """What a worker is started with: `(threads)` loads the encoder and returns what encodes a shard."""
+
+    request: Request
+    runtime: Runtime
+    digest: str
+    """SHA-256 of the encoder's directory."""
+    host: str
+    """The machine where that was computed."""
+
+    def file(self, shard: Shard) -> Path:
+        """Return where a shard goes."""
+        return shard_file(self.request.output, shard.number, self.request.format)
+
+    def __call__(self, threads: int | None) -> Callable[[Shard, Tell], dict[str, Any]]:
+        """Load the encoder. Raises `ModelError` where it is another one than on the machine that asks."""
+        directory = Path(self.request.encoder)
+        if socket.gethostname() != self.host and directory.is_dir() and sha256(directory) != self.digest:
+            raise ModelError(
+                f"`{directory}` on {socket.gethostname()} is another encoder than on {self.host}; "
+                "put it where all machines see the same files"
+            )
+        runtime = self.runtime
+        if threads is not None and getattr(runtime, "threads", threads) is None:
+            runtime = attrs.evolve(runtime, threads=threads)  # type: ignore[misc]
+        return partial(self._encode, Encoder.load(directory, runtime))
+
+    def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> dict[str, Any]:
+        """Encode a shard into its file, and return what the encoder says of itself."""
+        texts, kept = read_shard(shard, self.request.column, self.request.keep)
+        write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
+        how = {"width": encoder.width, **encoder.protocol()}
+        described: dict[str, Any] = json.loads(json.dumps(how, default=str))
+        return described
+
+
+def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding) -> None:
+    """Raise `RunError` where the encoder of one shard computes otherwise than that of those before."""
+    keys = sorted(key for key in {*how, *before} if how.get(key) != before.get(key))
+    if keys:
+        encoding.file(shard).unlink(missing_ok=True)
+        found = ", ".join(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}" for key in keys)
+        raise RunError(
+            f"{shard}: the encoder says {found}; set `precision`, and use the same versions everywhere"
+        )
+
+
+@attrs.define
+class _Shown:
+    """Rows that are shown as done: a shard that is begun again is not shown twice."""
+
+    forward: Advance
+    part: dict[int, int] = attrs.field(factory=dict)
+
+    def told(self, shard: Shard, rows: int) -> None:
+        before = self.part.get(shard.number, 0)
+        self.part[shard.number] = min(shard.rows, before + rows)
+        self.forward(self.part[shard.number] - before)
+
+    def done(self, shard: Shard) -> None:
+        self.forward(shard.rows - self.part.pop(shard.number, 0))

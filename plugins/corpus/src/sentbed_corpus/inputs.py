@@ -1,0 +1,166 @@
+"""Input files: which, of what format, and how they are opened."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import importlib.util
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+import attrs
+from sentbed.errors import DataError, RuntimeUnavailableError, suggest
+
+Kind = Literal["text", "jsonl", "parquet"]
+
+ENDINGS: dict[str, Kind] = {
+    ".txt": "text",
+    ".txt.gz": "text",
+    ".jsonl": "jsonl",
+    ".jsonl.gz": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+@attrs.frozen
+class Source:
+    """An input file as it was when it was cut."""
+
+    path: str
+    size: int
+    """Bytes."""
+    modified: int
+    """Nanoseconds since the epoch."""
+    digest: str
+    """BLAKE2b of the uncompressed text; of a Parquet file's bytes."""
+    rows: int
+
+    def is_unchanged(self) -> bool:
+        """Whether the file has the size and the time that it had."""
+        return (self.size, self.modified) == state_of(Path(self.path))
+
+
+@attrs.frozen
+class Shard:
+    """Rows of one file that are encoded together."""
+
+    number: int
+    """Counts from 0 over all files."""
+    source: Source
+    row: int
+    """The first row, counting from 0 in its file."""
+    rows: int
+    start: int = 0
+    """Where the first row begins: bytes of the uncompressed text. 0 for Parquet."""
+
+    def __str__(self) -> str:
+        return f"rows {self.row + 1} to {self.row + self.rows} of {self.source.path}"
+
+
+def kind_of(path: Path) -> Kind:
+    """Return how a file is read. Raises `DataError` for an ending that is not known."""
+    for ending, kind in ENDINGS.items():
+        if path.name.lower().endswith(ending):
+            return kind
+    endings = ", ".join(f"`{ending}`" for ending in ENDINGS)
+    raise DataError(f"the file's ending does not say how to read it; expected one of {endings}", path)
+
+
+def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
+    """Return the files that these paths and patterns name, absolute, those of each sorted by name.
+
+    Of a directory it takes all files below it that have a known ending, but nothing below `output`.
+
+    Raises:
+        DataError: for what does not exist, has nothing in it, or is named twice.
+    """
+    found: list[Path] = []
+    for named in inputs:
+        path = Path(named)
+        if path.is_dir():
+            taken = [file for file in path.rglob("*") if _is_input(file, path)]
+            nothing = f"the directory has no file that ends in {', '.join(f'`{end}`' for end in ENDINGS)}"
+        elif path.exists() or not glob.has_magic(named):
+            taken, nothing = [path], ""
+        else:
+            # A pattern may be absolute, which `Path.glob` refuses.
+            names = glob.glob(named, recursive=True)  # noqa: PTH207
+            taken = [Path(name) for name in names if Path(name).is_file()]
+            nothing = "no file fits the pattern"
+        files = [file.resolve() for file in sorted(taken)]
+        files = [file for file in files if output.resolve() not in file.parents]
+        if not files:
+            raise DataError(f"{nothing}; check the path", named)
+        found += files
+    for file, times in Counter(found).items():
+        if times > 1:
+            raise DataError("the file is named twice; each of its rows is to be encoded once", file)
+    return found
+
+
+def _is_input(file: Path, below: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(below).parts)
+    return file.is_file() and not hidden and file.name.lower().endswith(tuple(ENDINGS))
+
+
+def state_of(path: Path) -> tuple[int, int]:
+    """Return size and time of the last change. Raises `DataError` where there is no such file."""
+    with readable(path):
+        state = path.stat()
+    return state.st_size, state.st_mtime_ns
+
+
+@contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turn what reading may raise into a `DataError` that names the file."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"the file is damaged or cut short ({error}); get it again", path) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"cannot read the file: {reason}; check the path", path) from error
+
+
+def open_text(path: str | Path) -> IO[bytes]:
+    """Open a file for its uncompressed lines."""
+    # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
+    compressed = str(path).lower().endswith(".gz")
+    stream: Any = gzip.open(path, "rb") if compressed else Path(path).open("rb")  # noqa: SIM115
+    return cast("IO[bytes]", stream)
+
+
+@contextmanager
+def parquet_file(path: str | Path) -> Iterator[Any]:
+    """Open a Parquet file. Raises `DataError` where it is none, or pyarrow is not installed."""
+    require_pyarrow()
+    import pyarrow
+    from pyarrow import parquet
+
+    with readable(path):
+        try:
+            with parquet.ParquetFile(path) as file:
+                yield file
+        except pyarrow.ArrowException as error:
+            raise DataError(f"the file cannot be read as Parquet: {error}; write it again", path) from error
+
+
+def require_pyarrow() -> None:
+    """Raise `RuntimeUnavailableError` where pyarrow is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise RuntimeUnavailableError(
+            "Parquet files need the package `pyarrow`, which is not installed; "
+            "run `pip install 'sentbed[corpus]'`"
+        )
+
+
+def require_columns(names: Sequence[str], found: Sequence[str], file: object, line: int | None) -> None:
+    """Raise `DataError` for the first of these names that is not among the columns found."""
+    for name in names:
+        if name not in found:
+            listed = ", ".join(f"`{column}`" for column in found) or "no columns"
+            raise DataError(f"there is no column `{name}`; found {listed}.{suggest(name, found)}", file, line)

@@ -1,0 +1,78 @@
+"""The lines of one text file -> one `.npy` file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sentbed import Encoder
+from sentbed.errors import DataError
+from sentbed.helpers import atomic_file
+from sentbed.tools import WINDOW, progress_bars
+
+from sentbed_corpus.reading import text_row
+from sentbed_corpus.writing import require_finite, write_npy_header
+
+
+def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: Path) -> tuple[int, int]:
+    """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
+
+    Memory stays bounded: lines are read a window at a time and vectors go straight into the file. The file
+    appears when it is complete.
+
+    Raises:
+        DataError: for bytes that are not UTF-8 (with the line), an empty or a missing file.
+    """
+    with _lines_of(source) as stream:
+        rows = sum(1 for _ in _decoded(stream, source))
+        if rows == 0:
+            raise DataError("the file is empty, expected one sentence a line", source)
+        stream.seek(0)
+        loaded = Encoder.load(encoder, runtime)
+        with atomic_file(output) as file, bar(rows) as advance:
+            write_npy_header(file, rows, loaded.width, "float32")
+            window: list[str] = []
+            for number, line in enumerate(_decoded(stream, source), start=1):
+                window.append(line)
+                if len(window) == WINDOW or number == rows:
+                    vectors = loaded.encode(window, advance)
+                    require_finite(vectors)
+                    file.write(vectors.tobytes())
+                    window = []
+    return rows, loaded.width
+
+
+@contextmanager
+def _lines_of(source: str) -> Iterator[IO[bytes]]:
+    """Open the input for two passes; what cannot be read twice is kept in a temporary file."""
+    with ExitStack() as stack:
+        if source == "-":
+            stream: IO[bytes] = sys.stdin.buffer
+        else:
+            try:
+                stream = stack.enter_context(Path(source).open("rb"))
+            except OSError as error:
+                raise DataError(f"cannot read the file: {error.strerror}; check the path", source) from error
+        if source == "-" or not stream.seekable():
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(stream, copy)
+            copy.seek(0)
+            stream = copy
+        yield stream
+
+
+def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
+    return (text_row(line, source, number) for number, line in enumerate(stream, start=1))
+
+
+@contextmanager
+def bar(total: int) -> Iterator[Any]:
+    """Show how far encoding is; yields the function that advances it."""
+    with progress_bars() as progress:
+        task = progress.add_task("encode", total=total)
+        yield lambda done: progress.update(task, advance=done)

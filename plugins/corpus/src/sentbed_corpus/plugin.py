@@ -1,0 +1,20 @@
+"""Hooks of sentbed-corpus: the command `encode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sentbed import hookimpl
+from sentbed.protocols import LazyCommand
+
+sentbed_api = "1.0"
+
+
+@hookimpl
+def commands() -> Mapping[str, LazyCommand]:
+    """Return `encode`."""
+    return {
+        "encode": LazyCommand(
+            "sentbed_corpus.commands:encode", "Encode texts: row i of the vectors is text i."
+        )
+    }

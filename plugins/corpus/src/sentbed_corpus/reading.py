@@ -1,0 +1,151 @@
+"""The rows of a shard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sentbed.errors import DataError
+
+from sentbed_corpus.inputs import Shard, kind_of, open_text, parquet_file, readable, require_columns
+
+
+def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], Mapping[str, Any]]:
+    """Return a shard's texts, and the columns to keep: lists, or Arrow arrays where they come from Parquet.
+
+    Raises:
+        DataError: for rows that cannot be used, and a file that has changed since it was cut.
+    """
+    path = shard.source.path
+    if not shard.source.is_unchanged():
+        raise DataError("the file has changed since it was cut into shards; start again", path)
+    if kind_of(Path(path)) == "parquet":
+        return _parquet_rows(shard, column, keep)
+    texts: list[str] = []
+    kept: dict[str, list[Any]] = {name: [] for name in keep}
+    with readable(path), open_text(path) as stream:
+        stream.seek(shard.start)
+        for number, line in enumerate(islice(stream, shard.rows), start=shard.row + 1):
+            if kind_of(Path(path)) == "text":
+                texts.append(text_row(line, path, number))
+            else:
+                text, row = json_row(line, path, number, column, keep)
+                texts.append(text)
+                for name, values in kept.items():
+                    values.append(row[name])
+    return texts, kept
+
+
+def text_row(line: bytes, file: object, number: int) -> str:
+    """Return a line without its end. Raises `DataError` where it is not UTF-8."""
+    try:
+        return line.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"found the byte 0x{line[error.start]:02x}, expected UTF-8; convert the file to UTF-8",
+            file,
+            number,
+        ) from error
+
+
+def json_row(
+    line: bytes, file: object, number: int, column: str, keep: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the text of a JSON line, and all of it. Raises `DataError` where it cannot be used."""
+    row = _json_object(text_row(line, file, number), file, number)
+    require_columns((column, *keep), list(row), file, number)
+    value = row[column]
+    if not isinstance(value, str):
+        found = "null" if value is None else repr(value)
+        raise DataError(f"`{column}` is {found}, expected a text; take the row out, or mend it", file, number)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        message = f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
+        raise DataError(message, file, number) from error
+    return value, row
+
+
+def _json_object(line: str, path: object, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise DataError(
+            f"the line is not valid JSON ({reason}); expected one object a line, and no blank line",
+            path,
+            number,
+        ) from error
+    if not isinstance(row, dict):
+        raise DataError(f"the line holds a JSON {type(row).__name__}; expected an object", path, number)
+    return row
+
+
+def _parquet_rows(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    import pyarrow
+
+    path = shard.source.path
+    with parquet_file(path) as file:
+        table = pyarrow.Table.from_batches(list(_batches(file, shard, sorted({column, *keep}))))
+    texts = parquet_texts(table.column(column), path, shard.row + 1, column)
+    return texts, {name: table.column(name) for name in keep}
+
+
+def parquet_texts(values: Any, file: object, first: int, column: str) -> list[str]:
+    """Return the texts of an Arrow array, whose first row is row `first` of the file.
+
+    Raises:
+        DataError: for a null and for bytes that are not UTF-8.
+    """
+    import pyarrow
+
+    # As bytes, so that a text that is not UTF-8 is found with its row.
+    texts = []
+    for number, text in enumerate(
+        values.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist(), first
+    ):
+        if text is None:
+            raise DataError(
+                f"`{column}` is null in row {number}, expected a text; take the row out, or mend it", file
+            )
+        try:
+            texts.append(text.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            found = f"the byte 0x{text[error.start]:02x} in row {number}"
+            raise DataError(f"found {found}, expected UTF-8; write the file again", file) from error
+    return texts
+
+
+def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
+    """Yield the rows of a shard out of the row groups that have some of them."""
+    stop, first = shard.row + shard.rows, 0
+    groups, skipped = [], 0
+    for number in range(file.num_row_groups):
+        rows = file.metadata.row_group(number).num_rows
+        if first + rows <= shard.row:
+            skipped += rows
+        elif first < stop:
+            groups.append(number)
+        first += rows
+    position = skipped
+    for batch in file.iter_batches(row_groups=groups, columns=list(columns)):
+        start, end = max(shard.row - position, 0), min(stop - position, batch.num_rows)
+        if start < end:
+            yield batch.slice(start, end - start)
+        position += batch.num_rows
+        if position >= stop:
+            return
+
+
+def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence[str]) -> None:
+    """Raise `DataError` for a column that is not there, and for one of texts that holds something else."""
+    from pyarrow import types
+
+    require_columns((column, *keep), file.schema_arrow.names, path, None)
+    found = file.schema_arrow.field(column).type
+    kind = found.value_type if types.is_dictionary(found) else found
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        raise DataError(f"the column `{column}` holds {found}, expected strings", path)

@@ -1,0 +1,61 @@
+"""How an input file is cut into shards; in passing, all of it is looked at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentbed.errors import DataError
+
+from sentbed_corpus.inputs import Shard, Source, kind_of, open_text, parquet_file, readable, state_of
+from sentbed_corpus.reading import json_row, parquet_texts, require_parquet_columns, text_row
+
+
+def cut(
+    path: Path, shard_rows: int, column: str = "text", keep: Sequence[str] = ()
+) -> tuple[Source, list[Shard]]:
+    """Return a file and its shards of so many rows, the last one with the rest; numbers are all 0.
+
+    Raises:
+        DataError: for a file or a row that cannot be used: that is to be found before hours of work.
+    """
+    size, modified = state_of(path)
+    look = _cut_parquet if kind_of(path) == "parquet" else _cut_lines
+    digest, rows, starts = look(path, shard_rows, column, keep)
+    source = Source(str(path), size, modified, digest, rows)
+    places = zip(range(0, rows, shard_rows), starts, strict=True)
+    return source, [Shard(0, source, row, min(shard_rows, rows - row), start) for row, start in places]
+
+
+def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
+    """Return digest, rows, and where shards begin."""
+    text = kind_of(path) == "text"
+    if text and keep:
+        raise DataError("a text file has no columns to keep; take `--keep` out, or use JSONL", path)
+    digest = hashlib.blake2b(digest_size=16)
+    starts: list[int] = []
+    rows = position = 0
+    with readable(path), open_text(path) as stream:
+        for line in stream:
+            if rows % shard_rows == 0:
+                starts.append(position)
+            digest.update(line)
+            rows, position = rows + 1, position + len(line)
+            if text:
+                text_row(line, path, rows)
+            else:
+                json_row(line, path, rows, column, keep)
+    return digest.hexdigest(), rows, starts
+
+
+def _cut_parquet(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
+    with parquet_file(path) as file, path.open("rb") as stream:
+        require_parquet_columns(file, path, column, keep)
+        digest = hashlib.blake2b(digest_size=16)
+        while block := stream.read(1 << 20):
+            digest.update(block)
+        rows = 0
+        for batch in file.iter_batches(columns=[column]):
+            rows += len(parquet_texts(batch.column(column), path, rows + 1, column))
+    return digest.hexdigest(), rows, [0] * -(-rows // shard_rows)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_plugin
+from click.testing import CliRunner, Result
+from sentbed import build_encoder
+from sentbed._cli import main as cli
+from sentbed._recipe.recipe import Recipe
+from sentbed_corpus import open_vectors
+
+Put = Callable[[str, str | bytes], Path]
+Encode = Callable[..., Result]
+
+
+@pytest.fixture
+def encode(
+    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Encode:
+    """Run `sentbed encode` with an encoder of the toy plugin."""
+    build_encoder(recipe_of()).save(tmp_path / "encoder")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, runtime: str = "toy") -> Result:
+        return CliRunner().invoke(cli.main, ["encode", "encoder", *arguments, "--runtime", runtime])
+
+    return run
+
+
+def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(encode: Encode, put: Put):
+    put("a.txt", "one\ntwo\n")
+    put("b.jsonl", '{"t": "three"}\n')
+    arguments = (
+        "--input",
+        "a.txt",
+        "--input",
+        "*.jsonl",
+        "--column",
+        "t",
+        "--output",
+        "out",
+        "--shard-rows",
+        "1",
+    )
+    result = encode(*arguments)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert re.fullmatch(r"out: 3 x 4 in 3 shards, \d+ rows/s\n", result.stderr)
+    assert open_vectors("out").shape == (3, 4)
+    assert encode(*arguments).stderr == "3 of 3 shards are there; none to encode\nout: 3 x 4 in 3 shards\n"
+
+
+def test_options_reach_the_request(encode: Encode, put: Put):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    put("a.jsonl", '{"id": 7, "x": null, "text": "three"}\n')
+    chosen = ("--format", "parquet", "--keep", "id, x", "--dtype", "float16", "--precision", "fp64")
+    assert encode("--input", "a.jsonl", "--output", "out", *chosen).exit_code == 0
+    found = parquet.read_table("out/vectors")
+    assert found.column_names == ["id", "x", "vector"]
+    assert str(found.schema.field("vector").type) == "fixed_size_list<element: halffloat>[4]"
+
+
+def test_two_workers_of_this_machine_encode(encode: Encode, put: Put):
+    put("a.txt", "one\ntwo\nthree\n")
+    result = encode("--input", "a.txt", "--output", "out", "--shard-rows", "1", "--workers", "2")
+    assert (result.exit_code, len(open_vectors("out"))) == (0, 3)
+
+
+def test_overwrite_starts_again(encode: Encode, put: Put):
+    put("a.txt", "one\n")
+    arguments = ("--input", "a.txt", "--output", "out")
+    encode(*arguments)
+    refused = encode(*arguments, "--shard-rows", "9")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        "error: `out` has vectors of another request: `shard_rows` was 65536 and is 9;"
+    )
+    assert encode(*arguments, "--shard-rows", "9", "--overwrite").exit_code == 0
+
+
+def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode: Encode, put: Put):
+    put("a.jsonl", '{"text": "a"}\n{"text": 3}\n')
+    for more in ((), ("--workers", "2")):
+        result = encode("--input", "a.jsonl", "--output", "out", *more, "--overwrite")
+        assert result.exit_code == 1
+        assert result.stderr.endswith(f" @ {Path('a.jsonl').resolve()}:2\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--input", "a.txt", "--input", "b.txt", "--output", "o.npy"), "found several inputs"),
+        (("--input", "a.jsonl", "--output", "o.npy"), "found `a.jsonl`; name a directory"),
+        (("--input", "a.txt", "--output", "o.npy", "--workers", "2"), "found --workers"),
+        (("--input", "a.txt", "--output", "o.npy", "--format", "npy"), "found --format"),
+        (("--input", "-", "--output", "out"), "standard input can be encoded into a `.npy` file only"),
+        (("--input", "a.txt", "--output", "out", "--ray-address", "auto"), "`--ray-address` is for"),
+        (("--input", "a.txt", "--output", "out", "--gpus-per-worker", "1"), "is for several workers"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    arguments: tuple[str, ...], message: str, encode: Encode, put: Put
+):
+    put("a.txt", "a\n")
+    result = encode(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not Path("out").exists()
+    assert not Path("o.npy").exists()
+
+
+def test_a_wrong_runtime_is_shown_as_elsewhere(encode: Encode, put: Put):
+    put("a.txt", "a\n")
+    result = encode("--input", "a.txt", "--output", "out", "--precision", "fp8", "--workers", "2")
+    assert result.exit_code == 2
+    assert "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
+    name: str, encode: Encode, put: Put, installed_toy: Path, tmp_path: Path
+):
+    texts = [f"t{chr(97 + i % 26)}" for i in range(200)]
+    put("a.txt", "\n".join(texts))
+    arguments = ["encoder", "--input", "a.txt", "--output", "out", "--shard-rows", "1", "--workers", "2"]
+    path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sentbed", "encode", *arguments, "--runtime", "toy"],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while len(list(Path("out").glob("vectors/part-*"))) < 9:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(getattr(signal, name))
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert re.fullmatch(r"interrupted\n\d+ of 200 shards are finished and stay; .*\n", errors)
+    files = list(Path("out/vectors").iterdir())
+    assert 0 < len(files) < 200
+    assert all(np.load(file).shape == (1, 4) for file in files)
+    assert encode(*arguments[1:]).exit_code == 0
+    assert len(open_vectors("out")) == 200
+
+
+def test_gpus_for_workers_on_the_processor_are_refused(encode: Encode, put: Put):
+    put("a.txt", "a\n")
+    gpus = ("--workers", "2", "--gpus-per-worker", "1")
+    result = encode("--input", "a.txt", "--output", "out", *gpus, runtime="cpu")
+    assert result.exit_code == 2
+    assert "is for a runtime with GPUs: add `--runtime cuda`" in result.stderr

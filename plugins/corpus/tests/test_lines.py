@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sentbed import DataError, Encoder, ModelError, RecipeError, build_encoder
+from sentbed._recipe.recipe import Recipe
+from sentbed_corpus import lines as bulk
+from sentbed_corpus.lines import encode_lines, evaluate_encoder
+from toy_plugin import Gap
+
+TOY = {"use": "toy"}
+Put = Callable[[str, str | bytes], Path]
+
+
+@pytest.fixture
+def encoder(installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path) -> Encoder:
+    """An encoder that is also on disk, in `encoder` of the test's directory."""
+    built = build_encoder(recipe_of())
+    built.save(tmp_path / "encoder")
+    return built
+
+
+@pytest.fixture
+def encode_file(encoder: Encoder, tmp_path: Path) -> Callable[[str | Path], np.ndarray]:
+    """Encode the lines of a file with the encoder on disk; returns what the written file holds."""
+
+    def encode(source: str | Path) -> np.ndarray:
+        shape = encode_lines(str(tmp_path / "encoder"), TOY, str(source), tmp_path / "out.npy")
+        vectors = np.load(tmp_path / "out.npy")
+        assert (vectors.shape, vectors.dtype) == (shape, np.float32)
+        return vectors
+
+    return encode
+
+
+EncodeFile = Callable[[str | Path], np.ndarray]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 6, 7, 100])
+def test_row_i_is_line_i_whatever_the_window(
+    window: int, encoder: Encoder, encode_file: EncodeFile, put: Put, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bulk, "WINDOW", window)
+    texts = ["one", "two and three", "", "one", "é ☃", "the last"]
+    vectors = encode_file(put("in.txt", "\n".join(texts) + "\n"))
+    np.testing.assert_allclose(vectors, encoder.encode(texts), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (b"a\nb", ["a", "b"]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"\n", [""]),
+        (b"a\n\n\nb\n\n", ["a", "", "", "b", ""]),
+        ("a\x85b\nc".encode(), ["a\x85b", "c"]),
+        ("a\u2028b\u2029c\x0b\x0cd\x1c\ne\n".encode(), ["a\u2028b\u2029c\x0b\x0cd\x1c", "e"]),
+        (b"a\rb\nc", ["a\rb", "c"]),
+    ],
+)
+def test_a_line_ends_at_a_line_feed_and_nowhere_else(
+    content: bytes, texts: list[str], encoder: Encoder, encode_file: EncodeFile, put: Put
+):
+    vectors = encode_file(put("in.txt", content))
+    np.testing.assert_allclose(vectors, encoder.encode(texts), rtol=1e-6)
+
+
+def test_a_dash_reads_standard_input(
+    encoder: Encoder, encode_file: EncodeFile, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO("one\ntwö".encode())))
+    np.testing.assert_allclose(encode_file("-"), encoder.encode(["one", "twö"]), rtol=1e-6)
+
+
+def test_more_lines_than_a_block_of_standard_input_are_all_read(
+    encode_file: EncodeFile, monkeypatch: pytest.MonkeyPatch
+):
+    line = b"x" * 1023 + b"\n"
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(line * 1500)))
+    assert encode_file("-").shape == (1500, 4)
+
+
+@pytest.mark.parametrize("source", ["file", "-"])
+def test_an_empty_input_is_an_error_that_writes_nothing(
+    source: str, encode_file: EncodeFile, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    named = source if source == "-" else put("in.txt", b"")
+    with pytest.raises(DataError) as caught:
+        encode_file(named)
+    assert str(caught.value) == f"the file is empty, expected one sentence a line @ {named}"
+    assert not (tmp_path / "out.npy").exists()
+
+
+def test_bytes_that_are_not_utf8_are_an_error_with_their_line(
+    encode_file: EncodeFile, put: Put, tmp_path: Path
+):
+    source = put("in.txt", b"fine\n\ncaf\xe9 cr\xe8me\nfine\n")
+    with pytest.raises(DataError) as caught:
+        encode_file(source)
+    assert str(caught.value) == (
+        f"found the byte 0xe9, expected UTF-8; convert the file to UTF-8 @ {source}:3"
+    )
+    assert not (tmp_path / "out.npy").exists()
+
+
+def test_a_missing_file_is_an_error(encode_file: EncodeFile, tmp_path: Path):
+    with pytest.raises(DataError) as caught:
+        encode_file(tmp_path / "none.txt")
+    assert (
+        str(caught.value)
+        == f"cannot read the file: No such file or directory; check the path @ {tmp_path / 'none.txt'}"
+    )
+
+
+# Fails: IsADirectoryError goes through; only FileNotFoundError is caught.
+def test_a_directory_as_input_is_an_error(encode_file: EncodeFile, tmp_path: Path):
+    with pytest.raises(DataError):
+        encode_file(tmp_path)
+
+
+def test_an_error_while_encoding_keeps_the_output_that_was_there(
+    encode_file: EncodeFile, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    encode_file(put("in.txt", "one\n"))
+    before = (tmp_path / "out.npy").read_bytes()
+    monkeypatch.setattr(bulk, "WINDOW", 1)
+    real = Encoder.encode
+
+    def fail_at_the_third(self, texts, progress=None):
+        if texts == ["three"]:
+            raise KeyboardInterrupt
+        return real(self, texts, progress)
+
+    monkeypatch.setattr(Encoder, "encode", fail_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        encode_file(put("in.txt", "one\ntwo\nthree\nfour\n"))
+    assert (tmp_path / "out.npy").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == set()
+
+
+def test_a_directory_that_is_no_encoder_is_an_error(installed_toy: Path, put: Put, tmp_path: Path):
+    with pytest.raises(ModelError, match="is not an encoder"):
+        encode_lines(str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy")
+    assert not (tmp_path / "out.npy").exists()
+
+
+# --- evaluate ----------------------------------------------------------------------------------------------
+
+
+def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder: Encoder, tmp_path: Path):
+    found = evaluate_encoder(str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"])
+    assert found.primary == pytest.approx(Gap("ab", target=1.5).evaluate(encoder).primary)
+    (score,) = found.scores
+    assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "overrides", "paths"),
+    [
+        ("gapp", [], ["evaluate.use"]),
+        ("gap", ["targt=1"], ["evaluate.targt"]),
+        ("gap", ["target=x", "runtime.precision=fp8"], ["evaluate.target", "runtime.precision"]),
+    ],
+)
+def test_everything_wrong_with_a_request_is_reported_at_once(
+    evaluator: str, overrides: list[str], paths: list[str], encoder: Encoder, tmp_path: Path
+):
+    with pytest.raises(RecipeError) as caught:
+        evaluate_encoder(str(tmp_path / "encoder"), evaluator, [*overrides, "runtime.use=toy"])
+    assert [problem.path for problem in caught.value.problems] == paths
+
+
+def test_every_part_of_an_evaluation_has_a_bar_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    progress = Progress(console=Console(force_terminal=True, file=io.StringIO()), disable=True)
+    monkeypatch.setattr(bulk, "_progress", lambda: progress)
+    with bulk._bars() as told:
+        told("encode", 1, 4)
+        told("MR: classifiers", 2, 10)
+        shown = [(task.description, task.completed, task.total) for task in progress.tasks]
+        assert shown == [("encode", 1, 4), ("MR: classifiers", 2, 10)]
+        told("encode", 4, 4)
+        assert [task.description for task in progress.tasks] == ["MR: classifiers"]

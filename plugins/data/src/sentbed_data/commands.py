@@ -1,0 +1,95 @@
+"""The command `data`: which data sets the plugins know, and what of them lies on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from sentbed.errors import SentbedError
+
+
+@click.group()
+def data() -> None:
+    """Find, check and download the data sets that the plugins know."""
+
+
+_data_dir = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False),
+    help="The data directory; SENTBED_DATA by default.",
+)
+_digests = click.option("--check", "digests", is_flag=True, help="Compare digests too, beside row counts.")
+
+
+@data.command("list")
+@_data_dir
+@_digests
+def data_list(directory: str | None, digests: bool) -> None:
+    """List the known data: name, state, what it is for."""
+    from sentbed.helpers import data_root
+    from sentbed.tools import load_plugins
+
+    from sentbed_data.catalog import collections, look
+
+    base = data_root() if directory is None else Path(directory)
+    for name, known in collections(load_plugins()).items():
+        found = look(known, base, digests)
+        click.echo(f"{name:<18} {found.state:<16} {known.summary}")
+        if found.detail:
+            click.echo(f"{'':<18} {found.detail}")
+    if base is None:
+        click.echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
+
+
+@data.command("where")
+@click.argument("name", required=False)
+@_data_dir
+@_digests
+def data_where(name: str | None, directory: str | None, digests: bool) -> None:
+    """Show where the files of NAME (or of all known data) are or would have to be, and the state of each."""
+    from sentbed.helpers import data_root
+    from sentbed.tools import load_plugins
+
+    from sentbed_data.catalog import collections, find, look
+
+    base = data_root() if directory is None else Path(directory)
+    loaded = load_plugins()
+    for known in collections(loaded).values() if name is None else [find(loaded, name)]:
+        found = look(known, base, digests)
+        click.echo(f"{known.name}: {found.state}, {found.directory}")
+        for item in found.files:
+            click.echo(f"  {item.state:<16} {item.path.relative_to(found.directory)}  {item.detail}".rstrip())
+        click.echo(f"  source: {known.source}" + (f" ({known.licence})" if known.licence else ""))
+        if found.bad:
+            click.echo(f"  {known.how_to_get}")
+
+
+@data.command("get")
+@click.argument("name")
+@_data_dir
+def data_get(name: str, directory: str | None) -> None:
+    """Download what is missing of NAME; stopped, it goes on where it was when started again."""
+    from sentbed.helpers import DATA_VARIABLE, data_root
+    from sentbed.tools import load_plugins
+
+    from sentbed_data.catalog import UNKNOWN, data_base, find
+    from sentbed_data.download import Bars
+    from sentbed_data.get import get
+
+    known = find(load_plugins(), name)
+    base = data_base(directory)
+    with Bars() as bars:
+        found = get(known, base, bars)
+    for item in found.files:
+        if item in found.bad or item.state == UNKNOWN:
+            click.echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
+    if found.bad:
+        raise SentbedError(
+            f"{len(found.bad)} of {len(found.files)} files of `{name}` are not what they should be; "
+            f"{known.advice or f'see {known.source}'}"
+        )
+    root = data_root()
+    if root is None or root.absolute() != base.absolute():
+        click.echo(f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}", err=True)
+    click.echo(f"{found.directory}: {found.state}")

@@ -1,0 +1,275 @@
+"""Downloads one file: resumed where it was cut, checked, and there as a whole or not at all."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from sentbed import __version__
+from sentbed.errors import DataError, RunError
+from sentbed.helpers import cannot_write, sha256
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+BLOCK = 1 << 16
+TIMEOUT_SECONDS = 60.0
+"""How long a server may be silent."""
+
+TRIES = 3
+"""How often a download is tried that brings nothing new."""
+
+PAUSE_SECONDS = 1.0
+"""Between two tries; it grows with each."""
+
+
+class Follow(Protocol):
+    """Is told how far a download is."""
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Of `what`, so many bytes are here; `total` is None where the server does not say."""
+
+
+class _CutError(Exception):
+    """A connection ended too early; trying again may help."""
+
+
+def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> None:
+    """Download `url` to `target`; another file that was there is kept aside, as `NAME.old`.
+
+    What has arrived is in `NAME.part`, and the next call goes on behind it where the server still has the
+    same file. The proxies of the environment are used (`HTTPS_PROXY`).
+
+    Raises:
+        DataError: where the server cannot be reached or does not have the file, or where it has none of the
+            `digests` (if there are any).
+        RunError: where the disk is full or the place cannot be written.
+    """
+    part = target.with_name(f"{target.name}.part")
+    mark = target.with_name(f"{target.name}.part.tag")
+    with _opened(part) as stream:
+        tries = 0
+        # Where the last process ended before it could rename it, everything is there.
+        while not (digests and stream.seek(0, os.SEEK_END) and sha256(part) in digests):
+            before = stream.tell()
+            try:
+                _receive(url, target, stream, mark, follow)
+                break
+            except _CutError as error:
+                tries = 0 if stream.tell() > before else tries + 1
+                if tries == TRIES:
+                    raise DataError(_unreachable(url, target, error)) from error
+                time.sleep(PAUSE_SECONDS * tries)
+        _flush(stream, part)
+        if digests and (digest := sha256(part)) not in digests:
+            part.unlink()
+            mark.unlink(missing_ok=True)
+            raise DataError(
+                f"what {url} gives is not what it was: its sha256 is {digest}, expected "
+                f"{' or '.join(sorted(digests))}; it was thrown away; run it again, and where that does not "
+                f"help, the source has changed: download it by hand, look at it, and put it at `{target}`"
+            )
+        try:
+            keep_aside(target)
+            part.replace(target)
+        except OSError as error:
+            raise RunError(cannot_write(target, error)) from error
+        mark.unlink(missing_ok=True)
+
+
+def keep_aside(path: Path) -> None:
+    """Rename a file that is to be replaced to `NAME.old`, or `NAME.old2` ...; without one, do nothing."""
+    if path.exists():
+        count = 1
+        while (old := path.with_name(f"{path.name}.old{count if count > 1 else ''}")).exists():
+            count += 1
+        path.rename(old)
+
+
+@contextmanager
+def _opened(part: Path) -> Iterator[FileIO]:
+    import fcntl
+
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        # Without a buffer, closing has nothing to write that a full disk could refuse.
+        stream = part.open("ab", buffering=0)
+    except OSError as error:
+        raise RunError(cannot_write(part, error)) from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held the lock may have finished, and `stream` then is the finished file.
+            ours = part.exists() and os.path.samestat(os.fstat(stream.fileno()), part.stat())
+        except BlockingIOError:
+            ours = False
+        if not ours:
+            raise DataError(f"another process is downloading `{part}`; wait for it")
+        try:
+            yield stream
+        finally:
+            if part.exists() and part.stat().st_size == 0:
+                part.unlink()
+
+
+def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow) -> None:
+    """Bring `stream` to the end of the file at `url`; raises `_CutError` where the connection ends before."""
+    have = stream.seek(0, os.SEEK_END)
+    headers = {"User-Agent": f"sentbed/{__version__}", "Accept-Encoding": "identity"}
+    if have and mark.is_file():
+        # The server sends the rest only of the very file that the first part is of.
+        headers |= {"Range": f"bytes={have}-", "If-Range": mark.read_text()}
+    try:
+        # A new opener looks at the environment's proxies now; the shared one did when it was first used.
+        opener = urllib.request.build_opener()
+        response = opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            _start_over(stream, mark)
+            raise _CutError("what had arrived is longer than the file") from error
+        if error.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise _CutError(f"it answers {error.code} {error.reason}") from error
+        raise DataError(
+            f"{url} answers {error.code} {error.reason}: it has moved, or is not open to everyone; "
+            f"{_by_hand(url, target)}"
+        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _CutError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    except ValueError as error:
+        raise DataError(f"{url} is no address: {error}; tell the plugin's author") from error
+    with response:
+        partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
+        if have and not (partial and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")):
+            _start_over(stream, mark)
+            if partial:
+                raise _CutError("it sent another part than was asked for")
+            have = 0
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdecimal() else None
+        _tag(mark, response.headers)
+        _require_space(url, target, None if total is None else total - have)
+        for block in _blocks(response):
+            _write(stream, block, target)
+            have += len(block)
+            follow(target.name, have, total)
+        if total is not None and have < total:
+            raise _CutError(f"only {have:,} of {total:,} bytes arrived")
+
+
+def _blocks(response: Any) -> Iterator[bytes]:
+    while True:
+        try:
+            block = response.read(BLOCK)
+        except (OSError, http.client.HTTPException) as error:
+            raise _CutError(str(error) or type(error).__name__) from error
+        if not block:
+            return
+        yield block
+
+
+def _tag(mark: Path, headers: Any) -> None:
+    """Write down what identifies the server's file; only a strong tag or a date may be asked with."""
+    tag = headers.get("ETag", "")
+    tag = tag if tag.startswith('"') else headers.get("Last-Modified", "")
+    try:
+        if tag:
+            mark.write_text(tag)
+        else:
+            mark.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(cannot_write(mark, error)) from error
+
+
+def _start_over(stream: FileIO, mark: Path) -> None:
+    stream.truncate(0)
+    stream.seek(0)
+    mark.unlink(missing_ok=True)
+
+
+def _write(stream: FileIO, block: bytes, target: Path) -> None:
+    rest = memoryview(block)
+    try:
+        while rest:
+            rest = rest[stream.write(rest) :]
+    except OSError as error:
+        raise RunError(f"{cannot_write(target, error)}; run it again to go on") from error
+
+
+def _flush(stream: FileIO, part: Path) -> None:
+    try:
+        os.fsync(stream.fileno())
+    except OSError as error:
+        raise RunError(f"{cannot_write(part, error)}; run it again to go on") from error
+
+
+def _require_space(url: str, target: Path, needed: int | None) -> None:
+    free = shutil.disk_usage(target.parent).free
+    if needed is not None and needed > free:
+        raise RunError(
+            f"{url} needs {needed / 1e6:,.1f} MB more, but `{target.parent}` has {free / 1e6:,.1f} MB free; "
+            f"free some space, or choose another place with `--dir`"
+        )
+
+
+def _unreachable(url: str, target: Path, error: Exception) -> str:
+    return (
+        f"`{urlsplit(url).netloc}` does not give {url}: {error}; connect to the network, or set "
+        f"`HTTPS_PROXY`, and run it again (what has arrived is kept); {_by_hand(url, target)}"
+    )
+
+
+def _by_hand(url: str, target: Path) -> str:
+    return f"by hand: download {url}, put it at `{target}`, and run it again"
+
+
+class Bars:
+    """Shows downloads on standard error: a bar for each, or a line where that is not a terminal."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, TaskID | None] = {}
+        self._progress: Progress
+
+    def __enter__(self) -> Bars:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import TransferSpeedColumn as Speed
+
+        console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), Speed())
+        self._progress = Progress(
+            *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+        )
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Move the bar of `what`, or open it; see `Follow`."""
+        if not self._progress.console.is_terminal:
+            if what not in self._tasks:
+                from rich.filesize import decimal
+
+                size = "size unknown" if total is None else decimal(total)
+                self._progress.console.print(f"downloading {what} ({size})")
+            self._tasks[what] = None
+            return
+        task = self._tasks.get(what)
+        if task is None:
+            task = self._tasks[what] = self._progress.add_task(what, total=total)
+        self._progress.update(task, completed=done, total=total)

@@ -1,0 +1,1 @@
+"""Executors for sentbed: this process, processes beside it, or the machines of a Ray cluster."""

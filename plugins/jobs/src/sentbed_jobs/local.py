@@ -1,0 +1,30 @@
+"""The executor `local`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed.protocols import TaskPool
+
+
+@attrs.frozen
+class Local:
+    """This process, or, with several workers, processes of this machine."""
+
+    name: ClassVar[str] = "local"
+
+    workers: int = attrs.field(default=1, validator=ge(1))
+    """How many tasks are done at a time; a single worker is this process."""
+    cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Threads of a worker; where left out, one takes its choice, and several share the cores."""
+    gpus: int = attrs.field(default=0, validator=ge(0))
+    """GPUs that each of several workers sees alone; with 0, all see all."""
+
+    def build(self, say: Callable[[str], Any]) -> TaskPool:
+        """Return the pool; processes start with its first task."""
+        from sentbed_jobs.processes import LocalPool
+
+        return LocalPool(self.workers, self.cpus, self.gpus, say=say)

@@ -1,0 +1,17 @@
+"""Hooks of sentbed-jobs: the executors `local` and `ray`."""
+
+from __future__ import annotations
+
+from sentbed import hookimpl
+from sentbed.protocols import Executor
+
+from sentbed_jobs.local import Local
+from sentbed_jobs.ray import Ray
+
+sentbed_api = "1.0"
+
+
+@hookimpl
+def executors() -> list[type[Executor]]:
+    """Return the executors of this distribution."""
+    return [Local, Ray]

@@ -1,0 +1,275 @@
+"""The scores of finished runs: read, put into tables, compared."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed.errors import RunError, suggest
+from sentbed.helpers import score_digits
+from sentbed.protocols import START, Score
+from sentbed.tools import attach_items, plain, score_of
+
+from sentbed_report.comparability import encoder_protocol, evaluation_protocol, unlike
+from sentbed_report.paper_tables import PaperTable, paper_tables
+from sentbed_report.score_tables import shown
+from sentbed_report.statistics import RESAMPLES, Comparison, Method, compare
+from sentbed_report.table_formats import aligned
+from sentbed_report.wording import chance, number, pairing, signed, spread
+
+REPORT = "report.json"
+
+
+@attrs.frozen(eq=False)
+class Results:
+    """What a run has measured."""
+
+    directory: Path
+    name: str
+    scores: tuple[Score, ...]
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """Every encoder that has scores."""
+        return tuple(dict.fromkeys(score.encoder for score in self.scores))
+
+
+@attrs.frozen
+class Compared:
+    """One score of two encoders."""
+
+    a: Score
+    b: Score
+    comparison: Comparison | None
+    """None where the scores cannot be resampled."""
+
+
+@attrs.frozen
+class RunComparison:
+    """Two encoders, score by score."""
+
+    a: str
+    b: str
+    """What they are called: run/encoder."""
+    method: Method
+    resamples: int
+    rows: tuple[Compared, ...]
+    remarks: tuple[str, ...]
+    """How the encoders differ, and what was left out."""
+
+
+def read_results(run: str | Path) -> Results:
+    """Read the scores of a run directory.
+
+    Raises:
+        RunError: where it is none, or has no scores.
+    """
+    directory = Path(run)
+    try:
+        report = json.loads((directory / REPORT).read_bytes())
+        scores = tuple(score_of(record) for record in report["scores"])
+        name = str(report["name"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"`{directory}` is not a run directory (no `{REPORT}` in it that can be read); name one"
+        ) from error
+    if not scores:
+        raise RunError(f"the run in `{directory}` has no scores; add an `[[evaluate]]` to its recipe")
+    return Results(directory, name, scores)
+
+
+def run_tables(
+    runs: Sequence[str | Path],
+    evaluator: str | None = None,
+    protocol: str | None = None,
+    metric: str | None = None,
+) -> tuple[PaperTable, ...]:
+    """Make the tables of several runs: a row an encoder, one table an evaluator.
+
+    `protocol` takes the scores of one protocol id only, or, as `ENTRY=VALUE`, those whose protocol has it:
+    `classifier.protocol=logistic`.
+
+    Raises:
+        RunError: where one column would hold scores of unlike protocol, or nothing is left.
+    """
+    found = [read_results(run) for run in runs]
+    names = Counter(one.name for one in found)
+    rows = []
+    for one in found:
+        label = one.name if names[one.name] == 1 else str(one.directory)
+        prefix = f"{label}/" if len(found) > 1 else ""
+        rows += [(prefix + score.encoder, score) for score in one.scores]
+    rows = _only(rows, "evaluator", evaluator, [score.evaluator for _, score in rows])
+    entry, _, wanted = (protocol or "").rpartition("=")
+    shown = [_entry(score.protocol, entry or "id") for _, score in rows]
+    rows = _only(rows, "protocol", wanted or None, shown)
+    rows = _only(rows, "metric", metric, [score.metric for _, score in rows])
+    return paper_tables(rows)
+
+
+def _entry(protocol: Any, path: str) -> str:
+    for name in path.split("."):
+        protocol = protocol.get(name) if isinstance(protocol, Mapping) else None
+    return "" if protocol is None else shown(plain(protocol))
+
+
+def _only(
+    rows: list[tuple[str, Score]], what: str, wanted: str | None, found: Sequence[str]
+) -> list[tuple[str, Score]]:
+    if wanted is None:
+        return rows
+    if wanted not in found:
+        hint = suggest(wanted, [value for value in dict.fromkeys(found) if value])
+        raise RunError(f"no score is of the {what} `{wanted}`.{hint}")
+    return [row for row, value in zip(rows, found, strict=True) if value == wanted]
+
+
+def compare_runs(
+    run_a: str | Path,
+    run_b: str | Path,
+    encoders: Sequence[str] = (),
+    resamples: int = RESAMPLES,
+    method: Method = "bootstrap",
+) -> RunComparison:
+    """Compare an encoder of one run with an encoder of another, or of the same, on all scores of both.
+
+    `encoders` names one for both runs, or one for each; where it is empty, each run has only one.
+
+    Raises:
+        RunError: where nothing of the two can be compared; says why, score by score.
+    """
+    runs = read_results(run_a), read_results(run_b)
+    named = (*encoders, *encoders)[:2] if len(encoders) < 2 else tuple(encoders)
+    chosen = [_chosen(run, name) for run, name in zip(runs, named or (None, None), strict=True)]
+    if runs[0].directory.resolve() == runs[1].directory.resolve() and chosen[0] == chosen[1]:
+        known = ", ".join(f"`{encoder}`" for encoder in runs[0].encoders)
+        raise RunError(f"both are the encoder `{chosen[0]}` of one run; name two of {known} with `--encoder`")
+    labels = [f"{run.name}/{name}" for run, name in zip(runs, chosen, strict=True)]
+    if labels[0] == labels[1]:
+        labels = [f"{run.directory}/{name}" for run, name in zip(runs, chosen, strict=True)]
+    first, second = (
+        [score for score in attach_items(run.directory, run.scores) if score.encoder == name]
+        for run, name in zip(runs, chosen, strict=True)
+    )
+    rows, refused = [], []
+    left = list(second)
+    alone = []
+    for a in first:
+        b = next((b for b in left if _measure(a) == _measure(b) and _alike(a, b)), None)
+        if b is None:
+            alone.append(a)
+            continue
+        left.remove(b)
+        try:
+            rows.append(Compared(a, b, _comparison(a, b, resamples, method)))
+        except RunError as error:
+            refused.append(f"{_title(a)}: {error}")
+    for a in alone:
+        b = next((b for b in left if _measure(a) == _measure(b)), None)
+        if b is None:
+            refused.append(f"{_title(a)}: only {labels[0]} has it")
+            continue
+        left.remove(b)
+        entries = ", ".join(unlike(evaluation_protocol(a), evaluation_protocol(b)))
+        refused.append(f"{_title(a)}: not compared, the protocols differ in {entries}")
+    refused += [f"{_title(b)}: only {labels[1]} has it" for b in left]
+    if not rows:
+        listed = "\n".join(f"  {reason}" for reason in refused)
+        raise RunError(f"nothing of {labels[0]} and {labels[1]} can be compared:\n{listed}")
+    remarks = (*_encoders_differ(rows), *_plugins_differ(rows), *refused)
+    return RunComparison(labels[0], labels[1], method, resamples, tuple(rows), remarks)
+
+
+def comparison_text(found: RunComparison) -> str:
+    """Return a comparison for a terminal."""
+    table: list[tuple[str, ...]] = [("task", "metric", "protocol", "A", "B", "B − A", "95 % interval", "p")]
+    for row in found.rows:
+        values, judged = (row.a.value, row.b.value), row.comparison
+        places = score_digits(values)
+        table.append(
+            (
+                *(row.a.task, row.a.metric, row.a.protocol_name),
+                *(number(value, places) for value in values),
+                signed(values[1] - values[0], places),
+                "–" if judged is None else spread((judged.low, judged.high), places),
+                "–" if judged is None else chance(judged.p_value).ljust(7),
+            )
+        )
+    count = sum(row.comparison is not None for row in found.rows)
+    lines = [f"A: {found.a}", f"B: {found.b}", "", *aligned(table, left=3), ""]
+    if count:
+        lines.append(pairing(count, found.resamples, found.method))
+    if count < len(found.rows):
+        lines.append(
+            "Where there is no p, the score has no items that could be resampled, or none were kept."
+        )
+    return "\n".join([*lines, *found.remarks])
+
+
+def comparison_json(found: RunComparison) -> str:
+    """Return a comparison for programs."""
+    rows = []
+    for row in found.rows:
+        judged = {} if row.comparison is None else attrs.asdict(row.comparison)
+        rows.append(
+            {
+                **dict(zip(("evaluator", "task", "metric"), _measure(row.a), strict=True)),
+                "protocol": evaluation_protocol(row.a),
+                "a": row.a.value,
+                "b": row.b.value,
+                "difference": row.b.value - row.a.value,
+                **{name: judged.get(name) for name in ("low", "high", "p_value")},
+            }
+        )
+    about = {"a": found.a, "b": found.b, "method": found.method, "resamples": found.resamples}
+    document = {**about, "comparisons": rows, "remarks": found.remarks}
+    return json.dumps(plain(document), indent=2, ensure_ascii=False)
+
+
+def _chosen(run: Results, name: str | None) -> str:
+    if name is not None:
+        if name not in run.encoders:
+            hint = suggest(name, run.encoders)
+            raise RunError(f"the run in `{run.directory}` has no scores of an encoder `{name}`.{hint}")
+        return name
+    ends = [encoder for encoder in run.encoders if not encoder.endswith(START)] or list(run.encoders)
+    if len(ends) > 1:
+        listed = ", ".join(f"`{encoder}`" for encoder in run.encoders)
+        raise RunError(f"the run in `{run.directory}` has scores of {listed}; choose one with `--encoder`")
+    return ends[0]
+
+
+def _comparison(a: Score, b: Score, resamples: int, method: Method) -> Comparison | None:
+    if a.items is None or b.items is None:
+        return None
+    return compare(a.items, b.items, resamples, method=method)
+
+
+def _measure(score: Score) -> tuple[str, str, str]:
+    return score.evaluator, score.task, score.metric
+
+
+def _alike(a: Score, b: Score) -> bool:
+    return evaluation_protocol(a) == evaluation_protocol(b)
+
+
+def _title(score: Score) -> str:
+    return f"{score.evaluator} {score.task} {score.metric} ({score.protocol_name})"
+
+
+def _encoders_differ(rows: Sequence[Compared]) -> Iterator[str]:
+    """Yield, once each, in what the encoders themselves differ."""
+    found = (entry for row in rows for entry in unlike(encoder_protocol(row.a), encoder_protocol(row.b)))
+    if entries := list(dict.fromkeys(found)):
+        yield f"The encoders differ in {', '.join(entries)}."
+
+
+def _plugins_differ(rows: Sequence[Compared]) -> Iterator[str]:
+    """Yield, once each, which versions of a plugin scores that are compared come from."""
+    found = dict.fromkeys((row.a.plugin, row.b.plugin) for row in rows if row.a.plugin != row.b.plugin)
+    for a, b in found:
+        yield f"A was scored by {a or 'a plugin that is not known'}, B by {b or 'one that is not known'}."

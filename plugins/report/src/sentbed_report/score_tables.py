@@ -1,0 +1,211 @@
+"""How scores become tables: what may stand in one row or column, and what may not.
+
+A table holds one evaluator, metric, protocol id and aggregation; a column holds one task under one complete
+protocol. So a change from `NAME@start` to `NAME` always compares like with like, and two scores that differ
+in anything stand in two tables. What differs between the tasks of one table (the data, mostly) is named.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import attrs
+from sentbed.helpers import score_digits
+from sentbed.protocols import START, Score
+from sentbed.tools import plain
+
+_HEADING = ("id", "aggregation")
+"""The entries of a protocol that every score of a table shares."""
+
+
+@attrs.frozen
+class Cell:
+    """One score; `change` is against the same encoder before training, None where that was not measured."""
+
+    value: float
+    change: float | None = None
+    interval: tuple[float, float] | None = None
+    """None where there is none, or none was asked for."""
+
+
+@attrs.frozen
+class Row:
+    """An encoder's scores, one a task; None where it was not scored."""
+
+    encoder: str
+    cells: tuple[Cell | None, ...]
+
+
+@attrs.frozen
+class ScoreTable:
+    """Scores that may be read side by side."""
+
+    evaluator: str
+    metric: str
+    protocol: str
+    """Id, aggregation, and what sets this table apart from its siblings."""
+    tasks: tuple[str, ...]
+    rows: tuple[Row, ...]
+    common: tuple[tuple[str, str], ...]
+    """The protocol's entries that are the same for every task."""
+    varying: tuple[str, ...]
+    """The names of the entries that are not."""
+    by_task: tuple[tuple[str, ...], ...]
+    """The values of `varying`, one row a task."""
+
+    @property
+    def score_digits(self) -> int:
+        """Decimals to print: two on the papers' scale of 100, three for small numbers such as alignment."""
+        return score_digits(cell.value for row in self.rows for cell in row.cells if cell is not None)
+
+
+@attrs.frozen
+class GeometryPoint:
+    """One encoder's place in the plane of Wang & Isola (2020)."""
+
+    encoder: str
+    uniformity: float
+    alignment: float
+
+
+@attrs.frozen
+class GeometryPanel:
+    """Alignment and uniformity of several encoders under one protocol: only these can share axes."""
+
+    evaluator: str
+    protocol: str
+    task: str
+    points: tuple[GeometryPoint, ...]
+
+
+def base_name(encoder: str) -> str:
+    """Return the encoder's name without the mark that it is from before training."""
+    return encoder.removesuffix(START)
+
+
+def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
+    """Return each encoder once, in order of appearance, with `NAME@start` right before `NAME`."""
+    found = tuple(dict.fromkeys(encoders))
+    bases = tuple(dict.fromkeys(base_name(encoder) for encoder in found))
+    return tuple(name for base in bases for name in (base + START, base) if name in found)
+
+
+def score_tables(
+    scores: Sequence[Score], intervals: Sequence[tuple[float, float] | None] = ()
+) -> tuple[ScoreTable, ...]:
+    """Group scores into tables, in order of appearance; `intervals` has none or one a score."""
+    families: dict[tuple[str, ...], list[_Draft]] = {}
+    for score, interval in zip_longest(scores, intervals):
+        heading = tuple(_entry(score.protocol, name) for name in _HEADING)
+        drafts = families.setdefault((score.evaluator, score.metric, *heading), [])
+        if not any(draft.take(score, interval) for draft in drafts):
+            drafts.append(_Draft())
+            drafts[-1].take(score, interval)
+    return tuple(
+        _finish(draft, evaluator, metric, _label(heading, draft, drafts))
+        for (evaluator, metric, *heading), drafts in families.items()
+        for draft in drafts
+    )
+
+
+def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
+    """Pair each encoder's alignment with its uniformity of the same evaluator, protocol id and task."""
+    measured: dict[tuple[str, str, str], dict[str, dict[str, list[float]]]] = {}
+    for score in scores:
+        if score.metric in ("alignment", "uniformity") and math.isfinite(score.value):
+            key = (score.evaluator, _entry(score.protocol, "id"), score.task)
+            by_metric = measured.setdefault(key, {}).setdefault(
+                score.encoder, {"alignment": [], "uniformity": []}
+            )
+            by_metric[score.metric].append(score.value)
+    panels = []
+    for (evaluator, protocol, task), encoders in measured.items():
+        pairs = {
+            name: tuple(zip(found["uniformity"], found["alignment"], strict=False))
+            for name, found in encoders.items()
+        }
+        # Scored twice under one id, with other settings: each time gets axes of its own.
+        for nth in range(max(map(len, pairs.values()))):
+            points = tuple(
+                GeometryPoint(name, *pairs[name][nth])
+                for name in encoder_order(pairs)
+                if nth < len(pairs[name])
+            )
+            panels.append(GeometryPanel(evaluator, protocol, task, points))
+    return tuple(panels)
+
+
+def _entry(protocol: Mapping[str, Any], name: str) -> str:
+    return shown(plain(protocol[name])) if name in protocol else ""
+
+
+def shown(value: Any) -> str:
+    """Return a protocol's value as reports print it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+class _Draft:
+    """A table that is being filled."""
+
+    def __init__(self) -> None:
+        self.protocols: dict[str, dict[str, str]] = {}
+        self.cells: dict[tuple[str, str], Cell] = {}
+
+    def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
+        """Add the score, unless its place is taken or its column is of another protocol."""
+        protocol = {str(name): shown(plain(value)) for name, value in score.protocol.items()}
+        place = (score.encoder, score.task)
+        if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
+            return False
+        self.cells[place] = Cell(score.value, interval=interval)
+        return True
+
+    @property
+    def common(self) -> dict[str, str]:
+        first, *others = self.protocols.values()
+        return {name: value for name, value in first.items() if all(p.get(name) == value for p in others)}
+
+
+def _label(heading: Sequence[str], draft: _Draft, siblings: Sequence[_Draft]) -> str:
+    parts = [part for part in heading if part]
+    if len(siblings) > 1:
+        others = [sibling.common for sibling in siblings if sibling is not draft]
+        apart = [
+            f"{name} {value}"
+            for name, value in draft.common.items()
+            if any(o.get(name) != value for o in others)
+        ]
+        parts += apart or [f"variant {siblings.index(draft) + 1}"]
+    return " · ".join(parts)
+
+
+def _finish(draft: _Draft, evaluator: str, metric: str, protocol: str) -> ScoreTable:
+    tasks = tuple(draft.protocols)
+    common = draft.common
+    names = dict.fromkeys(name for entries in draft.protocols.values() for name in entries)
+    varying = tuple(name for name in names if name not in common)
+
+    def cell(encoder: str, task: str) -> Cell | None:
+        found = draft.cells.get((encoder, task))
+        before = None if encoder.endswith(START) else draft.cells.get((encoder + START, task))
+        if found is None or before is None:
+            return found
+        return attrs.evolve(found, change=found.value - before.value)
+
+    return ScoreTable(
+        evaluator=evaluator,
+        metric=metric,
+        protocol=protocol,
+        tasks=tasks,
+        rows=tuple(
+            Row(encoder, tuple(cell(encoder, task) for task in tasks))
+            for encoder in encoder_order(encoder for encoder, _ in draft.cells)
+        ),
+        common=tuple(common.items()),
+        varying=varying,
+        by_task=tuple(tuple(draft.protocols[task].get(name, "–") for name in varying) for task in tasks),
+    )

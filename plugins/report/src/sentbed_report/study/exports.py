@@ -1,0 +1,237 @@
+"""What a study leaves for papers and programs: `tables/`, `results.json`, `results.parquet`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentbed.errors import RuntimeUnavailableError
+from sentbed.helpers import atomic_file, write_atomic
+from sentbed.tools import plain
+from sentbed_corpus.inputs import require_pyarrow
+
+from sentbed_report.study.published_numbers import Number, published_numbers
+from sentbed_report.study.significance import Judged
+from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.study.summarize import summarise
+from sentbed_report.study.summary import Measured, Summary, SummaryRow
+from sentbed_report.study.table_formats import harmless, names_of, to_csv, to_latex, to_markdown
+from sentbed_report.table_formats import DIRECTORY
+
+SCHEMA = 1
+"""Goes up when a key of `results.json` changes its meaning or goes away."""
+
+RESULTS = "results.json"
+PARQUET = "results.parquet"
+SCORES = "scores.csv"
+"""Every score of every seed, one a line."""
+
+
+def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
+    """Write `tables/*.md`, `.csv` and `.tex`, `results.json` and, where pyarrow is there, `results.parquet`.
+
+    `summaries` are the study's own where they are left out. Tables of an earlier `results.json` that are none
+    of these are taken away; what else lies in `tables` stays.
+
+    Raises:
+        RunError: where the disk is full.
+    """
+    found = summarise(data) if summaries is None else summaries
+    numbers = published_numbers(data, found)
+    files = {SCORES: to_long_csv(data, found)}
+    for summary, name in zip(found, _names(found), strict=True):
+        shown = [one for one in numbers if _beside(summary, one)]
+        files[f"{name}.md"] = to_markdown(summary, shown)
+        files[f"{name}.tex"] = to_latex(summary, name)
+        files[f"{name}.csv"] = to_csv(summary)
+    for file, content in files.items():
+        write_atomic(directory / DIRECTORY / file, _encoded(content))
+    for file in [f"{name}.{suffix}" for name in _written(directory) for suffix in ("md", "tex", "csv")]:
+        if file not in files:
+            (directory / DIRECTORY / file).unlink(missing_ok=True)
+    write_atomic(directory / RESULTS, _encoded(to_json(data, found)))
+    try:
+        write_parquet(directory / PARQUET, data, found)
+    except RuntimeUnavailableError:
+        # What was written by another machine would be of other results.
+        (directory / PARQUET).unlink(missing_ok=True)
+
+
+def to_long_csv(data: StudyData, summaries: Sequence[Summary]) -> str:
+    """Return comma-separated values of several tables, one score of one seed a line; see `formats.to_csv`."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(map(harmless, _types(data)))
+    for line in _scores(data, summaries):
+        writer.writerow([harmless(line[name]) for name in _types(data)])
+    return stream.getvalue()
+
+
+def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> None:
+    """Write every score of every seed as a row of a Parquet file.
+
+    Raises:
+        RuntimeUnavailableError: where pyarrow is not installed.
+    """
+    require_pyarrow()
+    import pyarrow
+    from pyarrow import parquet
+
+    kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in _types(data).items()])
+    table = pyarrow.Table.from_pylist(list(_scores(data, summaries)), schema=schema)
+    with atomic_file(path) as stream:
+        parquet.write_table(table, stream)
+
+
+def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
+    """Return everything for programs; a number that is not finite is null."""
+    document = {
+        "schema": SCHEMA,
+        "study": data.name,
+        "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in data.axes],
+        "seeds": data.seeds,
+        "baseline": data.baseline,
+        "finished": data.finished,
+        "total": data.total,
+        "cells": [_cell(cell) for cell in data.cells],
+        "excluded": [{"cell": name, "reasons": reasons} for name, reasons in data.excluded],
+        "tables": [_table(one, name) for one, name in zip(summaries, _names(summaries), strict=True)],
+        "published": [_number(one) for one in published_numbers(data, summaries)],
+    }
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:
+    """Return the names of the tables' files."""
+    return names_of(summaries, [Path(SCORES).stem])
+
+
+def _written(directory: Path) -> list[str]:
+    """Return the names of the tables that `results.json` has; none where it cannot be read."""
+    try:
+        names = [table["name"] for table in json.loads((directory / RESULTS).read_bytes())["tables"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return [name for name in names if isinstance(name, str) and Path(name).name == name]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _beside(summary: Summary, number: Number) -> bool:
+    """Whether a published number stands beside a value of this table."""
+    rows = [row for row in summary.rows if row.cell == number.cell]
+    return any(number.row in cell.published for row in rows for cell in row.cells)
+
+
+def _types(data: StudyData) -> dict[str, type]:
+    about = ("evaluator", "protocol", "metric", "cell", "encoder", *(f"axis {a.name}" for a in data.axes))
+    return {**dict.fromkeys(about, str), "seed": int, "task": str, "value": float}
+
+
+def _scores(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
+    for summary in summaries:
+        for row in summary.rows:
+            axes = {f"axis {axis.name}": row.labels.get(axis.name) for axis in data.axes}
+            for column, cell in zip(summary.columns, row.cells, strict=True):
+                for seed, value in cell.values.items():
+                    yield {
+                        "evaluator": summary.evaluator,
+                        "protocol": summary.protocol,
+                        "metric": column.metric,
+                        "cell": row.cell,
+                        "encoder": row.encoder,
+                        **axes,
+                        "seed": seed,
+                        "task": column.task,
+                        "value": value,
+                    }
+
+
+def _cell(cell: CellInfo) -> dict[str, Any]:
+    runs = [
+        {
+            "seed": run.seed,
+            "status": run.status,
+            "directory": None if run.directory is None else run.directory.as_posix(),
+            "error": run.error,
+            "seconds": run.seconds,
+        }
+        for run in cell.runs
+    ]
+    return {"name": cell.name, "labels": cell.labels, "differences": cell.differences, "runs": runs}
+
+
+def _table(summary: Summary, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "evaluator": summary.evaluator,
+        "protocol": summary.protocol,
+        "note": summary.note,
+        "over": summary.over,
+        "test": summary.test,
+        "columns": [
+            {"task": c.task, "metric": c.metric, "lower_is_better": c.lower, "protocol": c.protocol}
+            for c in summary.columns
+        ],
+        "rows": [_row(row) for row in summary.rows],
+    }
+
+
+def _row(row: SummaryRow) -> dict[str, Any]:
+    return {
+        "cell": row.cell,
+        "encoder": row.encoder,
+        "labels": row.labels,
+        "status": row.status,
+        "error": row.error,
+        "values": [_measured(cell) for cell in row.cells],
+    }
+
+
+def _measured(cell: Measured) -> dict[str, Any]:
+    return {
+        "mean": cell.mean,
+        "std": cell.std,
+        "seeds": cell.values,
+        "place": None if cell.place is None else cell.place + 1,
+        "against_baseline": None if cell.judged is None else _judged(cell.judged),
+        "published": [
+            {"source": row.source, "value": row.value, "difference": row.difference, "met": row.met}
+            for row in cell.published
+        ],
+    }
+
+
+def _judged(judged: Judged) -> dict[str, Any]:
+    return {
+        "difference": judged.difference,
+        "low": judged.low,
+        "high": judged.high,
+        "p_value": judged.p_value,
+        "corrected": judged.corrected,
+        "degrees": judged.degrees,
+        "basis": judged.basis,
+        "reason": judged.reason,
+    }
+
+
+def _number(one: Number) -> dict[str, Any]:
+    row = one.row
+    return {
+        "cell": one.cell,
+        "key": row.key,
+        "value": row.value,
+        "tolerance": row.tolerance,
+        "source": row.source,
+        "found": row.found,
+        "difference": row.difference,
+        "met": row.met,
+        "verdict": row.verdict,
+    }

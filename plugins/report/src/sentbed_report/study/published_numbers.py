@@ -1,0 +1,105 @@
+"""The published numbers of a study beside its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+from sentbed.protocols import ExpectedRow
+
+from sentbed_report.study.published import Published
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
+
+
+@attrs.frozen
+class Number:
+    """A number of a published table, and what the study has found in its place."""
+
+    cell: str
+    row: ExpectedRow
+    """`source` begins with the name of the table."""
+
+
+def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+    """Return the tables with each published number beside the one that it names."""
+    return tuple(
+        attrs.evolve(
+            summary,
+            rows=tuple(
+                attrs.evolve(
+                    row,
+                    cells=tuple(
+                        attrs.evolve(cell, published=tuple(_beside(data, summaries, row.cell, cell)))
+                        for cell in row.cells
+                    ),
+                )
+                for row in summary.rows
+            ),
+        )
+        for summary in summaries
+    )
+
+
+def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
+    """Return every published number beside the one found, in the recipe's order."""
+    return tuple(
+        Number(name, _compared(title, published, key, value, _named(summaries, name, key, numbers)))
+        for title, published in data.expected.items()
+        for name, numbers in published.cells.items()
+        for key, value in numbers.items()
+    )
+
+
+def _beside(
+    data: StudyData, summaries: Sequence[Summary], cell: str, measured: Measured
+) -> Iterator[ExpectedRow]:
+    """Yield the numbers that name this value of a cell, and no other."""
+    for title, published in data.expected.items():
+        numbers = published.cells.get(cell, {})
+        for key, value in numbers.items():
+            found = _named(summaries, cell, key, numbers)
+            if len(found) == 1 and found[0] is measured:
+                yield _compared(title, published, key, value, found)
+
+
+def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]) -> list[Measured]:
+    """Return the values of a cell that a key names; `numbers` are all that a table has of the cell."""
+    found = [
+        measured
+        for summary in summaries
+        for row in summary.rows
+        if row.cell == cell
+        for column, measured in zip(summary.columns, row.cells, strict=True)
+        if key in _keys(summary, row, column)
+        and (not column.average or column.protocol or _is_mean_of(summary, row, column, numbers))
+    ]
+    # A cell that has not finished has a place in every table, also in those where it will have no score.
+    return [one for one in found if one.values] or found[:1]
+
+
+def _is_mean_of(
+    summary: Summary, row: SummaryRow, average: SummaryColumn, numbers: Mapping[str, float]
+) -> bool:
+    """Whether an average that no evaluator gave is of the very tasks of which a table has numbers."""
+    others = numbers.keys() - _keys(summary, row, average)
+    tasks = [_keys(summary, row, column) for column in summary.columns if not column.average]
+    return len(others) == len(tasks) and all(others & keys for keys in tasks)
+
+
+def _keys(summary: Summary, row: SummaryRow, column: SummaryColumn) -> set[str]:
+    """Return the keys of `[study.expected]` that name a value; they are those of `[expected]`."""
+    metric = f"{column.task}/{column.metric}"
+    keys = {metric, f"{metric}@{summary.protocol}"}
+    if not summary.metric:
+        # Without a metric, the first one that an evaluator gives of the task is meant.
+        keys.add(column.task)
+    return keys | {f"{row.encoder}/{key}" for key in keys}
+
+
+def _compared(
+    title: str, published: Published, key: str, value: float, found: Sequence[Measured]
+) -> ExpectedRow:
+    source = f"{title} ({published.source})" if published.source else title
+    mean = found[0].mean if len(found) == 1 else None
+    return ExpectedRow(key, value, published.tolerance, source, mean, max(1, len(found)))

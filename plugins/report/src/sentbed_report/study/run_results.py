@@ -1,0 +1,73 @@
+"""Reads what a run directory has left, as one run of a study."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from sentbed.errors import RunError
+from sentbed.protocols import Score
+from sentbed.tools import MANIFEST, attach_items
+
+from sentbed_report.run_results import REPORT, read_results
+from sentbed_report.study.study_data import CellRun, CellStatus
+
+RANKING = "search.json"
+"""What the search for a demonstration has found, in a run that had one before it."""
+
+
+def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
+    """Return the run in `directory` as the cell `cell` under `seed`; its place is told relative to `base`.
+
+    A run without a manifest is one that waits. Scores, and the items behind them, are read of a finished run
+    only: asking how far a study is costs two small files a run.
+
+    Raises:
+        RunError: where a file that is there cannot be read.
+    """
+    place = Path(os.path.relpath(directory, base))
+    status = _status(directory)
+    record = {} if status in ("waiting", "running") else _json(directory / REPORT)
+    if (directory / RANKING).is_file():
+        record = {**record, "ranking": _json(directory / RANKING).get("ranking")}
+    scores: tuple[Score, ...] = ()
+    if status == "finished" and record.get("scores"):
+        scores = attach_items(directory, read_results(directory).scores)
+    seconds, error = record.get("seconds"), record.get("error")
+    return CellRun(
+        cell,
+        seed,
+        status,
+        place if status != "waiting" else None,
+        error if isinstance(error, str) else "",
+        float(seconds) if isinstance(seconds, int | float) else None,
+        scores,
+        record,
+    )
+
+
+def _status(directory: Path) -> CellStatus:
+    path = directory / MANIFEST
+    if not path.is_file():
+        return "waiting"
+    said = _json(path).get("status")
+    if said not in get_args(CellStatus):
+        raise RunError(f"`{path}` has the status {said!r}, which no run has; start the run again")
+    return cast("CellStatus", said)
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    """Return a file of a run that is no longer at work. Raises `RunError`."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        # A run that was killed has a manifest and no report.
+        return {}
+    except (OSError, ValueError) as error:
+        raise RunError(f"`{path}` cannot be read ({error}); start the run again") from error
+    if not isinstance(content, dict):
+        raise RunError(f"`{path}` holds no table; start the run again")
+    return content

@@ -1,0 +1,102 @@
+"""Which scores of a study may stand in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed.protocols import Score
+
+from sentbed_report.comparability import evaluation_protocol, unlike
+
+Rows: TypeAlias = Sequence[tuple[str, Score]]
+"""Scores, each with the name of its row."""
+
+
+def alike(rows: Rows) -> Iterator[tuple[Rows, str]]:
+    """Yield the scores of each table, and in what it is unlike its siblings; empty where it has none.
+
+    A table holds one evaluator and protocol id, each of its columns one metric under one protocol. What a row
+    has of an evaluator stays together, unless it has one task under two protocols.
+    """
+    evaluations: dict[tuple[str, str, str], list[_Part]] = {}
+    for row, score in rows:
+        found = evaluations.setdefault((score.evaluator, str(score.protocol.get("id", "")), row), [])
+        # The latest first: what follows each other in a run was scored together.
+        part = next((part for part in reversed(found) if part.takes(score)), None)
+        if part is None:
+            part = _Part()
+            found.append(part)
+        part.add(row, score)
+    tables: dict[tuple[str, str], list[_Part]] = {}
+    for (evaluator, protocol, _), parts in evaluations.items():
+        siblings = tables.setdefault((evaluator, protocol), [])
+        for part in parts:
+            table = next((table for table in siblings if table.fits(part)), None)
+            if table is None:
+                siblings.append(part)
+            else:
+                table.join(part)
+    for siblings in tables.values():
+        for table in siblings:
+            yield table.scores, _apart(table, [other for other in siblings if other is not table])
+
+
+@attrs.define
+class _Part:
+    """Scores that may stand in one table."""
+
+    scores: list[tuple[str, Score]] = attrs.field(factory=list)
+    protocols: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    """Task -> metric and protocol of its first score, which is the one that a table prints."""
+    names: dict[str, tuple[str, str]] = attrs.field(factory=dict)
+    """Task -> metric and name of the protocol of its first score; another one is a further metric."""
+
+    def takes(self, score: Score) -> bool:
+        """Whether a score of the same row may be added."""
+        return self.names.get(score.task) != _name(score) or self.protocols[score.task] == _protocol(score)
+
+    def add(self, row: str, score: Score) -> None:
+        """Add a score."""
+        self.scores.append((row, score))
+        if score.task not in self.names:
+            self.names[score.task], self.protocols[score.task] = _name(score), _protocol(score)
+
+    def fits(self, other: _Part) -> bool:
+        """Whether each task that both have is of one metric and protocol."""
+        shared = self.protocols.keys() & other.protocols.keys()
+        return all(self.protocols[task] == other.protocols[task] for task in shared)
+
+    def join(self, other: _Part) -> None:
+        """Add the scores of another row, which fit."""
+        self.scores += other.scores
+        self.protocols |= other.protocols
+
+
+def _name(score: Score) -> tuple[str, str]:
+    return score.metric, score.protocol_name
+
+
+def _protocol(score: Score) -> dict[str, Any]:
+    return {"metric": score.metric, **evaluation_protocol(score)}
+
+
+def _apart(table: _Part, others: Iterable[_Part]) -> str:
+    """Return the entries in which a table is unlike others, the values of this one first."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    shared: dict[str, None] = {}
+    for other in others:
+        for task in (task for task in table.protocols if task in other.protocols):
+            shared[task] = None
+            for entry in unlike(table.protocols[task], other.protocols[task]):
+                name, _, values = entry.replace("`", "").partition(" (")
+                found.setdefault(name, {}).setdefault(task, {})[f"({values}"] = None
+    return ", ".join(_entry(name, tasks, len(shared)) for name, tasks in found.items())
+
+
+def _entry(name: str, tasks: dict[str, dict[str, None]], shared: int) -> str:
+    """Return an entry with its values, of the first task where they differ, and its tasks, if not all."""
+    values = list(dict.fromkeys(" ".join(one) for one in tasks.values()))
+    said = f"{name} {values[0]}" if len(values) == 1 else f"{name} {values[0].removesuffix(')')}, …)"
+    return said if len(tasks) == shared else f"{said} of {', '.join(tasks)}"

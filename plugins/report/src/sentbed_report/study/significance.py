@@ -1,0 +1,234 @@
+"""Whether a cell differs from the baseline: over the seeds and the items of one column together.
+
+A study repeats a cell with several seeds and scores every run on the same items. A difference may be due to
+either: other seeds would have given other weights, other items another score. Both are chance, and a test
+that knows only one of them finds too much. So:
+
+- for each seed s, d(s) is the score of the cell less that of the baseline under the same seed; the estimate
+  is the mean of d(s) over the S seeds;
+- V_items is the variance of that mean over resamples of the items (bootstrap), with the same counts for both
+  cells and for all seeds, since all of them were scored on the same items: what makes an item easy for
+  everything cancels, and what remains is how the difference depends on the items chosen;
+- V_seeds is the sample variance of d(s), over the same items: how it depends on the seed;
+- the variance of the estimate is V_items + V_seeds / S. What one seed does to one item is in both, so that
+  the sum is a little too large and the test careful;
+- V_items rests on hundreds of items and counts as known, V_seeds has S - 1 degrees of freedom; those of the
+  sum are Satterthwaite's, (V_items + V_seeds / S)^2 / ((V_seeds / S)^2 / (S - 1));
+- p is two-sided, from Student's t; so is the interval.
+
+With one seed, or seeds that change nothing, only the items are left, with the normal distribution; without
+items, only the seeds, as a paired t-test, which takes two of them. The average of several columns has the
+mean of their differences, seed by seed; tasks have items of their own, so that V_items is the sum of theirs
+over the square of their number. In each column the p-values are corrected by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.protocols import Score
+
+from sentbed_report.statistics import CONFIDENCE, SIGNIFICANT, Resampled, resample
+
+if TYPE_CHECKING:
+    from sentbed_report.weighted_statistics import Floats
+
+Basis: TypeAlias = Literal["items and seeds", "items", "seeds"]
+
+RESAMPLES = 500
+"""Of the items; a standard deviation is then known to 3 %."""
+
+_ROUNDING = 1e-9
+"""Spread of differences, in the unit of the score, that is none: of sums in another order."""
+_SAME = 1e-6
+"""As `_ROUNDING`, of numbers that were written down."""
+
+Key = TypeVar("Key", bound=Hashable)
+"""What tells the cells of a column apart."""
+
+Scored: TypeAlias = Mapping[int, Score]
+"""Seed -> the score of one column."""
+
+
+@attrs.frozen
+class Judged:
+    """How a cell differs from the baseline; in the unit of the score but for the p-values."""
+
+    differences: Mapping[int, float] = attrs.field(factory=dict)
+    """Seed -> the cell's score less the baseline's, for the seeds that both have."""
+    item_variance: float | None = None
+    """Of their mean, over resamples of the items; None where there are no items."""
+    low: float | None = None
+    """Of the interval."""
+    high: float | None = None
+    p_value: float | None = None
+    """Two-sided; None where nothing can be said."""
+    corrected: float | None = None
+    """The p-value after Holm's correction for the cells of the column."""
+    degrees: float | None = None
+    """Of freedom; infinite where only the items decide."""
+    basis: Basis | None = None
+    """What the p-value rests on."""
+    reason: str = ""
+    """Why the two were not compared, or have no p-value."""
+
+    @property
+    def difference(self) -> float | None:
+        """The mean over the seeds; None where the two were not compared."""
+        return sum(self.differences.values()) / len(self.differences) if self.differences else None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p-value is below 0.05."""
+        return self.corrected is not None and self.corrected < SIGNIFICANT
+
+
+def judge_column(
+    baseline: Scored,
+    cells: Mapping[Key, Scored],
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    single: bool = False,
+) -> dict[Key, Judged]:
+    """Compare each cell with the baseline in one column; see the module for the method.
+
+    Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
+    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
+    """
+    drawn = _Draws(resamples)
+    found = {}
+    for name, cell in cells.items():
+        pairs = {seed: (baseline[seed], cell[seed]) for seed in baseline if seed in cell}
+        if single and len(baseline) == len(cell) == 1:
+            pairs = {seed: (next(iter(baseline.values())), score) for seed, score in cell.items()}
+        found[name] = _judged(pairs, drawn, confidence)
+    return corrected(found)
+
+
+def judge_average(
+    columns: Sequence[Mapping[Key, Judged]],
+    given: Mapping[Key, Judged] | None = None,
+    confidence: float = CONFIDENCE,
+) -> dict[Key, Judged]:
+    """Compare each cell with the baseline in the mean of columns, each of them judged already.
+
+    `given` is of an average that the evaluator gives: it stands, but where it is that mean and has no items.
+    Only the seeds count in a cell that has no items in one of the columns; one that was not compared in a
+    column, or under other seeds than in another, is not compared.
+    """
+    found = {name: _averaged([column[name] for column in columns], confidence) for name in columns[0]}
+    for name, own in (given or {}).items():
+        mean = found[name].differences
+        same = mean.keys() == own.differences.keys() and all(
+            math.isclose(mean[seed], one, abs_tol=_SAME) for seed, one in own.differences.items()
+        )
+        if own.item_variance is not None or not same:
+            found[name] = own
+    return corrected(found)
+
+
+def judge(
+    differences: Mapping[int, float], item_variance: float | None, confidence: float = CONFIDENCE
+) -> Judged:
+    """Return interval and p-value of differences, one a seed; `item_variance` is that of their mean."""
+    from scipy import special
+
+    if not differences:
+        return Judged(reason="no seed has a score of both")
+    if not all(map(math.isfinite, differences.values())):
+        return Judged(reason="a score is not finite")
+    found = Judged(differences, item_variance)
+    values, count = tuple(differences.values()), len(differences)
+    mean = sum(values) / count
+    seeds = 0.0
+    if max(values) - min(values) > _ROUNDING:
+        seeds = sum((one - mean) ** 2 for one in values) / (count - 1) / count
+    if item_variance is None and seeds == 0:
+        what = "there is one seed" if count == 1 else "the seeds change nothing"
+        return attrs.evolve(found, reason=f"{what}, and the score has no items")
+    variance = (item_variance or 0.0) + seeds
+    error = math.sqrt(variance)
+    if error <= _ROUNDING < abs(mean):
+        return attrs.evolve(found, reason="every item and every seed has the same difference")
+    degrees = math.inf if seeds == 0 else variance**2 / (seeds**2 / (count - 1))
+    reach = error * float(special.stdtrit(degrees, (1 + confidence) / 2))
+    return attrs.evolve(
+        found,
+        low=mean - reach,
+        high=mean + reach,
+        p_value=1.0 if error <= _ROUNDING else 2 * float(special.stdtr(degrees, -abs(mean) / error)),
+        degrees=degrees,
+        basis="seeds" if item_variance is None else "items and seeds" if seeds else "items",
+    )
+
+
+def corrected(found: Mapping[Key, Judged]) -> dict[Key, Judged]:
+    """Return the comparisons of one column with their p-values corrected (Holm, 1979)."""
+    known = [(one.p_value, name) for name, one in found.items() if one.p_value is not None]
+    ranked = sorted(known, key=lambda one: one[0])
+    result, largest = dict(found), 0.0
+    for place, (p_value, name) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - place) * p_value))
+        result[name] = attrs.evolve(found[name], corrected=largest)
+    return result
+
+
+def _averaged(parts: Sequence[Judged], confidence: float) -> Judged:
+    missing = next((part for part in parts if not part.differences), None)
+    if missing is not None:
+        return Judged(reason=missing.reason)
+    seeds = parts[0].differences
+    if any(part.differences.keys() != seeds.keys() for part in parts):
+        return Judged(reason="its tasks were scored under seeds that differ")
+    means = {seed: sum(part.differences[seed] for part in parts) / len(parts) for seed in seeds}
+    known = [part.item_variance for part in parts if part.item_variance is not None]
+    return judge(means, sum(known) / len(parts) ** 2 if len(known) == len(parts) else None, confidence)
+
+
+class _Draws:
+    """What a column's scores would be on resampled items; each score is resampled once."""
+
+    def __init__(self, resamples: int) -> None:
+        self._resamples = resamples
+        self._found: dict[int, tuple[Score, Resampled | None]] = {}
+
+    def of(self, score: Score) -> Resampled | None:
+        """Return its draws, None where it has no items. Raises `RunError` where they cannot be used."""
+        if id(score) not in self._found:
+            drawn = None if score.items is None else resample(score.items, self._resamples)
+            # The score is kept beside: its id then belongs to no other.
+            self._found[id(score)] = score, drawn
+        return self._found[id(score)][1]
+
+
+def _judged(pairs: Mapping[int, tuple[Score, Score]], drawn: _Draws, confidence: float) -> Judged:
+    try:
+        variance = _item_variance(list(pairs.values()), drawn.of)
+    except RunError as error:
+        return Judged(reason=str(error))
+    return judge({seed: b.value - a.value for seed, (a, b) in pairs.items()}, variance, confidence)
+
+
+def _item_variance(
+    pairs: Sequence[tuple[Score, Score]], draws: Callable[[Score], Resampled | None]
+) -> float | None:
+    """Return the variance of the mean difference over resamples that all runs share.
+
+    Raises:
+        RunError: where the runs are not of the same items.
+    """
+    import numpy as np
+
+    if not pairs or any(score.items is None for pair in pairs for score in pair):
+        return None
+    found = [draws(score) for pair in pairs for score in pair]
+    resampled = [one for one in found if one is not None]
+    for other in resampled[1:]:
+        resampled[0].compare(other)
+    before, after = (np.mean([one.draws for one in resampled[side::2]], axis=0) for side in (0, 1))
+    total: Floats = after - before
+    return float(np.var(total, ddof=1))

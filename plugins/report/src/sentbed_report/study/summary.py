@@ -1,0 +1,192 @@
+"""The tables of a study: a cell a row, a task a column, mean and spread over the seeds, what differs.
+
+`summarise` (in `summarising.py`) makes them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import attrs
+from sentbed.helpers import score_digits
+from sentbed.protocols import ExpectedRow
+
+from sentbed_report.paper_tables import AVERAGE, Column
+from sentbed_report.study.significance import Judged
+from sentbed_report.study.study_data import CellStatus
+from sentbed_report.wording import count
+
+_LOWER = re.compile(r"alignment|uniformity|loss|perplexity|^spread$")
+"""Metrics of which lower is better; `papers.Column` knows those of which neither is."""
+
+Place: TypeAlias = Literal[0, 1]
+"""The best of its column, or the second best, as printed; those that are equal share a place."""
+
+
+@attrs.frozen
+class Measured:
+    """One cell's score in one column."""
+
+    values: Mapping[int, float] = attrs.field(factory=dict)
+    """Seed -> score; empty where nothing was measured."""
+    place: Place | None = None
+    judged: Judged | None = None
+    """Against the baseline; None for the baseline itself, or where there is none."""
+    published: tuple[ExpectedRow, ...] = ()
+    """The published number of each table that has one."""
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds."""
+        return sum(self.values.values()) / len(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """The sample standard deviation over the seeds; None for fewer than two."""
+        if self.mean is None or len(self.values) < 2:
+            return None
+        spread = math.fsum((value - self.mean) ** 2 for value in self.values.values())
+        return math.sqrt(spread / (len(self.values) - 1))
+
+
+@attrs.frozen
+class SummaryColumn:
+    """One task under one protocol, or the average of all."""
+
+    task: str
+    metric: str
+    protocol: Mapping[str, Any]
+    """What all scores of the column share; empty for an average that no evaluator has given."""
+
+    @property
+    def average(self) -> bool:
+        """Whether it is the average."""
+        return self.task == AVERAGE
+
+    @property
+    def lower(self) -> bool:
+        """Whether lower is better."""
+        return bool(_LOWER.search(self.metric))
+
+    @property
+    def ranked(self) -> bool:
+        """Whether higher or lower is better at all."""
+        return self.lower or Column("", self.metric, (0.0, 1.0)).places(0) != (None, None)
+
+    def places(self, means: Sequence[float | None], decimals: int) -> tuple[Place | None, ...]:
+        """Return the place of each mean, as printed with so many decimals."""
+        if self.lower:
+            negative = tuple(None if mean is None else -mean for mean in means)
+            found = Column(self.task, "", negative).places(decimals)
+        else:
+            found = Column(self.task, self.metric, tuple(means)).places(decimals)
+        return tuple(cast("tuple[Place | None, ...]", found))
+
+
+@attrs.frozen
+class SummaryRow:
+    """A cell; an encoder of it, where a run has several."""
+
+    cell: str
+    encoder: str
+    """Empty where the cell has not been scored."""
+    name: str
+    """What tables call it."""
+    labels: Mapping[str, str]
+    """Axis -> label."""
+    status: CellStatus
+    """`finished` where the run of every seed is."""
+    seeds: tuple[int, ...]
+    """Those whose run has finished."""
+    total: int
+    """How many seeds there are to be."""
+    error: str
+    """Of the first run that failed."""
+    cells: tuple[Measured, ...]
+    """One a column."""
+    counted: bool = False
+    """Whether to say how many seeds it has although it has finished: other rows have more, or fewer."""
+
+    @property
+    def scored(self) -> tuple[int, ...]:
+        """The seeds that have a score in this table."""
+        return tuple(dict.fromkeys(seed for cell in self.cells for seed in cell.values))
+
+    @property
+    def remark(self) -> str:
+        """What its status says; of one that has finished its seeds, where other rows have more or fewer."""
+        if self.status == "finished":
+            return count(len(self.scored), "seed") if self.counted else ""
+        return f"{self.status}, {len(self.seeds)} of {self.total}" if self.seeds else self.status
+
+
+@attrs.frozen
+class Summary:
+    """Scores of one evaluator and protocol that may be read side by side."""
+
+    study: str
+    evaluator: str
+    protocol: str
+    """The id that all of them share; empty where there is none."""
+    metric: str
+    """Where it is a further metric of tasks that stand in an earlier table; else empty."""
+    note: str
+    """Evaluator, metrics and protocols, in a few words; then `apart`."""
+    apart: str
+    """In what it is unlike a table of the same evaluator and protocol id; empty where there is none."""
+    columns: tuple[SummaryColumn, ...]
+    """Tasks in the papers' order, or the study's; the average, where there is one, comes last."""
+    rows: tuple[SummaryRow, ...]
+    baseline: str | None
+    """The name of the cell that others are compared with."""
+    resamples: int
+    """How many of the items."""
+    seeds: tuple[int, ...]
+    """Every seed that has a score here, in the study's order."""
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Of the columns, with the metric where they do not share one."""
+        mixed = len({column.metric for column in self.columns if not column.average}) > 1
+        return tuple(
+            "Avg" if c.average else f"{c.task} ({c.metric})" if mixed else c.task for c in self.columns
+        )
+
+    @property
+    def score_digits(self) -> int:
+        """Decimals to print; see `ScoreTable.digits`."""
+        return score_digits(c.mean for row in self.rows for c in row.cells if c.mean is not None)
+
+    @property
+    def over(self) -> str:
+        """What the numbers are, in a sentence."""
+        counts = {len(row.scored) for row in self.rows if row.scored}
+        most, listed = max(counts, default=0), ", ".join(map(str, self.seeds))
+        if most < 2:
+            if len(self.seeds) > 1:
+                return f"One run a row, under the seeds {listed}."
+            return "One run a row." if most else "Nothing has finished."
+        if most == len(self.seeds) and counts == {most}:
+            return f"Mean and standard deviation over {most} seeds ({listed})."
+        if counts == {most}:
+            return f"Mean and standard deviation over {most} seeds a row, of {listed}."
+        return (
+            f"Mean and standard deviation over the seeds that have finished, up to {most}; rows say how many."
+        )
+
+    @property
+    def test(self) -> str:
+        """How differences from the baseline were judged; empty where there is none."""
+        judged = [c.judged for row in self.rows for c in row.cells if c.judged and c.judged.basis]
+        if self.baseline is None or not judged:
+            return ""
+        basis = {one.basis for one in judged}
+        what = "items and seeds" if "items and seeds" in basis or len(basis) > 1 else next(iter(basis))
+        how = f" ({self.resamples:,} paired bootstrap resamples)" if what != "seeds" else ""
+        return (
+            f"Against {self.baseline}: † p < 0.05, ‡ p < 0.01, two-sided, Student's t over {what}{how}, "
+            "with Holm's correction in each column."
+        )

@@ -1,0 +1,32 @@
+"""The report of a study: `report.html` to look at, `report.md` for a terminal or a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentbed.helpers import write_atomic
+
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary import Summary
+from sentbed_report.study_page.markdown import to_markdown
+from sentbed_report.study_page.page import to_html
+from sentbed_report.study_page.views import views_of
+
+__all__ = ["write_study_report"]
+
+
+def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> Path:
+    """Write `report.md` and `report.html` into `directory`; return the path of the last.
+
+    `summaries` are the study's own where they are left out.
+
+    Raises:
+        RunError: where a file cannot be written; each file is whole or as it was before.
+    """
+    views = views_of(data, summaries)
+    # The numbers first: whatever happens while plots are drawn, they are on disk.
+    for name, render in (("report.md", to_markdown), ("report.html", to_html)):
+        # File names can hold bytes that are no UTF-8; Python keeps them as surrogates.
+        write_atomic(directory / name, render(data, views).encode("utf-8", "backslashreplace"))
+    return directory / "report.html"

@@ -1,0 +1,133 @@
+"""A study's report for a terminal or a pull request: `report.md`, without plots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sentbed_report.markdown import escape, markdown_table
+from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.table_formats import published_table, with_deviation
+from sentbed_report.study_page import texts
+from sentbed_report.study_page.results import Entry, ResultTable
+from sentbed_report.study_page.views import EFFECTS, Views
+from sentbed_report.wording import duration
+
+
+def to_markdown(data: StudyData, views: Views) -> str:
+    """Return `report.md`."""
+    return "\n\n".join(_blocks(data, views)) + "\n"
+
+
+def _blocks(data: StudyData, views: Views) -> Iterator[str]:
+    yield f"# {escape(data.name)}"
+    yield escape(f"{texts.status_line(data)} {texts.summary_line(data)}")
+    if failed := texts.failures(data):
+        yield "## Failed"
+        for run in failed:
+            yield f"{_linked(run, f'{run.cell}, seed {run.seed}')}:"
+            yield _fenced(run.error or "no message", "text")
+    yield "\n".join(_facts(data))
+    if views.tables:
+        yield "## Results"
+        for table in views.tables:
+            yield f"**{escape(table.title)}** {escape(table.note)}"
+            yield _results(table, data)
+            yield from map(escape, table.remarks)
+            if table.protocol:
+                entries = "; ".join(f"{escape(name)} = {escape(value)}" for name, value in table.protocol)
+                yield f"Protocol: {entries}"
+        yield from map(escape, views.remarks)
+        yield f"Bold: the best of a column; italics: the second best{texts.of_which(data)}."
+    else:
+        yield "No run has finished with scores yet."
+    yield from _published(views)
+    yield from map(escape, texts.published_notes(data))
+    yield from _views(views)
+    yield "## Cells and runs"
+    yield _runs(data)
+    if different := [cell for cell in data.cells if cell.differences]:
+        yield "Recipes against that of the " + ("baseline:" if data.baseline else "first cell:")
+        yield "\n".join(f"- {escape(c.name)}: {'; '.join(map(escape, c.differences))}" for c in different)
+    if data.recipe:
+        yield "## Recipe"
+        yield _fenced(data.recipe, "toml")
+
+
+def _facts(data: StudyData) -> Iterator[str]:
+    for axis in data.axes:
+        yield f"- {escape(axis.name)}: {' · '.join(map(escape, axis.labels))}"
+    if data.baseline:
+        yield f"- baseline: {escape(data.baseline)}"
+    yield f"- seeds: {', '.join(map(str, data.seeds)) or 'none'}"
+    for name, reasons in data.excluded:
+        yield f"- excluded: {escape(name)}: {escape(' '.join(reasons))}"
+
+
+def _results(table: ResultTable, data: StudyData) -> str:
+    heading = ("cell", *(escape(one.text) for one in table.headings))
+    rows = []
+    for line in table.rows:
+        tags = [tag for tag in ("baseline" * (line.cell.name == data.baseline), line.remark) if tag]
+        name = escape(line.name) + (f" ({escape(', '.join(tags))})" if tags else "")
+        rows.append((name, *map(_entry, line.entries)))
+    return markdown_table(heading, rows, numbers=range(1, len(heading)))
+
+
+def _entry(entry: Entry) -> str:
+    text = {None: entry.text, 0: f"**{entry.text}**", 1: f"*{entry.text}*"}[entry.place]
+    text = with_deviation(text, entry.spread, entry.mark)
+    return ", ".join([text, *(f"published {one.text}" for one in entry.published)])
+
+
+def _views(views: Views) -> Iterator[str]:
+    if views.effects:
+        yield "## One factor"
+    for effects in views.effects:
+        yield f"**{escape(effects.title)}**"
+        rows = [
+            (escape(axis), escape(row.label), row.mean, row.difference, str(row.pairs))
+            for axis, of_axis in effects.axes
+            for row in of_axis
+        ]
+        yield markdown_table(("axis", "label", "mean", "difference", "pairs"), rows, numbers=(2, 3, 4))
+        yield from map(escape, effects.remarks)
+    if views.effects:
+        yield EFFECTS
+    if views.heat_maps:
+        yield "## Two factors"
+    for heat in views.heat_maps:
+        yield f"**{escape(heat.title)}**, {escape(heat.row_axis)} by {escape(heat.column_axis)}"
+        heading = (escape(heat.row_axis), *map(escape, heat.columns))
+        rows_of = [(escape(label), *(cell.text for cell in cells)) for label, cells in heat.rows]
+        yield markdown_table(heading, rows_of, numbers=range(1, len(heading)))
+
+
+def _published(views: Views) -> Iterator[str]:
+    if not views.published:
+        return
+    yield "## Published"
+    yield published_table(views.published)
+
+
+def _runs(data: StudyData) -> str:
+    seeds = texts.run_seeds(data)
+    rows = [(escape(cell.name), *(_run(run) for run in texts.by_seed(cell, seeds))) for cell in data.cells]
+    return markdown_table(("cell", *(f"seed {seed}" for seed in seeds)), rows, numbers=())
+
+
+def _run(run: CellRun | None) -> str:
+    if run is None:
+        return "–"
+    return _linked(run, run.status) + (f", {duration(run.seconds)}" if run.seconds is not None else "")
+
+
+def _linked(run: CellRun, text: str) -> str:
+    address = texts.link(run)
+    return f"[{escape(text)}](<{address}>)" if address else escape(text)
+
+
+def _fenced(text: str, language: str) -> str:
+    longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -1,0 +1,89 @@
+"""How a study's plots tell cells apart, and how many of them they show."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import attrs
+
+from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
+from sentbed_report.svg import colour
+
+LINES = 12
+"""A plot with more lines, or more names beside points, cannot be read."""
+
+TONES = 6
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_STYLES = ("solid", (0, (4, 2)))
+
+_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?([KMBT])(?![a-z])", re.IGNORECASE)
+_UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+@attrs.frozen
+class Tone:
+    """How one line or point looks."""
+
+    colour: str
+    marker: str
+    style: object
+
+
+def tone(index: int) -> Tone:
+    """Return the looks of the line with this number: colours first, then dashes."""
+    return Tone(
+        colour(f"c{index % TONES}"), _MARKERS[index // TONES % len(_MARKERS)], _STYLES[index // TONES % 2]
+    )
+
+
+def group_tones(data: StudyData) -> tuple[tuple[AxisInfo, ...], Callable[[CellInfo], Tone]]:
+    """Return the axes that are told by colour and by shape, and the looks of each cell."""
+    axes = tuple(axis for axis in data.axes if 1 < len(axis.labels) <= TONES)[:2]
+
+    def of(cell: CellInfo) -> Tone:
+        places = [axis.labels.index(cell.labels[axis.name]) for axis in axes]
+        first, second = (*places, 0, 0)[:2]
+        return Tone(colour(f"c{first}"), _MARKERS[second], _STYLES[0])
+
+    return axes, of
+
+
+def with_sizes(axis: AxisInfo) -> AxisInfo:
+    """Return the axis with numbers where each of its labels names a count of parameters, as `opt-1.3b`."""
+    if axis.numbers is not None:
+        return axis
+    found = [_SIZE.search(label) for label in axis.labels]
+    numbers = tuple(float(m[1]) * _UNITS[m[2].lower()] for m in found if m)
+    if len(numbers) < len(axis.labels) or len(set(numbers)) < 2:
+        return axis
+    return attrs.evolve(axis, numbers=numbers)
+
+
+def spans_powers(numbers: Sequence[float]) -> bool:
+    """Whether numbers are read better on a logarithmic scale: positive, and of more than one power of ten
+    or each a multiple of the one before."""
+    ordered = sorted(set(numbers))
+    if len(ordered) < 2 or ordered[0] <= 0:
+        return False
+    ratios = [after / before for before, after in pairwise(ordered)]
+    even = len(ratios) > 1 and min(ratios) >= 1.9 and max(ratios) <= min(ratios) * 1.1
+    return ordered[-1] / ordered[0] >= 20 or even
+
+
+def chosen(worth: dict[str, float], baseline: str | None, limit: int = LINES) -> tuple[str, ...]:
+    """Return up to `limit` cells of those with a worth, the baseline and those with the highest, in order."""
+    ordered = sorted(
+        worth, key=lambda cell: (cell != baseline, -worth[cell] if math.isfinite(worth[cell]) else math.inf)
+    )
+    kept = set(ordered[:limit])
+    return tuple(cell for cell in worth if cell in kept)
+
+
+def left_out(shown: int, there: int, what: str) -> str:
+    """Return the rule by which cells were left out of a plot; nothing where all are there."""
+    if shown >= there:
+        return ""
+    return f"Of {there:,} cells {shown} are drawn: the baseline and those with the highest {what}."

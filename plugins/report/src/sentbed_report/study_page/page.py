@@ -1,0 +1,93 @@
+"""A study's report for a browser: one `report.html` that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+
+import attrs
+
+from sentbed_report.figures import Plot
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study_page import texts
+from sentbed_report.study_page.axes_plots import effects_plot, number_plots
+from sentbed_report.study_page.plots import geometry_plots, learning_curves, ranking_plot
+from sentbed_report.study_page.views import EFFECTS, Views
+from sentbed_report.wording import duration, number, signed
+
+
+@attrs.frozen
+class _Script:
+    """Only what has its hash in the page's policy runs, whatever else gets into the page."""
+
+    text: str
+
+    @property
+    def hash(self) -> str:
+        return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
+
+
+def to_html(data: StudyData, views: Views) -> str:
+    """Return `report.html`."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    seeds = texts.run_seeds(data)
+    environment.filters.update(
+        duration=duration,
+        number=number,
+        signed=signed,
+        json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
+        link=texts.link,
+        by_seed=lambda cell: texts.by_seed(cell, seeds),
+    )
+    scripts = [
+        _Script(_resource("sentbed_report.study_page", "remember.js")),
+        _Script(_resource("sentbed_report", "theme.js") + _resource("sentbed_report.study_page", "study.js")),
+    ]
+    return environment.from_string(_resource("sentbed_report.study_page", "template.html.j2")).render(
+        data=data,
+        status_line=texts.status_line(data),
+        status_class=texts.status_class(data),
+        summary_line=texts.summary_line(data),
+        failures=texts.failures(data),
+        published_notes=texts.published_notes(data),
+        baseline=_baseline(data),
+        cells={cell.name: cell for cell in data.cells},
+        views=views,
+        effects_note=EFFECTS,
+        effects_plots=_plots(effects_plot(data, one, f"e{i}") for i, one in enumerate(views.ranked)),
+        plots=_drawn(data, views),
+        run_seeds=seeds,
+        style=_resource("sentbed_report", "style.css") + _resource("sentbed_report.study_page", "study.css"),
+        scripts=scripts,
+    )
+
+
+def _drawn(data: StudyData, views: Views) -> list[Plot]:
+    """The plots that are no part of a table."""
+    return _plots(
+        [
+            *(plot for i, one in enumerate(views.ranked) for plot in number_plots(data, one, f"n{i}-")),
+            *geometry_plots(data, "g"),
+            ranking_plot(data, "d"),
+            *learning_curves(data, "v"),
+        ]
+    )
+
+
+def _plots(found: Iterable[Plot | None]) -> list[Plot]:
+    return [plot for plot in found if plot is not None]
+
+
+def _baseline(data: StudyData) -> Mapping[str, str]:
+    return next((cell.labels for cell in data.cells if cell.name == data.baseline), {})
+
+
+def _resource(package: str, name: str) -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,171 @@
+"""The tables of a study as a page and Markdown print them: text, marks and what a mark says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import attrs
+from sentbed.protocols import ExpectedRow
+from sentbed.tools import plain
+
+from sentbed_report.score_tables import shown
+from sentbed_report.statistics import CONFIDENCE
+from sentbed_report.study.significance import Judged
+from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.study.summary import Measured, Place, Summary, SummaryColumn, SummaryRow
+from sentbed_report.study.table_formats import deviation, mark, said
+from sentbed_report.wording import chance, number, signed, spread
+
+Kind: TypeAlias = Literal["better", "worse", ""]
+
+
+@attrs.frozen
+class PublishedText:
+    """A published number beside ours."""
+
+    text: str
+    """The number, and in brackets ours less it."""
+    title: str
+    """The table that has it."""
+    kind: Literal["met", "unmet", ""]
+    """Whether it was reproduced; empty where it decides nothing."""
+
+
+@attrs.frozen
+class Entry:
+    """One number of a table."""
+
+    value: float | None
+    """To sort by; None where nothing was measured, or it is not finite."""
+    text: str
+    """The number; what it is in words where there is none, or it is not finite."""
+    place: Place | None
+    spread: str
+    """The standard deviation; empty where there is none, or it is not finite."""
+    mark: str
+    kind: Kind
+    """What a mark says against the baseline; empty where neither is better."""
+    tip: str
+    published: tuple[PublishedText, ...]
+
+
+@attrs.frozen
+class Heading:
+    """Of a column."""
+
+    text: str
+    average: bool
+
+
+@attrs.frozen
+class Line:
+    """A row: a cell, or an encoder of it."""
+
+    cell: CellInfo
+    name: str
+    remark: str
+    entries: tuple[Entry, ...]
+
+
+@attrs.frozen
+class ResultTable:
+    """What is printed of a `Summary`."""
+
+    title: str
+    note: str
+    headings: tuple[Heading, ...]
+    rows: tuple[Line, ...]
+    remarks: tuple[str, ...]
+    """How the numbers were made."""
+    protocol: tuple[tuple[str, str], ...]
+    """Its entries: those that all columns share, then those of one column."""
+
+
+def result_table(summary: Summary, data: StudyData) -> ResultTable:
+    """Return the printed form of a table."""
+    cells = {cell.name: cell for cell in data.cells}
+    headings = zip(summary.headings, summary.columns, strict=True)
+    return ResultTable(
+        title=summary.evaluator,
+        note=summary.note.removeprefix(f"{summary.evaluator}; "),
+        headings=tuple(Heading(text, column.average) for text, column in headings),
+        rows=tuple(
+            Line(cells[row.cell], row.name, row.remark, _entries(row, summary)) for row in summary.rows
+        ),
+        remarks=tuple(said(summary)),
+        protocol=_protocol(summary),
+    )
+
+
+def _entries(row: SummaryRow, summary: Summary) -> tuple[Entry, ...]:
+    pairs = zip(row.cells, summary.columns, strict=True)
+    return tuple(_entry(found, column, summary) for found, column in pairs)
+
+
+def _entry(found: Measured, column: SummaryColumn, summary: Summary) -> Entry:
+    judged, mean = found.judged, found.mean
+    sign = mark(found)
+    kind: Kind = ""
+    if judged is not None and sign and judged.difference is not None and column.ranked:
+        kind = "better" if (judged.difference > 0) != column.lower else "worse"
+    return Entry(
+        value=mean if mean is not None and math.isfinite(mean) else None,
+        text=number(mean, summary.digits),
+        place=found.place,
+        spread=deviation(found, summary.digits),
+        mark=sign,
+        kind=kind,
+        tip=_tip(judged, summary) if judged is not None and sign else "",
+        published=tuple(_published(row) for row in found.published),
+    )
+
+
+def _tip(judged: Judged, summary: Summary) -> str:
+    places = summary.digits
+    parts = [f"{signed(judged.difference, places)} against {summary.baseline}"]
+    if judged.low is not None and judged.high is not None:
+        parts.append(f"{100 * CONFIDENCE:g} % interval {spread((judged.low, judged.high), places)}")
+    if judged.p_value is not None and judged.corrected is not None:
+        p_value, corrected = (chance(p).rstrip(" *") for p in (judged.p_value, judged.corrected))
+        parts.append(f"p {_related(p_value)}; after Holm's correction p {_related(corrected)}")
+    if judged.basis:
+        parts.append(f"over {judged.basis}")
+    return "\n".join(parts)
+
+
+def _related(p_value: str) -> str:
+    return p_value if p_value.startswith("<") else f"= {p_value}"
+
+
+def _published(row: ExpectedRow) -> PublishedText:
+    text = number(row.value, row.digits)
+    if row.difference is not None:
+        text += f" ({signed(row.difference, row.digits)})"
+    verdict = "" if row.met is None else "met" if row.met else "unmet"
+    title = row.source + (f": {row.verdict}, ±{number(row.tolerance, row.digits)}" if row.decides else "")
+    return PublishedText(text, title, verdict)  # type: ignore[arg-type]
+
+
+def _protocol(summary: Summary) -> tuple[tuple[str, str], ...]:
+    entries = [
+        (column.task, {str(k): shown(plain(v)) for k, v in column.protocol.items()})
+        for column in summary.columns
+        if column.protocol
+    ]
+    names = dict.fromkeys(name for _, protocol in entries for name in protocol)
+    common: list[tuple[str, str]] = []
+    varying: list[tuple[str, str]] = []
+    for name in names:
+        values = [protocol.get(name, "–") for _, protocol in entries]
+        if len(set(values)) == 1:
+            common.append((name, values[0]))
+        else:
+            varying += ((f"{name} of {task}", v) for (task, _), v in zip(entries, values, strict=True))
+    return (*common, *varying)
+
+
+def result_tables(summaries: Sequence[Summary], data: StudyData) -> tuple[ResultTable, ...]:
+    """Return the printed form of all tables."""
+    return tuple(result_table(summary, data) for summary in summaries)

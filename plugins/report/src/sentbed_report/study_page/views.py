@@ -1,0 +1,183 @@
+"""What the axes do, as a page and Markdown print it: one factor, two factors, and all tables together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import attrs
+
+from sentbed_report.study.main_effects import AxisEffect, Grid, interaction, main_effects
+from sentbed_report.study.published_numbers import Number, published_numbers
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summarize import summarise
+from sentbed_report.study.summary import Summary
+from sentbed_report.study_page.results import ResultTable, result_tables
+from sentbed_report.wording import count, number, signed
+
+EFFECTS = (
+    "Mean: over the combinations of everything else in which every label has finished. Difference: over the "
+    "pairs of cells that differ in nothing else, with its standard deviation over them."
+)
+
+_HEAT = (6, 62)
+"""Per cent of the colour at both ends of a heat map: numbers in it stay readable."""
+
+
+@attrs.frozen
+class EffectRow:
+    """One label of an axis."""
+
+    label: str
+    reference: bool
+    mean: str
+    difference: str
+    pairs: int
+
+
+@attrs.frozen
+class EffectTable:
+    """What each axis does to one column."""
+
+    title: str
+    axes: tuple[tuple[str, tuple[EffectRow, ...]], ...]
+    """Axis, and a row a label."""
+    remarks: tuple[str, ...]
+
+
+@attrs.frozen
+class HeatCell:
+    """The mean of one label of each of two axes."""
+
+    text: str
+    heat: int | None
+    """Per cent of the colour; None where there is no number."""
+
+
+@attrs.frozen
+class HeatMap:
+    """Two axes against each other."""
+
+    title: str
+    row_axis: str
+    column_axis: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
+    remark: str
+
+
+@attrs.frozen
+class Views:
+    """Everything that a report prints and does not draw."""
+
+    summaries: tuple[Summary, ...]
+    tables: tuple[ResultTable, ...]
+    """Without the remarks that they share."""
+    remarks: tuple[str, ...]
+    """What holds for all tables."""
+    effects: tuple[EffectTable, ...]
+    heat_maps: tuple[HeatMap, ...]
+    published: tuple[Number, ...]
+
+    @property
+    def marked(self) -> bool:
+        """Whether a number has a mark."""
+        return any(entry.mark for table in self.tables for line in table.rows for entry in line.entries)
+
+    @property
+    def ranked(self) -> tuple[Summary, ...]:
+        """The tables whose last column has a better and a worse."""
+        return tuple(summary for summary in self.summaries if summary.columns[-1].ranked)
+
+
+def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Views:
+    """Return what is printed of a study; `summaries` are its own where they are left out."""
+    found = tuple(summarise(data) if summaries is None else summaries)
+    judged = [summary for summary in found if summary.columns[-1].ranked]
+    tables = result_tables(found, data)
+    shared = [r for r in (tables[0].remarks if tables else ()) if all(r in t.remarks for t in tables)]
+    return Views(
+        found,
+        tuple(attrs.evolve(t, remarks=tuple(r for r in t.remarks if r not in shared)) for t in tables),
+        tuple(shared),
+        tuple(table for one in judged if (table := _effects(data, one)) is not None),
+        tuple(heat for one in judged for heat in _heat_maps(data, one)),
+        published_numbers(data, found),
+    )
+
+
+def title_of(summary: Summary) -> str:
+    """Return what the last column of a table is: the average, where it has one."""
+    parts = [summary.evaluator]
+    if summary.protocol not in ("", summary.evaluator):
+        parts.append(summary.protocol)
+    if summary.apart:
+        parts.append(summary.apart)
+    metric = summary.columns[-1].metric
+    return f"{', '.join(parts)}: {summary.headings[-1]}" + (f" ({metric})" if metric != "mean" else "")
+
+
+def _effects(data: StudyData, summary: Summary) -> EffectTable | None:
+    found = [one for one in main_effects(data, summary) if any(e.mean is not None for e in one.labels)]
+    if not found:
+        return None
+    remarks = (
+        f"{one.axis} changes together with {', '.join(one.together)}: one cannot be told from the other."
+        for one in found
+        if one.together
+    )
+    axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found)
+    return EffectTable(title_of(summary), tuple(axes), tuple(remarks))
+
+
+def _rows(effect: AxisEffect, places: int) -> Iterator[EffectRow]:
+    for one in effect.labels:
+        reference = one.label == effect.reference
+        difference = "–" if reference else signed(one.difference, places)
+        if not reference and one.std is not None:
+            difference += f" ± {number(one.std, places)}"
+        yield EffectRow(one.label, reference, number(one.mean, places), difference, one.pairs)
+
+
+def _heat_maps(data: StudyData, summary: Summary) -> Iterator[HeatMap]:
+    axes = [axis for axis in data.axes if len(axis.labels) > 1]
+    together = {(one.axis, other) for one in main_effects(data, summary) for other in one.together}
+    for first, second in combinations(axes, 2):
+        if (first.name, second.name) in together:
+            continue
+        # The longer axis goes down: a page has more height than width.
+        rows, columns = (first, second) if len(first.labels) >= len(second.labels) else (second, first)
+        grid = interaction(data, summary, rows.name, columns.name)
+        if any(mean is not None for line in grid.means for mean in line):
+            yield _heat_map(grid, summary)
+
+
+def _heat_map(grid: Grid, summary: Summary) -> HeatMap:
+    means = [mean for line in grid.means for mean in line if mean is not None and math.isfinite(mean)]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    lower = summary.columns[-1].lower
+
+    def cell(mean: float | None) -> HeatCell:
+        if mean is None or not math.isfinite(mean):
+            return HeatCell(number(mean), None)
+        share = (mean - low) / (high - low) if high > low else 0.0
+        share = 1 - share if lower else share
+        return HeatCell(number(mean, summary.digits), round(_HEAT[0] + share * (_HEAT[1] - _HEAT[0])))
+
+    most = max(most for line in grid.counts for most in line)
+    remark = f"Darker: {'lower' if lower else 'higher'}."
+    if most > 1:
+        remark += f" Each the mean of up to {count(most, 'cell')}."
+    if not grid.balanced:
+        remark += " The cells are not of the same combinations everywhere: compare with care."
+    return HeatMap(
+        title_of(summary),
+        grid.rows.name,
+        grid.columns.name,
+        grid.columns.labels,
+        tuple(
+            (label, tuple(map(cell, line))) for label, line in zip(grid.rows.labels, grid.means, strict=True)
+        ),
+        remark,
+    )

@@ -1,0 +1,137 @@
+"""Numbers, times and counts as a reader wants them."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
+from sentbed_report.statistics import SIGNIFICANT, Method
+
+MINUS = "−"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return a fixed-point number with a typographic minus; `–` where there is none, `not finite` for NaN."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return "not finite"
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS)
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """Return a difference, always with its sign; ±0.00 where it rounds to nothing."""
+    text = number(value, digits)
+    if value is None or not math.isfinite(value) or text.startswith(MINUS):
+        return text
+    return ("±" if float(text) == 0 else "+") + text
+
+
+def spread(interval: tuple[float, float] | None, digits: int = 2) -> str:
+    """Return `48.10 to 51.90`; nothing where there is no interval."""
+    return "" if interval is None else f"{number(interval[0], digits)} to {number(interval[1], digits)}"
+
+
+def chance(p_value: float) -> str:
+    """Return a p-value, with a star where it is below 0.05."""
+    text = f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
+    return f"{text} *" if p_value < SIGNIFICANT else text
+
+
+def resampling(found: Bootstrapped) -> str:
+    """Return how the intervals were found."""
+    return (
+        f"Intervals of {100 * found.confidence:g} %: bootstrap of the items, {found.resamples:,} resamples."
+    )
+
+
+def pairing(comparisons: int, resamples: int, method: Method = "bootstrap") -> str:
+    """Return how differences were judged, and what a star does not say."""
+    how = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation"}[method]
+    smallest = (2 if method == "bootstrap" else 1) / (resamples + 1)
+    return (
+        f"Two-sided p-values by {how}, {resamples:,} resamples (the smallest that they can show is "
+        f"{chance(smallest).rstrip(' *')}); * marks p < {SIGNIFICANT}, which is not "
+        f"corrected for the number of comparisons made here ({comparisons:,})."
+    )
+
+
+def short(value: float) -> str:
+    """Return a number of any magnitude in few characters: `0.42`, `2e-5`."""
+    text = f"{value:.3g}"
+    if "e" in text:
+        mantissa, _, exponent = text.partition("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", MINUS)
+
+
+def duration(seconds: float) -> str:
+    """Return `45.2 s`, `12 min 5 s`, `3 h 12 min` or `2 d 3 h`."""
+    if not math.isfinite(seconds):
+        return "an unknown time"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, part, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    raise AssertionError(whole)
+
+
+def moment(iso: str) -> str:
+    """Return an ISO 8601 time to the minute, or the text itself where it is not one."""
+    try:
+        return datetime.fromisoformat(iso).isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
+    except ValueError:
+        return iso
+
+
+def count(amount: int, noun: str, plural: str | None = None) -> str:
+    """Return `1 score`, `1,200 scores`."""
+    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
+
+
+def summary(data: RunReport) -> str:
+    """Return the run in one line."""
+    parts = []
+    if data.stages:
+        parts.append(count(len(data.stages), "stage"))
+    if data.ranking is not None:
+        parts.append(count(len(data.ranking.candidates), "candidate"))
+    if data.scores:
+        tasks = {(score.evaluator, score.task) for score in data.scores}
+        parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
+    if deciding := [row for row in data.expected if row.decides]:
+        met = sum(row.met is True for row in deciding)
+        parts.append(f"{met} of {count(len(deciding), 'expected number')} met")
+    return (
+        ", ".join(parts or ["nothing was measured"])
+        + f"; started {moment(data.started)}, took {duration(data.seconds)}."
+    )
+
+
+def verdict(ranking: Ranking) -> str:
+    """Return what a search found, in a sentence."""
+    best, baseline, places = ranking.candidates[0], ranking.baseline, ranking.digits
+    shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
+    against = f"{number(baseline.score, places)} without a demonstration"
+    if best.score <= baseline.score:
+        return (
+            f"No demonstration is better than none: the best, {shown}, has {number(best.score, places)}, "
+            f"against {against}."
+        )
+    return f"The best demonstration is {shown}: {number(best.score, places)}, against {against}."
+
+
+def status_line(data: RunReport) -> str:
+    """Return what the status means for the numbers in the report."""
+    return {
+        "finished": "Finished.",
+        "interrupted": "Interrupted: the numbers are those measured until then.",
+        "failed": "Failed: the numbers are those measured until then.",
+    }[data.status]

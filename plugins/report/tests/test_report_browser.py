@@ -1,0 +1,138 @@
+"""The report in a real browser: plots have a size, both themes apply, the console is silent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import ERRORS, POLICY, browse, found, needed
+from sentbed.protocols import ExpectedRow, ReportData, Scatter, Score, StageCurve
+from sentbed_report.write import write_report
+
+pytestmark = needed
+
+PROBE = """<script>addEventListener("load", () => {
+  const box = e => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
+  const style = e => getComputedStyle(e);
+  const body = style(document.body).backgroundColor;
+  const button = document.getElementById("theme");
+  const before = style(document.querySelector("figure svg text")).fill;
+  button.click();
+  document.documentElement.dataset.probe = JSON.stringify({
+    wrong: window.wrong,
+    svgs: [...document.querySelectorAll("figure svg")].map(box),
+    drawn: [...document.querySelectorAll("figure svg")].map(s => box(s.querySelector("g"))),
+    dots: document.querySelectorAll("figure svg path[d*=h0]").length,
+    wide: document.documentElement.scrollWidth - innerWidth,
+    resources: performance.getEntriesByType("resource").map(e => e.name),
+    body: [body, style(document.body).backgroundColor],
+    text: [before, style(document.querySelector("figure svg text")).fill],
+    button: [button.hidden, button.textContent],
+  });
+});</script>"""
+
+FRAME = """<!doctype html>
+<iframe src="inner.html" style="width:390px;height:800px;border:0"></iframe>
+<script>addEventListener("load", () => {
+  const page = document.querySelector("iframe").contentDocument;
+  document.documentElement.dataset.probe = JSON.stringify({
+    page: page.documentElement.scrollWidth,
+    table: page.querySelector(".scroll table").getBoundingClientRect().width,
+    svgs: [...page.querySelectorAll("figure svg")].map(s => s.getBoundingClientRect().right),
+  });
+});</script>"""
+
+
+def probe(page: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
+    """Measure a copy of the page; its security policy, which lets no other script run, is taken out."""
+    text, times = re.subn(POLICY, ERRORS, page.read_text())
+    assert times == 1
+    copy = tmp_path / "probe.html"
+    copy.write_text(text.replace("</body>", f"{PROBE}</body>"))
+    return found(browse(copy, tmp_path, "--dump-dom", *options))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    steps = list(range(1, 301))
+    x = np.linspace(0, 5, 400)
+    tasks = [f"a task with a long name {i}" for i in range(9)]
+    encoders = ("encoder@start", "encoder")
+    scores = [
+        Score(task, "spearman", 70.0, {"id": "sts", "data": "ab" * 32}, e, "sts")
+        for e in encoders
+        for task in tasks
+    ]
+    scores += [
+        Score("STS-B", metric, value, {"id": "wang-isola"}, encoder, "geometry")
+        for encoder in encoders
+        for metric, value in (("alignment", 0.2 + 0.1 * len(encoder)), ("uniformity", -2.0))
+    ]
+    data = ReportData(
+        name="</title><script>document.title = 'owned'; throw 1</script>",
+        status="interrupted",
+        error="Interrupted by the user.",
+        started="2026-03-04T14:05:33+00:00",
+        seconds=725.0,
+        recipe_toml="[encoders.encoder]\n" + "long = " + "x" * 400,
+        manifest={"</script>": "<img src=x onerror=alert(1)>"},
+        scores=tuple(scores),
+        expected=(ExpectedRow("sts.STS-B.spearman", 70.0, 0.5, "a source", 70.2),),
+        stages=(
+            StageCurve(
+                "s", steps, [1 / s for s in steps], [1e-5] * 300, [(100, 70.0), (200, 71.0)], 200, "dev"
+            ),
+        ),
+        scatters=tuple((encoder, Scatter("STS-B", "gold", "cosine", x, x / 5)) for encoder in encoders),
+    )
+    return write_report(tmp_path_factory.mktemp("run"), data)
+
+
+def test_the_page_as_written_runs_without_a_word_on_the_console(report: Path, tmp_path: Path) -> None:
+    dom = browse(report, tmp_path, "--dump-dom")
+    assert "<title>&lt;/title&gt;&lt;script&gt;" in dom
+    # The script removes `hidden`: the policy's hash is that of the script.
+    assert re.search(r'<button id="theme" type="button">(Dark|Light)</button>', dom)
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
+    report: Path, tmp_path: Path, width: int
+) -> None:
+    seen = probe(report, tmp_path, f"--window-size={width},1000")
+    assert seen["wrong"] == []
+    assert seen["resources"] == []
+    assert len(seen["svgs"]) == 5
+    assert all(w > 150 and h > 100 for w, h in seen["svgs"] + seen["drawn"]), seen
+    assert seen["dots"] == 2 * 10
+    assert seen["wide"] <= 0
+
+
+def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> None:
+    # Headless windows are no narrower than 500 pixels; a frame is.
+    inner = tmp_path / "inner.html"
+    inner.write_text(re.sub(r"<meta http-equiv[^>]*>", "", report.read_text()))
+    outer = tmp_path / "outer.html"
+    outer.write_text(FRAME)
+    dom = browse(outer, tmp_path, "--dump-dom", "--allow-file-access-from-files")
+    seen = found(dom)
+    assert seen["page"] == 390
+    assert seen["table"] > 390
+    assert seen["svgs"]
+    assert max(seen["svgs"]) <= 390
+
+
+def test_the_button_changes_page_and_plots(report: Path, tmp_path: Path) -> None:
+    seen = probe(report, tmp_path)
+    assert seen["button"] == [False, "Light"]
+    assert seen["body"][0] != seen["body"][1]
+    assert seen["text"][0] != seen["text"][1]
+
+
+def test_the_page_can_be_drawn(report: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    browse(report, tmp_path, f"--screenshot={picture}", "--window-size=1200,2000")
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,215 @@
+"""A study's report in a real browser: sorting, filter, hover, theme, and a phone's width."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import ERRORS, POLICY, browse, found, needed
+from sentbed_report.study_page import write_study_report
+from toy_study import study
+
+pytestmark = needed
+
+TOOLS = """
+const one = (what, within = document) => within.querySelector(what);
+const all = (what, within = document) => [...within.querySelectorAll(what)];
+const table = one("table.results");
+const names = () => all("tbody tr", table).filter(r => !r.hidden).map(r => r.dataset.cell);
+const column = (i) => all("tbody tr", table).map(r => r.cells[i].dataset.value).map(Number);
+const heads = () => all("thead th", table).map(h => h.getAttribute("aria-sort"));
+const head = (i) => one("button", all("thead th", table)[i]);
+const style = (e) => getComputedStyle(e);
+const type = (text) => {
+  one("input[type=search]").value = text;
+  one("input[type=search]").dispatchEvent(new Event("input", {bubbles: true}));
+};
+const tell = (what) => {
+  document.documentElement.dataset.probe = JSON.stringify({wrong: window.wrong, ...what});
+};
+"""
+
+FRAME = """<!doctype html>
+<iframe src="inner.html" style="width:375px;height:800px;border:0"></iframe>
+<script>addEventListener("load", () => {
+  const page = document.querySelector("iframe").contentDocument;
+  document.documentElement.dataset.probe = JSON.stringify({
+    page: page.documentElement.scrollWidth,
+    table: page.querySelector(".results").getBoundingClientRect().width,
+    box: page.querySelector(".scroll").getBoundingClientRect().right,
+    sticky: getComputedStyle(page.querySelector(".results tbody th")).position,
+    svgs: [...page.querySelectorAll("figure svg")].map(s => s.getBoundingClientRect().right),
+  });
+});</script>"""
+"""A headless window is no narrower than 500 pixels; a frame is."""
+
+
+def act(page: Path, tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
+    """Run a script in a copy of the page; its security policy, which lets no other run, is taken out."""
+    text, times = re.subn(POLICY, ERRORS, page.read_text())
+    assert times == 1
+    copy = tmp_path / "probe.html"
+    whole = f'<script>addEventListener("load", async () => {{{TOOLS}{script}}});</script>'
+    copy.write_text(text.replace("</body>", f"{whole}</body>"))
+    seen = found(browse(copy, tmp_path, "--dump-dom", *options))
+    assert seen["wrong"] == []
+    return seen
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    hostile = "</title><script>document.title = 'owned'; throw 1</script>"
+    return write_study_report(tmp_path_factory.mktemp("study"), study(several=True, name=hostile))
+
+
+def test_the_page_as_written_runs_without_a_word_on_the_console(report: Path, tmp_path: Path) -> None:
+    dom = browse(report, tmp_path, "--dump-dom")
+    assert "<title>&lt;/title&gt;&lt;script&gt;" in dom
+    # The scripts remove `hidden`: the policy's hashes are theirs.
+    assert re.search(r'<button id="theme" type="button">(Dark|Light)</button>', dom)
+    assert re.search(r'<form class="filter"[^>]*>', dom)
+    assert not re.search(r'<form class="filter"[^>]*hidden', dom)
+
+
+def test_a_heading_sorts_its_column_and_says_so(report: Path, tmp_path: Path) -> None:
+    seen = act(
+        report,
+        tmp_path,
+        """
+        const before = names();
+        head(1).click();
+        const down = [column(1), heads()];
+        head(1).focus();
+        head(1).click();
+        const up = [column(1), heads(), document.activeElement === head(1)];
+        head(0).click();
+        tell({before, down, up, again: names()});
+        """,
+    )
+    assert len(seen["before"]) == 6
+    down, up = seen["down"], seen["up"]
+    assert down[0] == sorted(down[0], reverse=True)
+    assert len(set(down[0])) == 6
+    assert down[1][:2] == [None, "descending"]
+    assert up[0] == sorted(down[0])
+    assert up[1][:2] == [None, "ascending"]
+    assert up[2]
+    assert seen["again"] == seen["before"]
+
+
+def test_text_and_labels_filter_every_table(report: Path, tmp_path: Path) -> None:
+    seen = act(
+        report,
+        tmp_path,
+        """
+        type("MEAN, 0.0");
+        const text = [names(), one(".filter output").textContent];
+        type("");
+        for (const box of all(".filter input[type=checkbox]"))
+          if (["first", "0.05", "0.25"].includes(box.value)) box.click();
+        const labels = names();
+        const runs = all(".runs tbody tr").filter(r => !r.hidden).map(r => r.dataset.cell);
+        tell({text, labels, runs});
+        """,
+    )
+    assert seen["text"] == [["mean, 0.01", "mean, 0.05"], "2 of 6 cells"]
+    assert seen["labels"] == ["first, 0.05", "first, 0.25"]
+    assert seen["runs"] == seen["labels"]
+
+
+def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> None:
+    seen = act(
+        report,
+        tmp_path,
+        """
+        const mark = one(".mark"), tip = document.getElementById("tip");
+        const first = [tip.hidden, all("[aria-describedby]").length];
+        mark.dispatchEvent(new MouseEvent("mouseenter"));
+        const hovered = [tip.hidden, tip.textContent, tip.getBoundingClientRect().left];
+        mark.dispatchEvent(new MouseEvent("mouseleave"));
+        const left = [tip.hidden, all("[aria-describedby]").length];
+        mark.focus({preventScroll: true});
+        await new Promise(done => setTimeout(done, 300));
+        const focused = [tip.hidden, mark.getAttribute("aria-describedby")];
+        dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
+        const escaped = tip.hidden;
+        mark.blur();
+        mark.focus({preventScroll: true});
+        all(".mark")[1].dispatchEvent(new MouseEvent("mouseenter"));
+        const described = all("[aria-describedby]").map(e => all(".mark").indexOf(e));
+        mark.blur();
+        tell({first, hovered, left, focused, escaped, described, name: mark.getAttribute("aria-label")});
+        """,
+    )
+    assert seen["first"] == seen["left"] == [True, 0]
+    # The tip is of one mark at a time.
+    assert seen["described"] == [1]
+    assert seen["escaped"]
+    hidden, text, left = seen["hovered"]
+    assert not hidden
+    assert "Holm" in text
+    assert text in seen["name"]
+    assert left >= 0
+    assert seen["focused"] == [False, "tip"]
+
+
+def test_the_theme_changes_page_and_plots_and_is_remembered(report: Path, tmp_path: Path) -> None:
+    script = """
+    const look = () => [style(document.body).backgroundColor, style(one("figure svg text")).fill];
+    const before = look();
+    const button = document.getElementById("theme");
+    const name = button.textContent;
+    button.click();
+    tell({before, after: look(), name, kept: localStorage.getItem("sentbed-theme")});
+    """
+    seen = act(report, tmp_path, script)
+    assert seen["before"][0] != seen["after"][0]
+    assert seen["before"][1] != seen["after"][1]
+    assert seen["kept"] == {"Dark": "dark", "Light": "light"}[seen["name"]]
+    # The same profile, opened again.
+    again = act(report, tmp_path, script)
+    assert again["before"] == seen["after"]
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
+    report: Path, tmp_path: Path, width: int
+) -> None:
+    seen = act(
+        report,
+        tmp_path,
+        """
+        const box = e => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
+        tell({
+          svgs: all("figure svg").map(box),
+          wide: document.documentElement.scrollWidth - innerWidth,
+          resources: performance.getEntriesByType("resource").map(e => e.name),
+        });
+        """,
+        f"--window-size={width},1000",
+    )
+    assert seen["resources"] == []
+    assert len(seen["svgs"]) >= 3
+    assert all(w > 150 and h > 100 for w, h in seen["svgs"]), seen
+    assert seen["wide"] <= 0
+
+
+def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> None:
+    (tmp_path / "inner.html").write_text(re.sub(POLICY, "", report.read_text()))
+    outer = tmp_path / "outer.html"
+    outer.write_text(FRAME)
+    seen = found(browse(outer, tmp_path, "--dump-dom", "--allow-file-access-from-files"))
+    assert seen["page"] == 375
+    assert seen["table"] > 375
+    assert seen["box"] <= 375
+    assert seen["sticky"] == "sticky"
+    assert seen["svgs"]
+    assert max(seen["svgs"]) <= 375
+
+
+def test_the_page_can_be_drawn(report: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    browse(report, tmp_path, f"--screenshot={picture}", "--window-size=1200,2400")
+    assert picture.read_bytes().startswith(b"\x89PNG")

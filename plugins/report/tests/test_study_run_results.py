@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sentbed import RunError
+from sentbed_report.statistics import value
+from sentbed_report.study.run_results import read_run
+
+Write = Callable[..., Path]
+
+
+def test_a_finished_run_has_scores_with_items_and_its_record(run_of: Write, tmp_path: Path) -> None:
+    found = read_run(run_of("a"), "cell", 7, tmp_path / "study")
+    assert (found.cell, found.seed, found.status, found.seconds) == ("cell", 7, "finished", 2.5)
+    assert found.directory == Path("../a")
+    (score,) = found.scores
+    assert score.items is not None
+    assert value(score.items) == score.value
+    assert found.record["name"] == "a"
+
+
+def test_a_failed_run_says_why_and_has_no_scores(run_of: Write, tmp_path: Path) -> None:
+    found = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
+    assert (found.status, found.error, found.scores) == ("failed", "out of memory", ())
+
+
+def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(run_of: Write, tmp_path: Path) -> None:
+    path = run_of("a", status="running")
+    (path / "report.json").write_text("{")
+    found = read_run(path, "cell", 1, tmp_path)
+    assert (found.status, found.record) == ("running", {})
+    found = read_run(tmp_path / "none", "cell", 1, tmp_path)
+    assert (found.status, found.directory) == ("waiting", None)
+
+
+def test_a_killed_run_without_a_report_is_read(run_of: Write, tmp_path: Path) -> None:
+    path = run_of("a", status="interrupted")
+    (path / "report.json").unlink()
+    assert read_run(path, "cell", 1, tmp_path).status == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("manifest.json", "{", r"manifest\.json` cannot be read"),
+        ("manifest.json", "[]", r"manifest\.json` holds no table"),
+        ("manifest.json", '{"status": "odd"}', "has the status 'odd', which no run has"),
+        ("report.json", "{", r"report\.json` cannot be read"),
+        ("report.json", '{"scores": [1]}', "is not a run directory"),
+    ],
+)
+def test_a_file_that_is_damaged_is_named(
+    run_of: Write, tmp_path: Path, file: str, content: str, message: str
+) -> None:
+    path = run_of("a")
+    (path / file).write_text(content)
+    with pytest.raises(RunError, match=message):
+        read_run(path, "cell", 1, tmp_path)

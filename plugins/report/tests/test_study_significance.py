@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed.protocols import Items, Score
+from sentbed_report.statistics import Resampled, resample, value
+from sentbed_report.study.significance import Judged, corrected, judge, judge_average, judge_column
+
+
+def scored(items: Items | None, number: float | None = None) -> Score:
+    found = number if number is not None else value(items) if items is not None else math.nan
+    return Score("T", "spearman", found, {"id": "p"}, "en", "e", items)
+
+
+def bare(numbers: Sequence[float]) -> dict[int, Score]:
+    return {seed: scored(None, number) for seed, number in enumerate(numbers)}
+
+
+def one(baseline: dict[int, Score], cell: dict[int, Score], resamples: int = 1000) -> Judged:
+    return judge_column(baseline, {"cell": cell}, resamples)["cell"]
+
+
+def right(share: float, n: int = 200, seed: int = 0) -> Items:
+    return Items("mean", (np.random.default_rng(seed).random(n) < share).astype(float))
+
+
+# --- seeds and items ---------------------------------------------------------------------------------------
+
+
+def test_without_items_it_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(70, 2, 5), rng.normal(71, 2, 5)
+    found = one(bare(a), bare(b))
+    expected = stats.ttest_rel(b, a)
+    low, high = expected.confidence_interval(0.95)
+    assert (found.p_value, found.degrees) == pytest.approx((expected.pvalue, 4))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.difference == pytest.approx((b - a).mean())
+    assert (found.basis, found.reason) == ("seeds", "")
+
+
+def test_items_and_seeds_are_added_and_their_degrees_are_satterthwaites() -> None:
+    # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 the variance is 4/3, and the
+    # degrees of freedom (4/3)^2 / ((1/3)^2 / 2) = 32.
+    found = judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0)
+    assert found.degrees == pytest.approx(32)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(2 / math.sqrt(4 / 3), 32))
+    low, high = stats.t.interval(0.95, 32, loc=2, scale=math.sqrt(4 / 3))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.basis == "items and seeds"
+    # Few degrees, where the items say next to nothing: those of a t-test.
+    assert judge({1: 1.0, 2: 2.0, 3: 3.0}, 1e-12).degrees == pytest.approx(2)
+
+
+@pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
+def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences: dict[int, float]) -> None:
+    found = judge(differences, 1.0)
+    assert found.degrees == math.inf
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(2))
+    assert (found.low, found.high) == pytest.approx((2 - 1.959964, 2 + 1.959964))
+    assert found.basis == "items"
+
+
+def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    gold = rng.normal(size=300)
+    a, b = (Items("spearman", gold, gold + noise * rng.normal(size=300)) for noise in (1.0, 0.8))
+    found = one({7: scored(a)}, {7: scored(b)}, 4000)
+
+    def difference(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+        return 100 * float(stats.spearmanr(x, second).statistic - stats.spearmanr(x, first).statistic)
+
+    expected = stats.bootstrap(
+        (gold, a.y, b.y), difference, paired=True, vectorized=False, n_resamples=1000, rng=1
+    )
+    assert found.item_variance is not None
+    # A standard deviation of 1,000 draws has a standard error of 2.2 %.
+    assert math.sqrt(found.item_variance) == pytest.approx(expected.standard_error, rel=0.09)
+
+
+def test_a_mean_over_seeds_has_the_variance_of_the_mean_item() -> None:
+    # The bootstrap variance of a mean of n items is their variance over n; here of each item's mean over the
+    # seeds, since all runs share the items.
+    rng = np.random.default_rng(2)
+    a, b = rng.random((2, 3, 400))
+    before, after = (
+        {seed: scored(Items("mean", row)) for seed, row in enumerate(table)} for table in (a, b + 0.02)
+    )
+    found = one(before, after, 4000)
+    expected = 100**2 * (b - a).mean(axis=0).var() / 400
+    assert found.item_variance == pytest.approx(expected, rel=0.1)
+    assert list(found.differences.values()) == pytest.approx(100 * (b + 0.02 - a).mean(axis=1))
+
+
+def test_what_all_items_share_cancels() -> None:
+    # b is a plus one everywhere but on one item in two hundred.
+    a = right(0.5)
+    b = attrs.evolve(a, x=a.x + 1 + (np.arange(200) == 3))
+    found = one({1: scored(a)}, {1: scored(b)}, 2000)
+    assert found.item_variance == pytest.approx(100**2 * (1 / 200) * (199 / 200) / 200, rel=0.15)
+
+
+# --- what cannot be judged ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("baseline", "cell", "reason"),
+    [
+        (bare([1.0]), bare([2.0]), "there is one seed, and the score has no items"),
+        (bare([1.0, 2.0]), bare([2.0, 3.0]), "the seeds change nothing, and the score has no items"),
+        (bare([1.0, 2.0]), {}, "no seed has a score of both"),
+        (bare([1.0, 2.0]), {8: scored(None, 1.0), 9: scored(None, 2.0)}, "no seed has a score of both"),
+        (bare([1.0]), {9: scored(None, 2.0)}, "no seed has a score of both"),
+        (bare([1.0, math.nan]), bare([2.0, 3.0]), "a score is not finite"),
+        ({1: scored(right(0.5))}, {1: scored(right(0.5, 199))}, "one was scored on 200 items, the other on"),
+        (
+            {1: scored(Items("mean", np.zeros(9)))},
+            {1: scored(Items("mean", np.ones(9)))},
+            "every item and every seed has the same difference",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_has_no_p_value_and_says_why(
+    baseline: dict[int, Score], cell: dict[int, Score], reason: str
+) -> None:
+    found = one(baseline, cell)
+    assert (found.p_value, found.corrected, found.significant) == (None, None, False)
+    assert reason in found.reason
+
+
+def test_items_that_change_between_seeds_are_not_resampled_together() -> None:
+    first, second = (scored(right(0.5, n)) for n in (200, 150))
+    assert "cannot be paired" in one({1: first, 2: second}, {1: first, 2: second}).reason
+
+
+def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
+    same = {seed: scored(right(0.5, seed=seed)) for seed in (1, 2)}
+    found = one(same, dict(same))
+    assert (found.difference, found.p_value, found.low, found.high) == (0, 1, 0, 0)
+
+
+def test_only_seeds_of_both_count() -> None:
+    found = one(bare([70, 71, 72]), {0: scored(None, 71.0), 2: scored(None, 75.0), 9: scored(None, 1.0)})
+    assert dict(found.differences) == {0: 1, 2: 3}
+
+
+def test_single_runs_are_a_pair_whatever_their_seeds_are() -> None:
+    a, b = right(0.5), right(0.8, seed=1)
+    alone = judge_column({1: scored(a)}, {"cell": {2: scored(b)}}, 1000, single=True)["cell"]
+    assert alone.difference == pytest.approx(value(b) - value(a))
+    assert alone.significant
+    two = judge_column(bare([1.0, 2.0]), {"cell": {9: scored(None, 1.0)}}, single=True)["cell"]
+    assert two.reason == "no seed has a score of both"
+
+
+# --- columns and averages ----------------------------------------------------------------------------------
+
+
+def test_holms_correction_is_that_computed_by_hand() -> None:
+    judged = {name: Judged(p_value=p) for name, p in zip("abcd", (0.03, 0.01, 0.04, None), strict=True)}
+    found = corrected(judged)
+    # 3 x 0.01 = 0.03; 2 x 0.03 = 0.06; 1 x 0.04 is below the one before, and becomes 0.06.
+    assert [found[name].corrected for name in "abcd"] == [
+        pytest.approx(0.06),
+        pytest.approx(0.03),
+        pytest.approx(0.06),
+        None,
+    ]
+    assert [found[name].significant for name in "abcd"] == [False, True, False, False]
+    assert corrected({"a": Judged(p_value=0.7), "b": Judged(p_value=0.8)})["b"].corrected == 1.0
+
+
+def test_a_column_is_corrected_and_each_score_resampled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(items: Items, resamples: int) -> Resampled:
+        calls.append(items)
+        return resample(items, resamples)
+
+    monkeypatch.setattr("sentbed_report.study.significance.resample", counted)
+    before = {seed: scored(right(0.5, seed=seed)) for seed in (1, 2)}
+    cells = {
+        name: {seed: scored(right(share, seed=10 * seed)) for seed in (1, 2)}
+        for name, share in (("good", 0.9), ("like", 0.5))
+    }
+    found = judge_column(before, cells)
+    assert len(calls) == 6
+    assert found["good"].p_value is not None
+    assert found["good"].corrected == pytest.approx(2 * found["good"].p_value)
+    assert (found["good"].significant, found["like"].significant) == (True, False)
+
+
+def test_an_average_has_the_mean_difference_of_each_seed_and_a_quarter_of_two_variances() -> None:
+    first = {"c": Judged({1: 1.0, 2: 3.0}, 2.0)}
+    second = {"c": Judged({1: 3.0, 2: 5.0}, 4.0)}
+    found = judge_average([first, second])["c"]
+    assert dict(found.differences) == {1: 2.0, 2: 4.0}
+    assert found.item_variance == pytest.approx(6 / 4)
+    # 1.5 + V_seeds / S = 2 / 2
+    assert found.degrees == pytest.approx(2.5**2 / 1.0)
+
+
+def test_an_average_without_all_items_rests_on_the_seeds() -> None:
+    first, second = {"c": Judged({1: 1.0, 2: 3.0}, 2.0)}, {"c": Judged({1: 3.0, 2: 6.0})}
+    found = judge_average([first, second])["c"]
+    assert found.basis == "seeds"
+    assert found.p_value == pytest.approx(stats.ttest_1samp([2.0, 4.5], 0).pvalue)
+
+
+def test_an_average_of_what_was_not_compared_is_not_compared() -> None:
+    ok = {"c": Judged({1: 1.0, 2: 3.0}, 2.0)}
+    assert judge_average([ok, {"c": Judged(reason="other items")}])["c"].reason == "other items"
+    assert "seeds that differ" in judge_average([ok, {"c": Judged({1: 1.0, 3: 3.0}, 2.0)}])["c"].reason
+
+
+def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean() -> None:
+    parts = [{"c": Judged({1: 1.0}, 2.0)}, {"c": Judged({1: 3.0}, 2.0)}]
+    assert judge_average(parts, {"c": judge({1: 2.0}, None)})["c"].item_variance == pytest.approx(1.0)
+    weighted = judge_average(parts, {"c": judge({1: 2.5}, None)})["c"]
+    assert (weighted.difference, weighted.p_value) == (2.5, None)
+    own = judge_average(parts, {"c": judge({1: 2.0}, 9.0)})["c"]
+    assert own.item_variance == 9.0
+
+
+# --- how often it is wrong ---------------------------------------------------------------------------------
+
+STUDIES, SEEDS, ITEMS = 200, 3, 150
+
+
+def simulated(planted: float, items_spread: float, seeds_spread: float) -> list[Judged]:
+    """Studies in which each item has its own difference, and each run an effect of its seed."""
+    found = []
+    for study in range(STUDIES):
+        rng = np.random.default_rng([11, study])
+        hardness = rng.normal(size=ITEMS)
+        own = items_spread * rng.normal(size=ITEMS)
+        columns = []
+        for shift in (np.zeros(ITEMS), planted + own):
+            luck = seeds_spread * rng.normal(size=(SEEDS, 1)) / math.sqrt(2)
+            rows = hardness + shift + luck + 0.5 * rng.normal(size=(SEEDS, ITEMS))
+            columns.append({s: scored(Items("mean", row, scale=1.0)) for s, row in enumerate(rows)})
+        found.append(one(columns[0], columns[1], 200))
+    return found
+
+
+def share_found(studies: Sequence[Judged]) -> float:
+    return sum(study.significant for study in studies) / len(studies)
+
+
+@pytest.mark.parametrize(
+    ("items_spread", "seeds_spread"), [(1.0, 0.1), (1.0, 0.02), (0.2, 0.2)], ids=["both", "items", "seeds"]
+)
+def test_a_null_difference_is_found_as_often_as_the_level_says(
+    items_spread: float, seeds_spread: float
+) -> None:
+    share = share_found(simulated(0.0, items_spread, seeds_spread))
+    # At 5 %, more than 20 of 200 are found once in 800 times. The test may be careful, but not idle.
+    assert stats.binom.sf(20, STUDIES, 0.05) < 0.00125
+    assert 0.005 <= share <= 20 / STUDIES
+
+
+def test_a_planted_difference_is_found_as_often_as_its_size_says() -> None:
+    # The standard error of the mean difference: items 1 / 150, seeds 0.1^2 / 3, noise 2 x 0.5^2 / (3 x 150).
+    error = math.sqrt(1 / ITEMS + 0.1**2 / SEEDS + 2 * 0.25 / (SEEDS * ITEMS))
+    planted = 4 * error
+    power = stats.norm.sf(stats.norm.isf(0.025) - planted / error)
+    share = share_found(simulated(planted, 1.0, 0.1))
+    assert power > 0.97
+    # Three seeds cost some of it: the degrees of freedom are fewer, and the noise is counted twice.
+    assert share >= power - 0.12
+
+
+def test_items_alone_would_find_too_much() -> None:
+    """Why the seeds are in it: with them left out, a null difference is found far more often."""
+    studies = simulated(0.0, 0.2, 0.2)
+    naive = [judge({0: float(study.difference or 0)}, study.item_variance) for study in studies]
+    share = sum(one.p_value is not None and one.p_value < 0.05 for one in naive) / STUDIES
+    assert share > 0.3
+
+
+def test_the_interval_covers_what_was_planted() -> None:
+    studies = simulated(0.3, 1.0, 0.1)
+    covered = sum(s.low is not None and s.high is not None and s.low <= 0.3 <= s.high for s in studies)
+    assert stats.binom.cdf(179, STUDIES, 0.95) < 0.002
+    assert covered >= 180

@@ -1,0 +1,395 @@
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+
+import attrs
+import pytest
+from scipy import stats
+from sentbed.protocols import Score
+from sentbed_report.study.published import Published
+from sentbed_report.study.published_numbers import published_numbers
+from sentbed_report.study.significance import judge_average, judge_column
+from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
+from sentbed_report.study.summarize import summarise
+from sentbed_report.study.summary import Summary
+
+Make = Callable[..., StudyData]
+
+TWO = {
+    "first": {1: {"MR": 70.0, "CR": 80.0}, 2: {"MR": 72.0, "CR": 84.0}, 3: {"MR": 71.0, "CR": 85.0}},
+    "mean": {1: {"MR": 75.0, "CR": 80.0}, 2: {"MR": 76.0, "CR": 88.0}, 3: {"MR": 80.0, "CR": 81.0}},
+}
+
+
+def with_scores(data: StudyData, cell: str, change: Callable[[CellRun], tuple[Score, ...]]) -> StudyData:
+    """Change what the runs of one cell have scored."""
+    cells = tuple(
+        attrs.evolve(one, runs=tuple(attrs.evolve(run, scores=change(run)) for run in one.runs))
+        if one.name == cell
+        else one
+        for one in data.cells
+    )
+    return attrs.evolve(data, cells=cells)
+
+
+def only(data: StudyData) -> Summary:
+    (found,) = summarise(data)
+    return found
+
+
+# --- numbers -----------------------------------------------------------------------------------------------
+
+
+def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of: Make) -> None:
+    found = only(study_of(TWO))
+    assert found.headings == ("MR", "CR", "Avg")
+    assert [row.name for row in found.rows] == ["first", "mean"]
+    mr = found.rows[0].cells[0]
+    assert (mr.mean, mr.std, len(mr.values)) == (71.0, pytest.approx(statistics.stdev([70, 72, 71])), 3)
+    average = found.rows[0].cells[2]
+    assert list(average.values.values()) == [75.0, 78.0, 78.0]
+    assert (average.mean, average.std) == (77.0, pytest.approx(statistics.stdev([75, 78, 78])))
+    assert found.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
+
+
+def test_what_the_numbers_are_over_is_counted_row_by_row(study_of: Make) -> None:
+    def over(**seeds: list[int]) -> tuple[str, list[str]]:
+        found = only(
+            study_of({cell: {seed: {"MR": 70.0 + seed} for seed in of} for cell, of in seeds.items()})
+        )
+        return found.over, [row.remark for row in found.rows]
+
+    assert over(a=[1], b=[2], c=[1]) == ("One run a row, under the seeds 1, 2.", ["", "", ""])
+    assert over(a=[1], b=[1]) == ("One run a row.", ["", ""])
+    assert over(a=[1, 2], b=[3, 4])[0] == "Mean and standard deviation over 2 seeds a row, of 1, 2, 3, 4."
+    assert over(a=[1, 2], b=[1]) == (
+        "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",
+        ["2 seeds", "1 seed"],
+    )
+
+
+def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of: Make) -> None:
+    data = study_of(
+        {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]}, {}, statuses={"a": "failed"}
+    )
+    assert only(data).seeds == (1, 2, 3)
+    assert only(data).over.startswith(
+        "Mean and standard deviation over the seeds that have finished, up to 3;"
+    )
+    assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
+
+
+def test_one_seed_has_no_deviation(study_of: Make) -> None:
+    found = only(study_of({"a": {5: {"MR": 70.0}}}))
+    assert (found.rows[0].cells[0].mean, found.rows[0].cells[0].std) == (70.0, None)
+    assert (found.over, found.headings) == ("One run a row.", ("MR",))
+
+
+def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: Make) -> None:
+    numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
+    assert only(study_of(numbers, order=("SST2", "CR"))).headings == ("SST2", "CR", "MR", "Avg")
+    own = with_scores(
+        study_of(numbers, order=("SST2",)),
+        "a",
+        lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
+    )
+    assert only(own).headings == ("SST2", "MR", "CR", "Avg")
+    assert only(own).rows[0].cells[-1].mean == 9.0
+
+
+def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make) -> None:
+    tasks = {"MRPC": 75.0, "MRPC/f1": 82.0, "MRPC/mcc": 40.0, "SST2": 90.0, "QQP": 80.0, "QQP/f1": 78.0}
+    other = {task: value + 1 for task, value in tasks.items()}
+    data = study_of({"a": {1: tasks}, "b": {1: other}}, baseline="a", items=True)
+    found = summarise(data)
+    assert [(one.headings, one.metric) for one in found] == [
+        (("MRPC", "SST2", "QQP", "Avg"), ""),
+        (("MRPC", "QQP", "Avg"), "f1"),
+        (("MRPC",), "mcc"),
+    ]
+    assert [cell.mean for cell in found[1].rows[0].cells] == [82.0, 78.0, 80.0]
+    # Each table judges by the items of its own metric.
+    for place in range(3):
+        before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
+        judged = found[place].rows[1].cells[0].judged
+        assert judged is not None
+        assert judged.item_variance == judge_column(before, {"b": after})["b"].item_variance
+
+
+# --- best --------------------------------------------------------------------------------------------------
+
+
+def test_best_and_second_are_as_printed_and_ties_share(study_of: Make) -> None:
+    numbers = dict(zip("abcd", (80.004, 80.001, 70.0, 60.0), strict=True))
+    found = only(study_of({name: {1: {"MR": value}} for name, value in numbers.items()}))
+    assert [row.cells[0].place for row in found.rows] == [0, 0, 1, None]
+
+
+def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of: Make) -> None:
+    numbers = {
+        "half": {1: {"MR": 99.0}, 2: {}},
+        **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
+    }
+    for status in ("running", "failed", "waiting"):
+        rows = only(study_of(numbers, statuses={"half": status})).rows
+        assert [row.cells[0].place for row in rows] == [None, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "places"),
+    [
+        ("uniformity", [0, 1, None]),
+        ("alignment", [0, 1, None]),
+        ("mean-cosine", [None] * 3),
+        ("accuracy", [None, 1, 0]),
+    ],
+)
+def test_direction_is_that_of_the_metric(study_of: Make, metric: str, places: list[int | None]) -> None:
+    numbers = {name: {1: {f"STSB/{metric}": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))}
+    assert [row.cells[0].place for row in only(study_of(numbers)).rows] == places
+
+
+# --- rows --------------------------------------------------------------------------------------------------
+
+
+def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of: Make) -> None:
+    numbers = {**TWO, "late": {1: {}, 2: {}, 3: {}}, "half": {1: {"MR": 60.0, "CR": 60.0}, 2: {}, 3: {}}}
+    found = only(study_of(numbers, statuses={"late": "waiting", "half": "failed"}, baseline="first"))
+    late, half = found.rows[2:]
+    assert (late.remark, [cell.mean for cell in late.cells]) == ("waiting", [None] * 3)
+    assert (half.remark, half.cells[0].mean, half.cells[0].std) == ("failed, 1 of 3", 60.0, None)
+    assert half.cells[0].judged is not None
+    assert dict(half.cells[0].judged.differences) == {1: -10.0}
+
+
+def test_a_study_of_which_nothing_has_finished_has_no_tables(study_of: Make) -> None:
+    assert summarise(study_of({"a": {1: {}}}, statuses={"a": "running"})) == ()
+
+
+def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of: Make) -> None:
+    def several(run: CellRun) -> tuple[Score, ...]:
+        return tuple(
+            attrs.evolve(score, encoder=name, value=score.value + shift)
+            for name, shift in (("en", 0.0), ("zh", 1.0), ("en@start", -9.0))
+            for score in run.scores
+        )
+
+    data = study_of(TWO, baseline="first")
+    for cell in TWO:
+        data = with_scores(data, cell, several)
+    (found,) = summarise(data)
+    assert [row.name for row in found.rows] == ["first/en", "first/zh", "mean/en", "mean/zh"]
+    assert found.rows[3].cells[0].judged is not None
+    # zh is compared with zh: both are one higher.
+    assert list(found.rows[3].cells[0].judged.differences.values()) == pytest.approx([5.0, 4.0, 9.0])
+    (all_of,) = summarise(data, start=True)
+    assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
+
+
+def shorter(run: CellRun) -> tuple[Score, ...]:
+    """MR with fewer folds, and all else as it is."""
+    first, *rest = run.scores
+    return (attrs.evolve(first, protocol={"id": "p", "folds": 5}), *rest)
+
+
+def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
+    data = with_scores(study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10}), "mean", shorter)
+    longer, other = summarise(data)
+    assert [[row.name for row in one.rows] for one in (longer, other)] == [["first"], ["mean"]]
+    assert [cell.mean for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
+    assert (longer.apart, other.apart) == ("folds (10 against 5) of MR", "folds (5 against 10) of MR")
+    assert other.note == "transfer; accuracy; p; unlike other tables in folds (5 against 10) of MR"
+    for column, folds in zip((longer.columns[0], other.columns[0]), (10, 5), strict=True):
+        assert column.protocol["folds"] == folds
+
+
+def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(study_of: Make) -> None:
+    numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
+    data = with_scores(study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10}), "a", shorter)
+    assert [[row.name for row in one.rows] for one in summarise(data)] == [["a"], ["b"]]
+
+
+def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make) -> None:
+    data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
+
+    def twice(run: CellRun) -> tuple[Score, ...]:
+        return (*run.scores, attrs.evolve(run.scores[0], value=9.0, protocol={"id": "p", "folds": 5}))
+
+    for cell in "ab":
+        data = with_scores(data, cell, twice)
+    first, second = summarise(data)
+    assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
+    assert [len(one.rows) for one in (first, second)] == [2, 2]
+    assert (first.rows[0].cells[0].mean, second.rows[0].cells[0].mean) == (71.0, 9.0)
+    assert (first.apart, second.apart) == ("folds (10 against 5)", "folds (5 against 10)")
+
+
+def test_a_task_of_which_cells_give_unlike_metrics_is_in_two_tables(study_of: Make) -> None:
+    found = summarise(study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 1.0}}}))
+    assert [one.apart for one in found] == ["metric (accuracy against f1)", "metric (f1 against accuracy)"]
+
+
+def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
+    def other(run: CellRun) -> tuple[Score, ...]:
+        return tuple(attrs.evolve(s, protocol={**s.protocol, "pooler": "first"}) for s in run.scores)
+
+    assert len(only(with_scores(study_of(TWO), "mean", other)).rows) == 2
+
+
+# --- significance ------------------------------------------------------------------------------------------
+
+
+def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_of: Make) -> None:
+    data = study_of(TWO, baseline="first", items=True)
+    first, mean = only(data).rows
+    assert all(cell.judged is None for cell in first.cells)
+    scores = [
+        [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells] for place in range(2)
+    ]
+    columns = [judge_column(before, {"mean": after}) for before, after in scores]
+    assert [cell.judged for cell in mean.cells[:2]] == [column["mean"] for column in columns]
+    assert mean.cells[2].judged == judge_average(columns)["mean"]
+    assert mean.cells[0].judged is not None
+    assert mean.cells[0].judged.basis == "items and seeds"
+    assert only(data).test.endswith(
+        "Student's t over items and seeds (500 paired bootstrap resamples), "
+        "with Holm's correction in each column."
+    )
+
+
+def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of: Make) -> None:
+    found = only(study_of(TWO, baseline="first"))
+    judged = found.rows[1].cells[2].judged
+    expected = stats.ttest_rel([77.5, 82.0, 80.5], [75.0, 78.0, 78.0]).pvalue
+    assert judged is not None
+    assert judged.p_value == pytest.approx(expected)
+    assert "over seeds, with Holm" in found.test
+
+
+def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(study_of: Make) -> None:
+    numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
+    for axes, reason in (([], ""), ([AxisInfo("pooler", ("first", "mean"))], "no seed has a score of both")):
+        judged = only(study_of(numbers, axes, baseline="first", items=True)).rows[1].cells[0].judged
+        assert judged is not None
+        assert (judged.reason, judged.p_value is None) == (reason, bool(reason))
+    numbers["first"][3] = {"MR": 51.0}
+    judged = only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
+    assert judged is not None
+    assert judged.reason == "no seed has a score of both"
+
+
+def test_holm_counts_the_cells_of_a_column(study_of: Make) -> None:
+    numbers = {**TWO, "other": {seed: {"MR": 90.0 + seed**2, "CR": 1.0} for seed in (1, 2, 3)}}
+    cells = [row.cells[0].judged for row in only(study_of(numbers, baseline="first")).rows[1:]]
+    p_values = sorted(one.p_value for one in cells if one and one.p_value is not None)
+    assert sorted(one.corrected for one in cells if one and one.corrected is not None) == pytest.approx(
+        [2 * p_values[0], max(2 * p_values[0], p_values[1])]
+    )
+
+
+def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of: Make) -> None:
+    assert only(study_of(TWO)).test == ""
+    numbers = {name: {1: seeds[1]} for name, seeds in TWO.items()}
+    found = only(study_of(numbers, baseline="first"))
+    assert found.test == ""
+    assert found.rows[1].cells[0].judged is not None
+    assert "there is one seed" in found.rows[1].cells[0].judged.reason
+
+
+# --- published numbers -------------------------------------------------------------------------------------
+
+EXPECTED = {
+    "Table 1": Published(
+        {"first": {"MR": 71.05, "CR": 83.0, "AVG": 80.0}, "mean": {"CR/accuracy@p": 83.0}}, 0.1, "p. 4"
+    ),
+    "Figure 2": Published({"first": {"MR": 70.0, "TREC": 9.0}, "gone": {"MR": 1.0}}),
+}
+
+
+def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> None:
+    data = study_of(TWO, expected=EXPECTED)
+    found = only(data)
+    first, mean = found.rows
+    table, figure = first.cells[0].published
+    assert (table.value, table.found, table.met, table.source) == (71.05, 71.0, True, "Table 1 (p. 4)")
+    assert (figure.value, figure.met, figure.difference) == (70.0, None, 1.0)
+    assert [one.met for one in first.cells[2].published] == [False]
+    assert [one.value for one in mean.cells[1].published] == [83.0]
+    assert mean.cells[0].published == ()
+    verdicts = [(one.cell, one.row.key, one.row.verdict) for one in published_numbers(data, [found])]
+    assert verdicts == [
+        ("first", "MR", "met"),
+        ("first", "CR", "met"),
+        ("first", "AVG", "not met"),
+        ("mean", "CR/accuracy@p", "met"),
+        ("first", "MR", "to compare"),
+        ("first", "TREC", "not measured"),
+        ("gone", "MR", "not measured"),
+    ]
+
+
+def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:
+    def twice(run: CellRun) -> tuple[Score, ...]:
+        return (*run.scores, *(attrs.evolve(s, protocol={"id": "q"}) for s in run.scores))
+
+    data = with_scores(study_of(TWO, expected=EXPECTED), "first", twice)
+    found = summarise(data)
+    assert len(found) == 2
+    assert all(not cell.published for one in found for cell in one.rows[0].cells)
+    assert published_numbers(data, found)[0].row.verdict.startswith("fits 2 scores")
+
+
+def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: Make) -> None:
+    def beside(numbers: dict[str, float], own: bool = False) -> list[float]:
+        data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
+        if own:
+            data = with_scores(
+                data, "first", lambda run: (*run.scores, attrs.evolve(run.scores[0], task="AVG", value=9.0))
+            )
+        return [one.found for one in only(data).rows[0].cells[2].published]
+
+    assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
+    assert beside({"MR/accuracy": 71.0, "en/CR": 83.0, "AVG": 77.0}) == [77.0]
+    assert beside({"MR": 71.0, "CR": 83.0, "SST2": 9.0, "AVG": 54.0}) == []
+    assert beside({"MR": 71.0, "AVG": 71.0}) == []
+    assert beside({"AVG": 77.0}) == []
+    # The evaluator's own average says itself of what it is.
+    assert beside({"MR": 71.0, "AVG": 77.0}, own=True) == [9.0]
+    data = study_of(TWO, expected={"T": Published({"first": {"AVG": 77.0}}, 0.1)})
+    (number,) = published_numbers(data, summarise(data))
+    assert (number.row.found, number.row.verdict) == (None, "not measured")
+
+
+def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make) -> None:
+    numbers = {**TWO, "late": {1: {}}}
+    expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
+    data = study_of(numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10})
+    data = with_scores(data, "mean", shorter)
+    assert [len(one.rows) for one in summarise(data)] == [2, 2]
+    late, mean = published_numbers(data, summarise(data))
+    assert (late.row.fits, late.row.verdict) == (1, "not measured")
+    assert (mean.row.fits, mean.row.verdict) == (1, "met")
+
+
+def test_a_bare_task_is_its_first_metric(study_of: Make) -> None:
+    tasks = {"MRPC": 75.0, "MRPC/f1": 82.0}
+    expected = {"T": Published({"a": {"MRPC": 75.0, "MRPC/f1": 80.0}}, 0.1)}
+    data = study_of({"a": {1: tasks}}, expected=expected)
+    first, second = summarise(data)
+    assert [one.met for one in first.rows[0].cells[0].published] == [True]
+    assert [one.difference for one in second.rows[0].cells[0].published] == [2.0]
+
+
+def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
+    numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
+    rows = only(study_of(numbers, baseline="a")).rows
+    assert [row.cells[0].place for row in rows] == [None, 1, 0]
+    assert rows[1].cells[0].judged is not None
+    assert rows[1].cells[0].judged.reason == "a score is not finite"
+
+
+def test_axes_are_the_labels_of_the_rows(study_of: Make) -> None:
+    axis = AxisInfo("pooler", ("first", "mean"))
+    assert [row.labels for row in only(study_of(TWO, [axis])).rows] == [{"pooler": n} for n in TWO]

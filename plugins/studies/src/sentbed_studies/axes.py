@@ -1,0 +1,251 @@
+"""Axes of a study: labels, the values that each sets, and the combinations that are cells."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.tools import Document
+
+from sentbed_studies.study_table import StudyTable
+
+_NOT_AN_AXIS = {
+    "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
+    "study": "a cell has no study; take it out",
+    "": "a path is that of `--set`, such as `encoder.pooler.use`",
+}
+
+
+@attrs.frozen
+class Axis:
+    """One thing in which cells differ."""
+
+    name: str
+    settings: Mapping[str, Mapping[str, Any]]
+    """Label -> path -> value."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels, in the recipe's order."""
+        return tuple(self.settings)
+
+    @property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The numbers that the labels set, where each sets one number."""
+        values = [list(setting.values()) for setting in self.settings.values()]
+        if all(found and all(found[0] == v for v in found) and _is_number(found[0]) for found in values):
+            return tuple(float(found[0]) for found in values)
+        return None
+
+
+@attrs.frozen
+class Combination:
+    """One cell, before it is a recipe."""
+
+    labels: Mapping[str, str]
+    """Axis -> label."""
+    settings: Mapping[str, Any]
+    """Path -> value, those of later axes last."""
+    axes: Mapping[str, str] = attrs.field(factory=dict)
+    """Path -> the axis that sets it."""
+
+    @property
+    def name(self) -> str:
+        """Its labels, in the order of the axes; what `[study.expected]` and tables call it."""
+        return ", ".join(self.labels.values())
+
+
+def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
+    """Return the axes of `[study]`. Raises `RecipeError` with everything that is wrong with them."""
+    problems: list[Problem] = []
+    axes = []
+    for name, content in table.axes.items():
+        try:
+            settings = _settings(content)
+        except ValueError as error:
+            problems.append(document.problem(str(error), ("study", "axes", name)))
+            continue
+        axes.append(Axis(name, settings))
+        for path in dict.fromkeys(path for setting in settings.values() for path in setting):
+            if reason := _NOT_AN_AXIS.get(path.split(".")[0]) or _NOT_AN_AXIS.get(path):
+                message = f"the axis sets `{path}`: {reason}"
+                problems.append(document.problem(message, ("study", "axes", name)))
+    if problems:
+        raise RecipeError(problems)
+    return tuple(axes)
+
+
+def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) -> tuple[Combination, ...]:
+    """Return every combination of labels that is a cell, the last axis changing fastest.
+
+    Raises:
+        RecipeError: where a key names an axis or a label that is not there, or no cell is left.
+    """
+    problems = list(_unknown(table, axes, document))
+    if problems:
+        raise RecipeError(problems)
+    by_name = {axis.name: axis for axis in axes}
+    groups: list[tuple[str, ...]] = []
+    for axis in axes:
+        group = next((g for g in table.zip if axis.name in g), (axis.name,))
+        if group not in groups:
+            groups.append(group)
+    rows = [list(zip(*(by_name[name].labels for name in group), strict=True)) for group in groups]
+    found = []
+    for row in itertools.product(*rows):
+        chosen = {
+            n: label for g, part in zip(groups, row, strict=True) for n, label in zip(g, part, strict=True)
+        }
+        labels = {axis.name: chosen[axis.name] for axis in axes}
+        if _named(labels, table.exclude) and not _named(labels, table.include):
+            continue
+        settings: dict[str, Any] = {}
+        setters: dict[str, str] = {}
+        for axis in axes:
+            for path, value in axis.settings[labels[axis.name]].items():
+                settings.pop(path, None)
+                settings[path] = value
+                setters[path] = axis.name
+        found.append(Combination(labels, settings, setters))
+    if not found:
+        raise RecipeError(
+            [document.problem("`exclude` leaves no cell; take an entry out", ("study", "exclude"))]
+        )
+    counts = Counter(combination.name for combination in found)
+    if repeated := next((name for name, count in counts.items() if count > 1), None):
+        message = f"two cells have the labels `{repeated}`; give the axes labels that differ"
+        raise RecipeError([document.problem(message, ("study", "axes"))])
+    return tuple(found)
+
+
+def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:
+    """Return the labels of the baseline on all axes, or None where the study has none."""
+    if table.baseline is None:
+        return None
+    return {axis.name: table.baseline.get(axis.name, axis.labels[0]) for axis in axes}
+
+
+def matches(labels: Mapping[str, str], entry: Mapping[str, str | tuple[str, ...]]) -> bool:
+    """Whether a cell has, on every axis that `entry` names, the label or one of the labels given."""
+    return all(labels.get(axis) in ((v,) if isinstance(v, str) else v) for axis, v in entry.items())
+
+
+def _named(labels: Mapping[str, str], entries: Sequence[Mapping[str, str | tuple[str, ...]]]) -> bool:
+    return any(matches(labels, entry) for entry in entries)
+
+
+def _settings(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return label -> path -> value. Raises `ValueError` that says what is wrong."""
+    path = content.get("path")
+    paths = path if isinstance(path, list) and path else [path]
+    if all(isinstance(one, str) for one in paths):
+        return _values([str(one) for one in paths], content)
+    settings = {}
+    for label, setting in content.items():
+        if not isinstance(setting, Mapping):
+            raise ValueError(  # noqa: TRY004 - a fault of the recipe, as all others here
+                f"the label `{label}` is {setting!r}, expected a table of the values that it sets, by path "
+                '(`{ "encoder.pooler.use" = "mean" }`); an axis over one path has `path` and `values`'
+            )
+        settings[label] = dict(_flat(setting))
+    if not settings:
+        raise ValueError("the axis has no labels; give it `path` and `values`, or a table a label")
+    return settings
+
+
+def _flat(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Read `{ encoder.pooler.use = "x" }`, whose key TOML takes apart, as `"encoder.pooler.use"`.
+
+    A whole table is set by a path in quotes: `{ "encoder.pooler" = { use = "x" } }`.
+    """
+    for path, value in paths.items():
+        if "." in path or not isinstance(value, Mapping) or not value:
+            yield path, value
+        else:
+            yield from ((f"{path}.{rest}", inner) for rest, inner in _flat(value))
+
+
+def _values(paths: Sequence[str], content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    if unknown := [key for key in content if key not in ("path", "values", "labels")]:
+        raise ValueError(f"unknown key `{unknown[0]}`.{suggest(unknown[0], ['path', 'values', 'labels'])}")
+    values, labels = content.get("values"), content.get("labels")
+    if not isinstance(values, list) or not values:
+        raise ValueError("the axis has a `path` and no `values`; give it an array of them")
+    if labels is None:
+        labels = [_label(value) for value in values]
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError("`labels` is to be an array of strings, one a value")
+    if len(labels) != len(values):
+        raise ValueError(f"there are {len(values)} values and {len(labels)} labels; give as many of each")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"two values have one label ({', '.join(labels)}); give `labels` that differ")
+    return {str(label): dict.fromkeys(paths, value) for label, value in zip(labels, values, strict=True)}
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, Mapping):
+        if not isinstance(value.get("use"), str):
+            raise ValueError(  # noqa: TRY004 - a fault of the recipe
+                "the values are tables without `use`; give the axis `labels`, one a value"
+            )
+        return str(value["use"])
+    if isinstance(value, list):
+        return " ".join(map(_label, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
+    names = {axis.name: axis.labels for axis in axes}
+    for i, group in enumerate(table.zip):
+        for name in group:
+            if name not in names:
+                message = f"there is no axis `{name}`.{suggest(name, list(names))}"
+                yield document.problem(message, ("study", "zip", i))
+        sizes = {name: len(names[name]) for name in group if name in names}
+        if len(set(sizes.values())) > 1:
+            listed = ", ".join(f"`{name}` {size}" for name, size in sizes.items())
+            message = f"axes that go together have as many labels; {listed}"
+            yield document.problem(message, ("study", "zip", i))
+    if twice := [n for n in names if sum(n in group for group in table.zip) > 1]:
+        yield document.problem(
+            f"the axis `{twice[0]}` is in two groups; take it out of one", ("study", "zip")
+        )
+    entries: list[tuple[tuple[str | int, ...], Mapping[str, str | tuple[str, ...]]]] = [
+        *((("study", "exclude", i), entry) for i, entry in enumerate(table.exclude)),
+        *((("study", "include", i), entry) for i, entry in enumerate(table.include)),
+        (("study", "baseline"), table.baseline or {}),
+    ]
+    for path, entry in entries:
+        yield from unknown_labels(entry, axes, document, path)
+    if table.baseline is not None:
+        for name, labels in names.items():
+            if name not in table.baseline and len(labels) > 1:
+                message = f"the baseline has no label on the axis `{name}`; name one of {', '.join(labels)}"
+                yield document.problem(message, ("study", "baseline"))
+
+
+def unknown_labels(
+    entry: Mapping[str, str | tuple[str, ...]],
+    axes: Sequence[Axis],
+    document: Document,
+    path: tuple[str | int, ...] = (),
+) -> Iterator[Problem]:
+    """Yield a problem for each axis and label that `entry` names and that is not there."""
+    names = {axis.name: axis.labels for axis in axes}
+    for name, given in entry.items():
+        if name not in names:
+            message = f"there is no axis `{name}`.{suggest(name, list(names))}"
+            yield document.problem(message, (*path, name))
+            continue
+        for label in (given,) if isinstance(given, str) else given:
+            if label not in names[name]:
+                message = f"the axis `{name}` has no label `{label}`.{suggest(label, names[name])}"
+                yield document.problem(message, (*path, name))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

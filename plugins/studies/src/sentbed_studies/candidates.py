@@ -1,0 +1,62 @@
+"""The candidates of a demonstration search."""
+
+from __future__ import annotations
+
+import attrs
+from sentbed import DataError, SentbedError, locate
+from sentbed.protocols import Pooler
+from sentbed.tools import Demonstration, Prompt, Template, lines_of, parse_template
+
+
+def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
+    """Return the candidates of a demonstration search: `prompt` with each demonstration of the file.
+
+    A `.tsv` file has the columns `sentence` and `word`; any other file holds one whole template in the shell
+    form a line, with its demonstration in it.
+
+    Raises:
+        SentbedError: where neither `prompt` nor `pooler` has a template.
+        DataError: for a line that is no candidate; names file and line.
+    """
+    path = locate(file)
+    bare = attrs.evolve(prompt, demonstration=None)
+    resolved = bare.resolve(pooler)
+    if resolved is None:
+        raise SentbedError(
+            "a demonstration stands in a template, and the encoder has none; "
+            'give it one, such as `prompt = { template = "prompt-eol" }`'
+        )
+    rows = list(enumerate(lines_of(path), start=1))
+    table = path.suffix == ".tsv"
+    if table:
+        if not rows or rows[0][1].split("\t") != ["sentence", "word"]:
+            raise DataError("expected the header `sentence<TAB>word`", path, 1)
+        rows = rows[1:]
+    if not rows:
+        raise DataError("the file has no candidates", path)
+    candidates = []
+    for number, line in rows:
+        try:
+            demonstration = (_table_row if table else _shell_line)(line, resolved.template)
+        except SentbedError as error:
+            raise DataError(str(error), path, number) from error
+        candidates.append(
+            attrs.evolve(bare, template=str(demonstration), file=None)
+            if isinstance(demonstration, Template)
+            else attrs.evolve(bare, demonstration=demonstration)
+        )
+    return candidates
+
+
+def _table_row(line: str, base: Template) -> Demonstration:
+    text, tab, word = line.partition("\t")
+    if not tab or not text or not word or "\t" in word:
+        raise SentbedError(f"found {line!r}, expected a sentence, a tab and a word")
+    found = Demonstration(text, word)
+    base.after(found)
+    return found
+
+
+def _shell_line(line: str, base: Template) -> Demonstration | Template:
+    whole = parse_template(line)
+    return base.demonstration_in(whole) or whole

@@ -1,0 +1,176 @@
+"""By what a cell is known: everything that decides its scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import attrs
+from sentbed import FilePath, ModelId, __version__, locate
+from sentbed.errors import SentbedError
+from sentbed.helpers import package_code, sha256
+from sentbed.tools import Checkpoint, Plugins, Recipe, plain
+
+_SETTLED = 2.0
+"""Seconds after which a change to a file has another time than the last one, on any file system."""
+
+
+@attrs.define(eq=False)
+class Identities:
+    """Hashes of recipes; files are read once."""
+
+    plugins: Plugins
+    _files: dict[Path, str] = attrs.field(factory=dict, init=False)
+    _code: dict[type, str] = attrs.field(factory=dict, init=False)
+
+    def of(self, recipe: Recipe, *more: Any) -> str:
+        """Return the key of a recipe, and of what else decides (parts of a recipe, or JSON): 32 hex digits.
+
+        In it go the recipe with every default, the version and the source code of every plugin that it uses,
+        sentbed's version, and the content of every file and directory that it reads, with the name and
+        without the place of those that it names. What is on a hub is known by its name and revision.
+        """
+        content = {
+            "recipe": self._content(_decisive(recipe)),
+            "more": self._content(more),
+            "sentbed": __version__,
+        }
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
+        """Return, for JSON, a part of a recipe: of type `kind`, in a component that says it reads `read`."""
+        if attrs.has(type(part)):
+            return self._table(part)
+        if isinstance(part, Mapping):
+            return {str(key): self._content(value, kind, read) for key, value in part.items()}
+        if isinstance(part, list | tuple):
+            return [self._content(value, kind, read) for value in part]
+        return self._named(part, read) if isinstance(part, str) and _is_here(part, kind) else plain(part)
+
+    def _table(self, part: Any) -> dict[str, Any]:
+        read = list(_read_by(part))
+        cls: Any = type(part)
+        kinds = _kinds(cls)
+        fields = {
+            attribute.name: self._content(value, kinds[attribute.name], read)
+            for attribute in attrs.fields(cls)
+            if not attribute.metadata.get("skip") and (value := getattr(part, attribute.name)) is not None
+        }
+        table = {"fields": fields, "read": [self._digest(path) for path in read]}
+        if isinstance(getattr(cls, "name", None), str):
+            table |= {"use": cls.name, "code": self._source(cls)}
+        return table
+
+    def _named(self, location: str, read: Sequence[Path]) -> Any:
+        """Return what stands for a location: name and content, or itself where there is nothing."""
+        try:
+            path = locate(location)
+        except SentbedError:
+            # What is to be downloaded: the run itself says what is missing.
+            return location
+        if path.is_dir() and any(file.is_relative_to(path) for file in read):
+            return "what is read of it"
+        # The name may decide how a file is read, and what a score is called.
+        return [path.name, found] if (found := self._digest(path)) else location
+
+    def _digest(self, path: Path) -> str:
+        if path not in self._files:
+            try:
+                self._files[path] = _hash(path)
+            except OSError:
+                self._files[path] = ""
+        return self._files[path]
+
+    def _source(self, component: type) -> str:
+        if component not in self._code:
+            versions = [
+                f"{info.distribution} {info.version}"
+                for info in self.plugins.components.values()
+                if info.cls is component
+            ]
+            self._code[component] = " ".join([*versions, package_code(component)])
+        return self._code[component]
+
+
+def _decisive(recipe: Recipe) -> Recipe:
+    """Return a recipe without that on which no score depends."""
+    return attrs.evolve(
+        recipe,
+        run=attrs.evolve(recipe.run, name="any", cache=True),
+        bootstrap=None,
+        checkpoint=Checkpoint(),
+        tracker=(),
+        expected={},
+        study=None,
+    )
+
+
+def _read_by(part: Any) -> Iterator[Path]:
+    """Yield what a component says that it reads (`files`)."""
+    files = getattr(part, "files", None)
+    try:
+        yield from map(Path, files() if callable(files) else ())
+    except SentbedError:
+        # What is missing is for the run to say.
+        return
+
+
+@cache
+def _kinds(cls: Any) -> Mapping[str, Any]:
+    return get_type_hints(cls)
+
+
+def _is_here(value: str, kind: Any) -> bool:
+    """Whether a value of this type names a file or directory of this machine."""
+    if _has(kind, FilePath):
+        return not value.startswith("hub:")
+    # Anything else is a hub id, also where a directory of that name happens to be there.
+    return _has(kind, ModelId) and value.startswith(("pkg:", "data:", ".", "/", "~"))
+
+
+def _has(kind: Any, wanted: Any) -> bool:
+    return kind is wanted or any(_has(part, wanted) for part in get_args(kind))
+
+
+_hashes: dict[tuple[Path, int, int, int], str] = {}
+
+
+def _hash(path: Path) -> str:
+    """Return the hex digest of a file, or of all files below a directory with their relative names."""
+    if path.is_dir():
+        digest = hashlib.sha256()
+        for file in sorted(p for p in path.rglob("*") if p.is_file()):
+            digest.update(f"{file.relative_to(path).as_posix()}\0{_hash(file)}\n".encode())
+        return digest.hexdigest()
+    state = path.stat()
+    known = (path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    if known in _hashes:
+        return _hashes[known]
+    found = sha256(path)
+    if time.time() - state.st_mtime > _SETTLED:
+        _hashes[known] = found
+    return found
+
+
+def short(key: str) -> str:
+    """Return the part of a key that stands in the name of a directory."""
+    return key[:10]
+
+
+def slug(name: str) -> str:
+    """Return a cell's name as a part of a directory's name."""
+    letters = "".join(
+        c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name.replace(", ", "_")
+    )
+    return letters.strip("-._")[:80] or "cell"
+
+
+def directory_of(cell: str, seed: int, key: str) -> Path:
+    """Return the directory of a cell's run within that of the study."""
+    return Path("cells") / f"{slug(cell)}-seed{seed}-{short(key)}"

@@ -1,0 +1,257 @@
+"""The cells of a study: every one a recipe of its own, checked before the first one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed.errors import Problem, RecipeError
+from sentbed.protocols import Variant
+from sentbed.tools import (
+    Document,
+    KeyPath,
+    Plugins,
+    Recipe,
+    check,
+    load_plugins,
+    read_document,
+    set_values,
+    structure,
+    structure_recipe,
+)
+
+from sentbed_studies.axes import (
+    Axis,
+    Combination,
+    baseline_of,
+    combinations,
+    matches,
+    read_axes,
+    unknown_labels,
+)
+from sentbed_studies.study_table import StudyTable
+
+
+@attrs.frozen
+class Cell:
+    """One combination of labels under one seed: one run."""
+
+    name: str
+    """Its labels, without the seed."""
+    labels: Mapping[str, str]
+    """Axis -> label."""
+    seed: int
+    recipe: Recipe = attrs.field(eq=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}"
+
+
+@attrs.frozen
+class Excluded:
+    """A combination that cannot work."""
+
+    name: str
+    reasons: tuple[str, ...]
+
+
+@attrs.frozen(eq=False)
+class Study:
+    """A recipe with `[study]`, expanded and checked."""
+
+    name: str
+    table: StudyTable
+    axes: tuple[Axis, ...]
+    cells: tuple[Cell, ...]
+    """By name, then by seed."""
+    excluded: tuple[Excluded, ...]
+    baseline: str | None
+    """The name of the cell that others are compared with."""
+    document: Document
+    """What the file said, bases and overrides applied."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the cells."""
+        return tuple(dict.fromkeys(cell.name for cell in self.cells))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of every cell."""
+        return tuple(dict.fromkeys(cell.seed for cell in self.cells))
+
+    def only(self, entries: Sequence[Mapping[str, str | tuple[str, ...]]]) -> Study:
+        """Return the study with the cells that agree with one of `entries`; see `StudyTable.exclude`.
+
+        Raises:
+            RecipeError: where an entry names what is not there, or no cell agrees.
+        """
+        unknown = [p for entry in entries for p in unknown_labels(entry, self.axes, Document({}))]
+        if unknown:
+            raise RecipeError(unknown)
+        cells = tuple(c for c in self.cells if any(matches(c.labels, entry) for entry in entries))
+        if not cells:
+            raise RecipeError([Problem("no cell of the study is among those asked for; ask for others")])
+        return attrs.evolve(self, cells=cells)
+
+
+def load_study(
+    path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None, look: bool = True
+) -> Study:
+    """Read a recipe with `[study]`, and structure and check every cell of it.
+
+    `overrides` and `look` are those of `load_recipe`; axes have the last word. A cell whose parts are right
+    alone and do not go together is `excluded`, with the reasons.
+
+    Raises:
+        RecipeError: with every problem, those of one cell once.
+    """
+    plugins = plugins or load_plugins()
+    return expand(read_document(path, overrides), plugins, Path(path).resolve().parent, look)
+
+
+def expand(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Study:
+    """Return the study of a document; paths in it are relative to `base`. Raises `RecipeError`."""
+    table = read_table(document, plugins, base)
+    axes = read_axes(table, document)
+    cells: list[Cell] = []
+    excluded: list[Excluded] = []
+    found: dict[Problem, list[str]] = {}
+    every = combinations(table, axes, document)
+    for combination in every:
+        recipe, wrong = _cell(document, combination, plugins, base, look)
+        if recipe is not None:
+            seeds = dict.fromkeys(table.seeds) or (recipe.run.seed,)
+            cells += (_seeded(combination, recipe, seed) for seed in seeds)
+        elif all(problem.misfit for problem in wrong):
+            excluded.append(Excluded(combination.name, tuple(problem.message for problem in wrong)))
+        else:
+            for problem in wrong:
+                # A misfit would only exclude the cell.
+                if not problem.misfit:
+                    found.setdefault(problem, []).append(combination.name)
+    names = [cell.name for cell in cells]
+    labels = baseline_of(table, axes)
+    baseline = None if labels is None else ", ".join(labels.values())
+    # The same fault in all cells is one fault, of the recipe.
+    problems = [
+        problem
+        if len(set(having)) == len(every)
+        else attrs.evolve(problem, path=f"{problem.path} of the cell `{having[0]}`".lstrip())
+        for problem, having in found.items()
+    ]
+    # What is wrong with a cell does not make it one that is not there.
+    problems = problems or list(_unknown_cells(table, names, excluded, baseline, document))
+    if not problems and not cells:
+        listed = "; ".join(f"{one.name}: {' '.join(one.reasons)}" for one in excluded)
+        problems = [document.problem(f"no cell of the study can work: {listed}", ("study", "axes"))]
+    if problems:
+        raise RecipeError(problems)
+    name = str(document.data.get("run", {}).get("name", "study"))
+    return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document)
+
+
+def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
+    """Return `[study]` of a document. Raises `RecipeError`, also where there is none."""
+    if "study" not in document.data:
+        message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
+        raise RecipeError([document.problem(message, ("study",))])
+    table, problems = structure(
+        document.data["study"], StudyTable, document, plugins, base, rename={(): ("study",)}
+    )
+    if problems:
+        raise RecipeError(problems)
+    return table
+
+
+def cell_document(document: Document, combination: Combination) -> Document:
+    """Return the document of one cell; what axes set stands where the study says so. Raises `RecipeError`."""
+    places = {}
+    for path, axis in combination.axes.items():
+        label: KeyPath = ("study", "axes", axis, combination.labels[axis])
+        places[path] = document.place(label if label in document.lines else (*label[:-1], "values"))
+    document = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != "study"})
+    try:
+        document = set_values(document, combination.settings, "the axes' path")
+    except RecipeError as error:
+        found = ((problem, places[problem.path]) for problem in error.problems)
+        raise RecipeError(attrs.evolve(p, file=file, line=line) for p, (file, line) in found) from error
+    for path, place in places.items():
+        if combination.settings[path] is False and path.rpartition(".")[2].isdigit():
+            # An element of an array was taken out, and the next one has its number.
+            continue
+        document = document.placed(document.key_path(path), *place)
+    return document
+
+
+def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
+    """Return the document of the cell of this name, and which axis sets which value. Raises `RecipeError`."""
+    table = read_table(document, plugins, base)
+    found = {one.name: one for one in combinations(table, read_axes(table, document), document)}
+    if name not in found:
+        raise RecipeError([document.problem(unknown_cell(name, list(found)), ("study",))])
+    combination = found[name]
+    cell = cell_document(document, combination)
+    setters = {
+        cell.key_path(path): ("axes", combination.axes[path], combination.labels[combination.axes[path]])
+        for path in combination.settings
+    }
+    return Variant(cell, setters)
+
+
+def _cell(
+    document: Document, combination: Combination, plugins: Plugins, base: Path, look: bool
+) -> tuple[Recipe | None, Sequence[Problem]]:
+    try:
+        recipe = structure_recipe(cell_document(document, combination), plugins, base, look)
+        check(recipe, plugins, look)
+    except RecipeError as error:
+        return None, error.problems
+    if getattr(recipe.runtime, "processes", 1) > 1:
+        message = (
+            "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
+            "with a recipe of its own"
+        )
+        return None, [recipe.document.problem(message, ("runtime",))]
+    return recipe, ()
+
+
+def _seeded(combination: Combination, recipe: Recipe, seed: int) -> Cell:
+    run = attrs.evolve(recipe.run, seed=seed)
+    return Cell(combination.name, combination.labels, seed, attrs.evolve(recipe, run=run))
+
+
+def _unknown_cells(
+    table: StudyTable,
+    names: Sequence[str],
+    excluded: Sequence[Excluded],
+    baseline: str | None,
+    document: Document,
+) -> Iterator[Problem]:
+    """Yield a problem for a baseline and for published cells that the study does not have."""
+    out = {one.name: one for one in excluded}
+    if baseline in out:
+        reasons = " ".join(out[baseline].reasons)
+        message = f"the baseline `{baseline}` cannot work: {reasons}"
+        yield document.problem(message, ("study", "baseline"))
+    elif baseline is not None and names and baseline not in names:
+        message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
+        yield document.problem(message, ("study", "baseline"))
+    known = {*names, *out}
+    for title, published in table.expected.items():
+        for name in published.cells:
+            if known and name not in known:
+                message = unknown_cell(name, list(known))
+                yield document.problem(message, ("study", "expected", title, "cells", name))
+
+
+def unknown_cell(name: str, names: Sequence[str]) -> str:
+    """Return the sentence for a cell that is not there; `names` are those of the study."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return (
+        f"there is no cell `{name}`; a cell is named by its labels in the order of the axes, "
+        f"such as `{(close or names)[0]}`"
+    )

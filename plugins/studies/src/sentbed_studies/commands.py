@@ -1,0 +1,236 @@
+"""The command `study`: plan, run and look at an ablation study."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from sentbed.tools import FAILED, set_before_axes
+
+if TYPE_CHECKING:
+    from sentbed_report.study.study_data import StudyData
+
+    from sentbed_studies.cells import Study
+    from sentbed_studies.sharing import Work
+
+
+class _Default(click.Group):
+    """A group in which what is not the name of a command is a recipe to run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Default, context_settings={"ignore_unknown_options": True})
+def study() -> None:
+    """Run the cells of a recipe with `[study]`, and tabulate them: `sentbed study RECIPE`.
+
+    The options of `sentbed study RECIPE` are those of `sentbed study run`.
+    """
+
+
+@study.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@set_before_axes
+@click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
+@click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
+@click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
+@click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
+@click.option(
+    "--executor",
+    "where",
+    default="local",
+    show_default=True,
+    help="Who runs the cells: `local`, `ray`, or another that a plugin offers.",
+)
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Cells at a time.")
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs a worker has alone.")
+@click.option("--address", help="That of a Ray cluster.")
+def run(
+    recipe: str,
+    overrides: tuple[str, ...],
+    out: str | None,
+    dry_run: bool,
+    only: tuple[str, ...],
+    keep_going: bool,
+    no_share: bool,
+    where: str,
+    workers: int,
+    gpus: int,
+    address: str | None,
+) -> None:
+    """Run RECIPE's study; started again, it goes on where it was. The last line printed is its report.
+
+    Cells that have finished are not run again, whoever ran them: several processes may work on one study.
+    """
+    from sentbed.tools import executor_of, load_plugins
+
+    from sentbed_studies.cell_keys import Identities
+    from sentbed_studies.cells import load_study
+    from sentbed_studies.runner import run_study
+    from sentbed_studies.sharing import plan_work
+    from sentbed_studies.write_reports import write_reports
+
+    plugins = load_plugins()
+    found = load_study(recipe, overrides, plugins)
+    wanted = entries(only)
+    directory = Path(out) if out is not None else Path("studies") / found.name
+    work = plan_work(found.cells, Identities(plugins), not no_share)
+    for line in plan_lines(found, work.of(found.only(wanted).cells) if wanted else work, directory):
+        click.echo(line, err=not dry_run)
+    if dry_run:
+        return
+    if workers > 1:
+        # One worker is this process, which saves a state when it is told to end.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    say = partial(click.echo, err=True)
+    with reported(directory):
+        result = run_study(
+            found,
+            directory,
+            plugins,
+            executor=executor_of(
+                where, {"workers": workers, "gpus": gpus or None, "address": address}, plugins, say
+            ),
+            only=wanted,
+            work=work,
+            keep_going=keep_going,
+            say=say,
+        )
+    for outcome in result.failed:
+        click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
+    click.echo(write_reports(directory))
+    if result.failed:
+        sys.exit(FAILED)
+
+
+@contextmanager
+def reported(directory: Path) -> Iterator[None]:
+    """Write the report of what there is where a study is ended; then the error goes on its way."""
+    from sentbed_studies.write_reports import write_reports
+
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            error.add_note(f"what has finished: {write_reports(directory)}")
+        except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
+            error.add_note(f"nor could the report be written: {second}")
+        raise
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(directory: str, as_json: bool) -> None:
+    """Say how far the study in DIRECTORY is; also while it runs."""
+    import json
+
+    from sentbed_studies.progress import read_data
+
+    data = read_data(directory)
+    if as_json:
+        click.echo(json.dumps(_as_json(data), indent=2))
+        return
+    for line in _status(data):
+        click.echo(line)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+def report(directory: str) -> None:
+    """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
+    from sentbed_studies.write_reports import write_reports
+
+    click.echo(write_reports(Path(directory)))
+
+
+def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
+    """Read `AXIS=LABEL`; labels of one axis are alternatives, several axes hold together."""
+    entry: dict[str, tuple[str, ...]] = {}
+    for text in only:
+        axis, equals, label = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"`--only` takes AXIS=LABEL, found {text!r}")
+        entry[axis] = (*entry.get(axis, ()), label)
+    return [entry] if entry else []
+
+
+def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
+    """Yield what is to be done, for a person."""
+    from sentbed_report.wording import count, duration
+
+    from sentbed_studies.progress import is_finished, needed
+    from sentbed_studies.time_left import seconds_of
+
+    done = sum(is_finished(directory / task.directory) for task in work.tasks)
+    cells = len({task.cell.name for task in work.tasks})
+    runs = len(work.tasks)
+    sizes = f"{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
+    yield f"study {found.name}: {sizes}, {done} finished"
+    for axis in found.axes:
+        yield f"  {axis.name}: {', '.join(axis.labels)}"
+    reasons: dict[str, list[str]] = {}
+    for one in found.excluded:
+        reasons.setdefault(" ".join(one.reasons), []).append(one.name)
+    for reason, names in reasons.items():
+        yield f"  left out: {'; '.join(names)}: {reason}"
+    for prefix in needed(directory, work):
+        yield f"  shared: {prefix}, trained once for {count(work.sharing(prefix), 'run')}"
+    for bundle in work.bundles:
+        if len(bundle) > 1:
+            yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
+    if (seconds := seconds_of(work, directory)) is not None:
+        low, high = map(duration, seconds)
+        yield f"  training left: {low} to {high} on this machine; evaluations come on top"
+
+
+def _status(data: StudyData) -> Iterator[str]:
+    from collections import Counter
+
+    from sentbed_report.wording import duration
+
+    runs = [run for cell in data.cells for run in cell.runs]
+    counts = Counter(run.status for run in runs)
+    listed = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    yield f"study {data.name}: {len(runs)} runs: {listed}"
+    for run in runs:
+        took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
+        why = f": {run.error}" if run.error else ""
+        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{why}"
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    left = len(runs) - data.finished
+    if times and left:
+        seconds = sum(times) / len(times) * left
+        yield f"left: about {duration(seconds)} for one worker, if they take as long as the finished ones"
+
+
+def _as_json(data: StudyData) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "finished": data.finished,
+        "total": data.total,
+        "runs": [
+            {
+                "cell": run.cell,
+                "seed": run.seed,
+                "status": run.status,
+                "directory": None if run.directory is None else str(run.directory),
+                "seconds": run.seconds,
+                "error": run.error,
+            }
+            for cell in data.cells
+            for run in cell.runs
+        ],
+    }

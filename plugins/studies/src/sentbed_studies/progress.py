@@ -1,0 +1,167 @@
+"""What lies in the directory of a study: `study.json`, and how far each run is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomli_w
+from sentbed.errors import RunError
+from sentbed.helpers import write_atomic
+from sentbed.tools import MANIFEST, differences, is_locked, unstructure
+from sentbed_report.study.published import Published
+from sentbed_report.study.run_results import read_run
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+
+from sentbed_studies.cells import Study
+from sentbed_studies.sharing import Prefix, Work, chain
+
+STUDY = "study.json"
+RECIPE = "study.toml"
+SCHEMA = 1
+
+
+def write_state(directory: Path, study: Study, work: Work) -> None:
+    """Write down what belongs to a study, for `read_data`."""
+    content = {
+        "schema": SCHEMA,
+        "name": study.name,
+        "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in study.axes],
+        "baseline": study.baseline,
+        "excluded": [[one.name, one.reasons] for one in study.excluded],
+        "expected": {title: attrs.asdict(found) for title, found in study.table.expected.items()},
+        "order": study.table.order,
+        "shared": [
+            {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
+        ],
+        "cells": _cells(study, work),
+    }
+    write_atomic(directory / RECIPE, _recipe(study))
+    write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def _recipe(study: Study) -> str:
+    """Return the recipe, bases and overrides applied, and from where the paths in it start."""
+    document = study.document
+    files = dict.fromkeys(str(Path(f).resolve()) for f in (document.file, *document.files.values()) if f)
+    said = "".join(f"# From {file}\n" for file in files)
+    note = "# A relative path starts from the directory of the file that says it.\n" if files else ""
+    return said + note + tomli_w.dumps(dict(document.data))
+
+
+def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
+    tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
+    other = tables[study.baseline or study.names[0]]
+    found: dict[str, dict[str, Any]] = {}
+    for task in sorted(work.tasks, key=lambda task: study.cells.index(task.cell)):
+        name = task.cell.name
+        if name not in found:
+            differ = list(differences(other, tables[name]))
+            found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
+        found[name]["runs"].append(
+            {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)}
+        )
+    return list(found.values())
+
+
+def _compared(recipe: Any) -> Any:
+    table = unstructure(attrs.evolve(recipe, study=None))
+    table["run"].pop("seed")
+    return table
+
+
+def read_data(directory: str | Path) -> StudyData:
+    """Return what the study in a directory has found until now.
+
+    Raises:
+        RunError: where there is none.
+    """
+    place = Path(directory)
+    try:
+        content = json.loads((place / STUDY).read_bytes())
+        recipe = (place / RECIPE).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
+        ) from error
+    if content.get("schema") != SCHEMA:
+        raise RunError(f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}")
+    return StudyData(
+        content["name"],
+        tuple(_axis(axis) for axis in content["axes"]),
+        tuple(_cell(place, cell) for cell in content["cells"]),
+        content["baseline"],
+        tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
+        tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
+        {title: Published(**table) for title, table in content["expected"].items()},
+        tuple(content["order"]),
+        recipe,
+        place,
+    )
+
+
+def _axis(axis: Mapping[str, Any]) -> AxisInfo:
+    numbers = axis["numbers"]
+    return AxisInfo(axis["name"], tuple(axis["labels"]), None if numbers is None else tuple(numbers))
+
+
+def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
+    runs = tuple(_run(place, cell["name"], run) for run in cell["runs"])
+    return CellInfo(cell["name"], cell["labels"], runs, tuple(cell["differences"]))
+
+
+def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
+    directory = Path(run["directory"])
+    status = status_of(place, directory)
+    if status in ("finished", "failed"):
+        return attrs.evolve(read_run(place / directory, cell, run["seed"], place), status=status)
+    return CellRun(cell, run["seed"], status, directory if status != "waiting" else None)
+
+
+def status_of(place: Path, directory: Path) -> CellStatus:
+    """Return how far the run in `directory`, within the study in `place`, is."""
+    run = place / directory
+    said = manifest_status(run)
+    if said == "finished":
+        return "finished"
+    if is_locked(lock_of(place, run)):
+        return "running"
+    if said is None:
+        return "waiting"
+    return "failed" if said == "failed" else "interrupted"
+
+
+def needed(place: Path, work: Work) -> list[Prefix]:
+    """Return the shared stages that are still to be done, shorter ones first: what has begun needs none."""
+    wanted = set()
+    for task in work.tasks:
+        if manifest_status(place / task.directory) is not None:
+            continue
+        for prefix in chain(task.above):
+            status = manifest_status(place / prefix.directory)
+            if status != "finished":
+                wanted.add(prefix.key)
+            if status is not None:
+                break
+    return [prefix for prefix in work.prefixes if prefix.key in wanted]
+
+
+def lock_of(place: Path, run: Path) -> Path:
+    """Return the lock of a run of the study in `place`."""
+    return place / "locks" / f"{run.name}.lock"
+
+
+def is_finished(run: Path) -> bool:
+    """Whether the run in a directory has finished."""
+    return manifest_status(run) == "finished"
+
+
+def manifest_status(run: Path) -> str | None:
+    """Return what the manifest of a run says; None where there is none."""
+    try:
+        return str(json.loads((run / MANIFEST).read_bytes())["status"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

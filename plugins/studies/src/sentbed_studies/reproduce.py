@@ -1,0 +1,121 @@
+"""Finds the recipes of published tables, and compares what they give with what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed.errors import RunError, suggest
+from sentbed_report.study.published_numbers import Number, published_numbers
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summarize import summarise
+from sentbed_report.table_formats import aligned
+from sentbed_report.wording import count, number, signed
+
+from sentbed_studies.cells import Study
+
+PLACE = Path("recipes") / "papers"
+"""Where recipes of papers lie: one directory a paper, one file a table or figure."""
+
+
+def find_papers(directory: str | Path | None = None) -> Path:
+    """Return the directory of the papers' recipes: the one given, or the first one from here upwards.
+
+    Raises:
+        RunError: where there is none.
+    """
+    if directory is not None:
+        if not Path(directory).is_dir():
+            raise RunError(
+                f"there is no directory `{directory}`; name the one that holds the papers' recipes"
+            )
+        return Path(directory)
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if (place / PLACE).is_dir():
+            return place / PLACE
+    raise RunError(
+        f"there is no `{PLACE}` here or above; name the directory of the papers' recipes (`--recipes`)"
+    )
+
+
+def find_table(papers: Path, paper: str, table: str) -> Path:
+    """Return the recipe of a table or figure; `table` is its file's name. Raises `RunError`."""
+    found = tables_of(papers, paper)
+    name = f"table-{table}" if table.isdigit() else table.lower().replace(" ", "-")
+    if name not in found:
+        raise RunError(f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(found))}")
+    return found[name]
+
+
+def tables_of(papers: Path, paper: str) -> dict[str, Path]:
+    """Return the recipes of a paper's tables and figures by their names. Raises `RunError`."""
+    names = sorted(place.name for place in papers.iterdir() if place.is_dir())
+    if paper not in names:
+        raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
+    files = [*(papers / paper).glob("table-*.toml"), *(papers / paper).glob("figure-*.toml")]
+    return {file.stem: file for file in sorted(files, key=_order)}
+
+
+def _order(file: Path) -> tuple[bool, int, str]:
+    kind, _, rest = file.stem.partition("-")
+    digits = "".join(c for c in rest if c.isdigit())
+    return (kind == "figure", int(digits or 0), rest)
+
+
+def published_of(study: Study) -> Iterator[str]:
+    """Yield what was published of the tables of a study, and what it took."""
+    for title, found in study.table.expected.items():
+        facts = [f"{sum(map(len, found.cells.values()))} numbers"]
+        if found.hardware:
+            facts.append(found.hardware)
+        if found.hours is not None:
+            facts.append(f"about {found.hours:g} hours a cell")
+        yield f"{title}: {', '.join(facts)}"
+
+
+def numbers_of(data: StudyData) -> tuple[Number, ...]:
+    """Return the published numbers of the cells that have finished, beside those found."""
+    finished = {cell.name for cell in data.cells if any(run.status == "finished" for run in cell.runs)}
+    # Without a baseline nothing is resampled.
+    alone = attrs.evolve(data, baseline=None)
+    return tuple(found for found in published_numbers(data, summarise(alone)) if found.cell in finished)
+
+
+def verdict(found: Number) -> str:
+    """Say whether a number was reproduced."""
+    row = found.row
+    if row.found is None:
+        return "not measured" if row.fits == 1 else f"the key fits {row.fits} scores"
+    if row.tolerance is None:
+        return "shown only"
+    return "within" if row.met else "not within"
+
+
+def comparison(numbers: Sequence[Number]) -> Iterator[str]:
+    """Yield the lines of a table: ours, theirs, the difference, and whether it is within the tolerance."""
+    rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
+    for found in numbers:
+        row = found.row
+        tolerance = "" if row.tolerance is None else number(row.tolerance, row.digits)
+        ours, theirs = number(row.found, row.digits), number(row.value, row.digits)
+        difference = signed(row.difference, row.digits)
+        rows.append((found.cell, row.key, ours, theirs, difference, tolerance, verdict(found)))
+    yield from aligned(rows, left=2)
+    decided = [found for found in numbers if _decided(found)]
+    within = sum(verdict(found) == "within" for found in decided)
+    left = sum(verdict(found) == "not measured" for found in numbers)
+    yield f"{within} of {count(len(decided), 'number')} within their tolerance" + (
+        f"; {left} not measured" if left else ""
+    )
+
+
+def missed(numbers: Sequence[Number]) -> bool:
+    """Whether a number that has a tolerance was not reproduced; what was not measured is not missed."""
+    return any(_decided(found) and verdict(found) != "within" for found in numbers)
+
+
+def _decided(found: Number) -> bool:
+    """Whether a number has a tolerance, and a score that it names, or several."""
+    return found.row.decides and (found.row.found is not None or found.row.fits > 1)

@@ -1,0 +1,93 @@
+"""The command `reproduce`: a published table beside the same one from this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+from sentbed.tools import FAILED, set_before_axes
+
+
+@click.command()
+@click.argument("what", metavar="PAPER[:TABLE]", required=False)
+@click.option("--size", help="Only the cells of this label of the axis `size`, such as `base`.")
+@click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
+@set_before_axes
+@click.option("--recipes", type=click.Path(file_okay=False), help="The directory of the papers' recipes.")
+@click.option("--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Cells at a time.")
+@click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option("--dry-run", is_flag=True, help="Check every cell and say what it takes; run nothing.")
+def reproduce(
+    what: str | None,
+    size: str | None,
+    only: tuple[str, ...],
+    overrides: tuple[str, ...],
+    recipes: str | None,
+    out: str | None,
+    workers: int,
+    keep_going: bool,
+    dry_run: bool,
+) -> None:
+    """Run the recipe of a published table, and print ours, theirs and the difference.
+
+    `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
+    `sentbed reproduce sentence-t5:table-2 --size base` runs one.
+    """
+    from sentbed.tools import executor_of, load_plugins
+
+    from sentbed_studies.cell_keys import Identities
+    from sentbed_studies.cells import load_study
+    from sentbed_studies.commands import entries, plan_lines, reported
+    from sentbed_studies.progress import read_data
+    from sentbed_studies.reproduce import (
+        comparison,
+        find_papers,
+        find_table,
+        missed,
+        numbers_of,
+        published_of,
+        tables_of,
+    )
+    from sentbed_studies.runner import run_study
+    from sentbed_studies.sharing import plan_work
+    from sentbed_studies.write_reports import write_reports
+
+    papers = find_papers(recipes)
+    paper, _, table = (what or "").partition(":")
+    if not paper:
+        for place in sorted(path for path in papers.iterdir() if path.is_dir()):
+            click.echo(f"{place.name}: {', '.join(tables_of(papers, place.name))}")
+        return
+    if not table:
+        for name, file in tables_of(papers, paper).items():
+            click.echo(f"{paper}:{name:<10} {os.path.relpath(file)}")
+        return
+    plugins = load_plugins()
+    study = load_study(find_table(papers, paper, table), overrides, plugins, look=not dry_run)
+    wanted = entries((*only, *([f"size={size}"] if size else [])))
+    directory = Path(out) if out is not None else Path("studies") / study.name
+    for line in published_of(study):
+        click.echo(line, err=not dry_run)
+    if dry_run:
+        work = plan_work(study.cells, Identities(plugins))
+        work = work.of(study.only(wanted).cells) if wanted else work
+        for line in plan_lines(study, work, directory):
+            click.echo(line)
+        return
+    say = partial(click.echo, err=True)
+    where = executor_of("local", {"workers": workers}, plugins, say)
+    with reported(directory):
+        result = run_study(
+            study, directory, plugins, executor=where, only=wanted, keep_going=keep_going, say=say
+        )
+    report = write_reports(directory)
+    numbers = numbers_of(read_data(directory))
+    for line in comparison(numbers):
+        click.echo(line)
+    click.echo(report)
+    if result.failed or missed(numbers):
+        sys.exit(FAILED)

@@ -1,0 +1,304 @@
+"""Runs a study: what its cells share, then the cells; what has finished is never run again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import attrs
+from sentbed.errors import RunError, SentbedError
+from sentbed.protocols import RecipeTable, TaskPool, Tell
+from sentbed.tools import (
+    MANIFEST,
+    RESOLVED,
+    Plugins,
+    Recipe,
+    RunInfo,
+    branch,
+    execute,
+    executor_of,
+    is_locked,
+    load_plugins,
+    load_recipe,
+    locked,
+    new_directory,
+    resume,
+)
+from sentbed_report.recipe_tables import ReportTable
+from sentbed_report.study.run_results import RANKING
+
+from sentbed_studies.cell_keys import Identities, slug
+from sentbed_studies.cells import Study
+from sentbed_studies.progress import STUDY, is_finished, lock_of, needed, write_state
+from sentbed_studies.search import search
+from sentbed_studies.search_table import Search
+from sentbed_studies.sharing import Prefix, Task, Work, plan_work
+from sentbed_studies.study_table import StudyTable
+
+Say: TypeAlias = Callable[[str], object]
+Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
+
+CONSOLE = "sentbed:console"
+"""The tracker that shows one run; a study has many."""
+OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
+"""What lies in the directory of a study that has just been begun."""
+PAUSE = 0.5
+"""Seconds between two looks at what another process is doing."""
+
+
+@attrs.frozen
+class Job:
+    """One run that a study needs: a cell, or stages that cells share."""
+
+    directory: Path
+    """Relative to that of the study."""
+    title: str
+    recipe: Recipe = attrs.field(eq=False, repr=False)
+    above: Path | None = None
+    """The run whose stages this one begins with."""
+    begun: int = 0
+    """How many stages those are."""
+    stages: int | None = None
+    """Only so many of its stages, for others to go on from."""
+
+    def __str__(self) -> str:
+        return self.title
+
+
+@attrs.frozen
+class Outcome:
+    """How a job has ended."""
+
+    job: Job
+    result: Result
+    seconds: float = 0.0
+    error: str = ""
+    where: str = ""
+    """The traceback of an error that is not sentbed's own."""
+
+
+@attrs.frozen(eq=False)
+class Bundle:
+    """Jobs that one worker does one after the other."""
+
+    jobs: tuple[Job, ...]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.jobs) - 1} more" if len(self.jobs) > 1 else ""
+        return f"{self.jobs[0]}{more}"
+
+
+@attrs.frozen(eq=False)
+class StudyResult:
+    """What `run_study` returns."""
+
+    directory: Path
+    failed: tuple[Outcome, ...]
+
+
+def run_study(
+    study: Study,
+    out: str | Path | None = None,
+    plugins: Plugins | None = None,
+    *,
+    executor: TaskPool | None = None,
+    only: Sequence[Mapping[str, str | tuple[str, ...]]] = (),
+    work: Work | None = None,
+    keep_going: bool = False,
+    say: Say = lambda _: None,
+) -> StudyResult:
+    """Run every cell of a study that has not finished yet, in `studies/NAME` where `out` is left out.
+
+    A cell is known by everything that decides its scores (`Identities`): what has finished under that key is
+    not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
+    of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. `work` is what
+    `plan_work` said of the whole study; it says what cells share.
+
+    Raises:
+        RecipeError: where `only` names what is not there.
+        RunError: where a cell fails, unless `keep_going`; what has finished stays.
+    """
+    plugins = plugins or load_plugins()
+    directory = Path(out) if out is not None else Path("studies") / study.name
+    work = work or plan_work(study.cells, Identities(plugins))
+    _begin(directory, study, work)
+    if only:
+        work = work.of(study.only(only).cells)
+    directory = directory.resolve()
+    runner = _Runner(
+        directory, executor or executor_of("local", {}, plugins, say), keep_going, say, len(work.tasks)
+    )
+    shared = needed(directory, work)
+    for depth in sorted({prefix.depth for prefix in shared}):
+        runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
+    runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
+    return StudyResult(directory, tuple(runner.failed))
+
+
+def _begin(directory: Path, study: Study, work: Work) -> None:
+    """Make the study's directory, or take it up again, and write down what belongs to it."""
+    held = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    # A process may have been killed, or another be about, before `study.json` is there.
+    if STUDY not in held and not all(OURS.fullmatch(name) for name in held):
+        new_directory(directory)
+    write_state(directory, study, work)
+
+
+def _shared(prefix: Prefix) -> Job:
+    # What shows a run elsewhere shows the cells.
+    recipe = attrs.evolve(prefix.recipe, tracker=(), tables=_cell_tables(prefix.recipe))
+    return Job(prefix.directory, str(prefix), recipe, *_above(prefix.above), prefix.count)
+
+
+def _cell(study: Study, task: Task) -> Job:
+    recipe = task.cell.recipe
+    name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
+    recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name), tables=_cell_tables(recipe))
+    return Job(task.directory, str(task), recipe, *_above(task.above))
+
+
+def _cell_tables(recipe: Recipe) -> dict[str, RecipeTable]:
+    """Return the tables of a cell's recipe: without plots that take longer to draw than a cell to evaluate."""
+    return {**recipe.without(StudyTable).tables, "report": ReportTable(scatters=False)}
+
+
+def _above(prefix: Prefix | None) -> tuple[Path | None, int]:
+    return (None, 0) if prefix is None else (prefix.directory, prefix.count)
+
+
+@attrs.define(eq=False)
+class _Runner:
+    directory: Path
+    executor: TaskPool
+    keep_going: bool
+    say: Say
+    total: int
+    done: int = 0
+    failed: list[Outcome] = attrs.field(factory=list)
+
+    def do(self, bundles: Sequence[Bundle], cells: bool = False) -> None:
+        """Do all jobs, those that another process is at last."""
+        while bundles:
+            later: list[Bundle] = []
+            start = partial(_start, self.directory, self.keep_going)
+            with closing(self.executor.run(start, bundles, lost=self._lost)) as results:
+                for _, outcomes in results:
+                    busy = tuple(outcome.job for outcome in outcomes if outcome.result == "busy")
+                    later += [Bundle(busy)] if busy else []
+                    for outcome in outcomes:
+                        if outcome.result != "busy":
+                            self._tell(outcome, cells)
+            bundles = later
+            while bundles and all(self._is_busy(job) for bundle in bundles for job in bundle.jobs):
+                time.sleep(PAUSE)
+
+    def _is_busy(self, job: Job) -> bool:
+        return is_locked(lock_of(self.directory, self.directory / job.directory))
+
+    def _lost(self, bundle: Bundle, message: str) -> list[Outcome]:
+        """Say what became of jobs whose workers died."""
+        return [
+            Outcome(job, "was finished")
+            if is_finished(self.directory / job.directory)
+            else Outcome(job, "failed", error=message)
+            for job in bundle.jobs
+        ]
+
+    def _tell(self, outcome: Outcome, cell: bool) -> None:
+        self.done += cell
+        place = f"{self.done} of {self.total}: " if cell else ""
+        if outcome.result != "failed":
+            took = f" in {outcome.seconds:.0f} s" if outcome.result == "finished" else ""
+            self.say(f"{place}{outcome.job}: {outcome.result}{took}")
+            return
+        self.say(f"{place}{outcome.job}: failed: {outcome.error}")
+        if self.keep_going:
+            self.failed.append(outcome)
+            return
+        run = self.directory / outcome.job.directory
+        message = (
+            f"{outcome.job} failed: {outcome.error}; what has finished is kept in `{self.directory}`, and of "
+            f"this run what is in `{run}`; mend it and start the study again, or let the others go on "
+            "(`--keep-going`)"
+        )
+        error = RunError(message)
+        if outcome.where:
+            error.add_note(outcome.where)
+        raise error
+
+
+def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
+    """Prepare a worker: returns what does a bundle."""
+    if threads is not None:
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    plugins = load_plugins()
+    if plugins.manager.has_plugin(CONSOLE):
+        plugins.manager.unregister(name=CONSOLE)
+    return partial(_do_bundle, directory, plugins, keep_going)
+
+
+def _do_bundle(
+    directory: Path, plugins: Plugins, keep_going: bool, bundle: Bundle, tell: Tell
+) -> list[Outcome]:
+    outcomes = []
+    for number, job in enumerate(bundle.jobs):
+        waiting = bundle.jobs[number + 1 :]
+        outcomes.append(_do(directory, plugins, job, [other.recipe for other in waiting]))
+        tell(1)
+        if outcomes[-1].result == "failed" and not keep_going:
+            break
+    return outcomes
+
+
+def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -> Outcome:
+    """Do a job, unless it has finished or another process is at it."""
+    started = time.perf_counter()
+    run = directory / job.directory
+    with locked(lock_of(directory, run)) as free:
+        if not free:
+            return Outcome(job, "busy")
+        if is_finished(run):
+            return Outcome(job, "was finished")
+        try:
+            _run(directory, plugins, job, run, beside)
+        except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
+            own = isinstance(error, SentbedError)
+            message = str(error) if own else f"{type(error).__name__}: {error}"
+            where = "" if own else "".join(traceback.format_exception(error))
+            return Outcome(job, "failed", time.perf_counter() - started, message, where)
+    return Outcome(job, "finished", time.perf_counter() - started)
+
+
+def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequence[Recipe]) -> None:
+    recipe, searched = job.recipe, None
+    if recipe.table(Search) is not None:
+        searched = directory / "searches" / run.name
+        if not (searched / RANKING).is_file():
+            search(recipe, searched, plugins)
+        recipe = load_recipe(searched / RESOLVED, plugins=plugins)
+    for left in run.parent.glob(f".{run.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    if not (run / MANIFEST).is_file():
+        # A process was killed before the run could be gone on with.
+        shutil.rmtree(run, ignore_errors=True)
+        if job.above is not None:
+            if not is_finished(directory / job.above):
+                raise RunError(f"the stages in `{job.above}`, which it goes on from, have not finished")
+            branch(directory / job.above, run, recipe, job.begun)
+    if (run / MANIFEST).is_file():
+        # Shared stages are known by their key: in what follows them, the recipe may be another cell's by now.
+        said = recipe if job.stages is None else None
+        resume(run, said, plugins, stages=job.stages)
+        return
+    new_directory(run)
+    if searched is not None:
+        shutil.copy2(searched / RANKING, run / RANKING)
+    execute(RunInfo(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)

@@ -1,0 +1,36 @@
+"""The command `search`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from sentbed.tools import done_elsewhere, set_option
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@set_option()
+@click.option("--out", type=click.Path(file_okay=False), help="Where to write; runs/NAME-search by default.")
+def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
+    """Find the best demonstration for RECIPE's prompt, on development data.
+
+    Stopped, it goes on where it was when started again. The last line printed is the path of its report.
+    """
+    import signal
+    from functools import partial
+
+    from sentbed.tools import load_recipe
+
+    from sentbed_studies.search import search as search_recipe
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    loaded = load_recipe(recipe, overrides)
+    if (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
+        sys.exit(code)
+    result = search_recipe(loaded, out, say=partial(click.echo, err=True))
+    click.echo(result.report)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt("ended by SIGTERM")

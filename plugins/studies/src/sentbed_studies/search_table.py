@@ -1,0 +1,66 @@
+"""`[search]`: which demonstration makes a prompt best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed import FilePath
+from sentbed.errors import SentbedError
+from sentbed.protocols import Evaluator, RecipeTable, TableTraits
+from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, test_data_problem
+
+from sentbed_studies.candidates import read_candidates
+
+
+@attrs.frozen
+class Search(RecipeTable):
+    """`[search]`: which demonstration makes the prompt best (in-context learning, PromptEOL section 3.2).
+
+    `sentbed search` scores each candidate with the encoder as it is built, before any stage.
+    """
+
+    traits: ClassVar[TableTraits] = TableTraits(
+        no_run="the recipe has a `[search]`, which `sentbed run` does not do; use `sentbed search` first, then run "
+        "the `resolved.toml` that it writes"
+    )
+
+    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    """The evaluator whose primary score ranks the candidates; on development data, never on a test set."""
+    candidates: FilePath = attrs.field(default=FilePath("pkg:sentbed_studies/demonstrations.tsv"))
+    """A `.tsv` file with the columns `sentence` and `word`, or one template with its demonstration a line,
+    in PromptEOL's shell form. Default: 40 demonstrations that come with sentbed."""
+    encoder: str | None = None
+    """The encoder whose prompt it is; may be left out where the recipe has one."""
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Only the first so many candidates; all where left out."""
+
+    def problems(self, recipe: Recipe, plugins: Plugins, look: bool) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what of the search does not fit the recipe's encoders."""
+        names = ", ".join(f"`{known}`" for known in recipe.encoders)
+        if self.encoder is not None and self.encoder not in recipe.encoders:
+            message = f"there is no encoder `{self.encoder}`, the recipe has {names}; name one of them"
+            yield ("encoder",), message
+        elif self.encoder is None and len(recipe.encoders) > 1:
+            yield ("encoder",), f"the recipe has several encoders ({names}); say which one with `encoder`"
+        if not getattr(self.with_, "development", False):
+            yield ("with",), test_data_problem("a search chooses what scores best", self.with_)
+        searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
+        fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))
+        if searched is not None and fitting and look:
+            for message in self._unfit_candidates(searched, plugins):
+                yield ("candidates",), message
+
+    def _unfit_candidates(self, encoder: EncoderRecipe, plugins: Plugins) -> Iterator[str]:
+        try:
+            candidates = read_candidates(self.candidates, encoder.prompt or Prompt(), encoder.pooler)
+        except SentbedError as error:
+            yield str(error)
+            return
+        for candidate in candidates:
+            for _, message in misfits(attrs.evolve(encoder, prompt=candidate), plugins):
+                what = candidate.template or candidate.demonstration
+                yield f"the candidate {what!r} does not fit: {message}"
+                return

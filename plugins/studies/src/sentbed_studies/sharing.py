@@ -1,0 +1,154 @@
+"""What cells of a study have in common and is done once: first stages, and passes of a backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed.tools import Recipe, first_stages, groups
+
+from sentbed_studies.cell_keys import Identities, directory_of, short
+from sentbed_studies.cells import Cell
+from sentbed_studies.search_table import Search
+
+Key: TypeAlias = str
+
+
+@attrs.frozen(eq=False)
+class Prefix:
+    """Stages that several cells begin with: a run of its own, which the cells go on from."""
+
+    key: Key
+    recipe: Recipe
+    """That of the first cell: on the texts of later stages a tokenizer may be trained."""
+    count: int
+    """How many of its stages."""
+    above: Prefix | None
+    """A shorter one that it goes on from itself."""
+    cells: tuple[str, ...]
+    """The cells that share it, with their seeds."""
+
+    @property
+    def directory(self) -> Path:
+        """Its run directory within that of the study."""
+        return Path("shared") / f"{self.recipe.stage[self.count - 1].name}-{short(self.key)}"
+
+    @property
+    def depth(self) -> int:
+        """How many prefixes it goes on from."""
+        return 0 if self.above is None else 1 + self.above.depth
+
+    def __str__(self) -> str:
+        return f"the shared stages {', '.join(stage.name for stage in self.recipe.stage[: self.count])}"
+
+
+@attrs.frozen(eq=False)
+class Task:
+    """One run of a cell."""
+
+    cell: Cell
+    key: Key
+    above: Prefix | None
+    """The stages that it begins with, where others share them."""
+
+    @property
+    def directory(self) -> Path:
+        """Its run directory within that of the study."""
+        return directory_of(self.cell.name, self.cell.seed, self.key)
+
+    def __str__(self) -> str:
+        return str(self.cell)
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """Everything that a study has to do."""
+
+    prefixes: tuple[Prefix, ...]
+    """Shorter ones first."""
+    bundles: tuple[tuple[Task, ...], ...]
+    """Cells that are done one after the other by one worker: they share passes of their backbone."""
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """All runs of cells."""
+        return tuple(task for bundle in self.bundles for task in bundle)
+
+    def of(self, cells: Sequence[Cell]) -> Work:
+        """Return what there is to do for these cells alone."""
+        wanted = [tuple(task for task in bundle if task.cell in cells) for bundle in self.bundles]
+        bundles = tuple(bundle for bundle in wanted if bundle)
+        needed = {prefix.key for bundle in bundles for task in bundle for prefix in chain(task.above)}
+        return Work(tuple(prefix for prefix in self.prefixes if prefix.key in needed), bundles)
+
+    def sharing(self, prefix: Prefix) -> int:
+        """Return how many of the runs begin with a prefix."""
+        return sum(prefix in chain(task.above) for task in self.tasks)
+
+
+def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True) -> Work:
+    """Return what is to be done for `cells`; without `share`, every cell on its own."""
+    keys = [identities.of(cell.recipe) for cell in cells]
+    if not share:
+        return Work((), tuple((Task(cell, key, None),) for cell, key in zip(cells, keys, strict=True)))
+    prefixes = _prefixes(cells, identities)
+    tasks = [
+        Task(cell, key, prefixes.get(number))
+        for number, (cell, key) in enumerate(zip(cells, keys, strict=True))
+    ]
+    bundles = tuple(tuple(tasks[i] for i in group) for group in groups([cell.recipe for cell in cells]))
+    distinct = {prefix.key: prefix for last in prefixes.values() for prefix in chain(last)}
+    return Work(tuple(sorted(distinct.values(), key=lambda prefix: prefix.depth)), bundles)
+
+
+def _texts(recipe: Recipe) -> list[Any]:
+    """Return on which texts the encoders of a recipe are built; nothing where none reads any."""
+    if all(getattr(encoder.backbone, "from_files", False) for encoder in recipe.encoders.values()):
+        return []
+    towers = [recipe.towers(stage) for stage in recipe.stage]
+    read = [[stage.data, found] for stage, found in zip(recipe.stage, towers, strict=True)]
+    # An encoder that no stage uses reads the texts of its evaluations.
+    alone = set(recipe.encoders) - {name for found in towers for name in found.values()}
+    return [read, list(recipe.evaluate) if alone else []]
+
+
+def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix]:
+    """Return the longest stages that each cell, by number, shares with another one."""
+    members: dict[Key, list[int]] = {}
+    firsts: dict[Key, tuple[Recipe, int]] = {}
+    chains: list[list[Key]] = []
+    for number, cell in enumerate(cells):
+        keys = []
+        # What a search finds, it finds before the first stage.
+        stages = 0 if cell.recipe.table(Search) is not None else len(cell.recipe.stage)
+        for count in range(1, stages + 1):
+            key = identities.of(first_stages(cell.recipe, count), *_texts(cell.recipe))
+            keys.append(key)
+            firsts.setdefault(key, (cell.recipe, count))
+            members.setdefault(key, []).append(number)
+        chains.append(keys)
+    made: dict[Key, Prefix] = {}
+    found = {}
+    for number, keys in enumerate(chains):
+        above = None
+        ahead: list[Key | None] = [*keys[1:], None]
+        for key, after in zip(keys, ahead, strict=False):
+            # Where all that share it share the next stage as well, it is of no use alone.
+            if len(members[key]) < 2 or (after is not None and len(members[after]) == len(members[key])):
+                continue
+            if key not in made:
+                names = tuple(str(cells[i]) for i in members[key])
+                made[key] = Prefix(key, *firsts[key], above, names)
+            above = made[key]
+        if above is not None:
+            found[number] = above
+    return found
+
+
+def chain(prefix: Prefix | None) -> Iterator[Prefix]:
+    """Yield a prefix and those that it goes on from."""
+    while prefix is not None:
+        yield prefix
+        prefix = prefix.above

@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed import RecipeError
+from sentbed._document.structure import structure
+from sentbed._document.toml import Document, parse
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed_studies.axes import (
+    Axis,
+    Combination,
+    baseline_of,
+    combinations,
+    matches,
+    read_axes,
+    unknown_labels,
+)
+from sentbed_studies.study_table import StudyTable
+
+NO_PLUGINS: Plugins = load_plugins([])
+
+TWO = """\
+[study.axes.size]
+path = "encoder.backbone.size"
+values = ["small", "large"]
+[study.axes.lr]
+path = "stage.0.optimizer.lr"
+values = [0.1, 0.2, 0.3]
+"""
+
+
+def read(text: str) -> tuple[StudyTable, tuple[Axis, ...], Document]:
+    document = parse(text.encode(), "s.toml")
+    table, problems = structure(
+        document.data["study"], StudyTable, document, NO_PLUGINS, Path("/here"), rename={(): ("study",)}
+    )
+    assert problems == []
+    return table, read_axes(table, document), document
+
+
+def axis(content: str) -> Axis:
+    (found,) = read(f"[study.axes.a]\n{content}\n")[1]
+    return found
+
+
+def cells(text: str) -> list[Combination]:
+    table, axes, document = read(text)
+    return list(combinations(table, axes, document))
+
+
+def names(text: str) -> list[str]:
+    return [cell.name for cell in cells(text)]
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(RecipeError) as caught:
+        cells(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+# --- axes over one path, or over several at once -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ('["first", "mean"]', ("first", "mean")),
+        ("[1, 20]", ("1", "20")),
+        ("[0.05, 5e-5, 1.0]", ("0.05", "5e-05", "1.0")),
+        ("[true, false]", ("true", "false")),
+        ('[{ use = "a", x = 1 }, { use = "b" }]', ("a", "b")),
+        ('[[], ["x"], ["x", 2, true]]', ("none", "x", "x 2 true")),
+        ('[[{ use = "a" }, { use = "b" }]]', ("a b",)),
+        ("[1979-05-27]", ("1979-05-27",)),
+    ],
+)
+def test_labels_are_the_values_as_one_would_write_them(values: str, labels: tuple[str, ...]):
+    assert axis(f'path = "p"\nvalues = {values}').labels == labels
+
+
+def test_labels_may_be_given():
+    found = axis('path = "p"\nvalues = [{ x = 1 }, { x = 2 }]\nlabels = ["one", "two"]')
+    assert found.settings == {"one": {"p": {"x": 1}}, "two": {"p": {"x": 2}}}
+
+
+def test_an_axis_may_set_several_paths_to_the_same_value():
+    found = axis('path = ["a.b", "c"]\nvalues = [1, 2]')
+    assert found.settings == {"1": {"a.b": 1, "c": 1}, "2": {"a.b": 2, "c": 2}}
+
+
+def test_a_label_may_set_several_paths_to_values_of_their_own_or_nothing():
+    found = axis('x = { "a.b" = 1, "c.d" = { use = "u" } }\ny = {}\n"a label" = { d = [1] }')
+    assert found.settings == {"x": {"a.b": 1, "c.d": {"use": "u"}}, "y": {}, "a label": {"d": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("written", "setting"),
+    [
+        ("{ encoder.pooler.use = 'x' }", {"encoder.pooler.use": "x"}),
+        (
+            "{ encoder = { pooler = { use = 'x' }, max_length = 3 } }",
+            {"encoder.pooler.use": "x", "encoder.max_length": 3},
+        ),
+        ("{ 'encoder.pooler' = { use = 'x', y = 1 } }", {"encoder.pooler": {"use": "x", "y": 1}}),
+        ("{ encoder = { 'pooler.use' = 'x' } }", {"encoder.pooler.use": "x"}),
+        ("{ stage.0.columns = {} }", {"stage.0.columns": {}}),
+        ("{ stage.0.x = [{ y = 1 }] }", {"stage.0.x": [{"y": 1}]}),
+    ],
+)
+def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_table(
+    written: str, setting: Mapping[str, Any]
+):
+    assert axis(f"l = {written}").settings == {"l": setting}
+
+
+def test_a_label_may_have_the_name_of_a_key():
+    found = axis("path = { a = 1 }\nvalues = { a = 2 }")
+    assert found.settings == {"path": {"a": 1}, "values": {"a": 2}}
+
+
+@pytest.mark.parametrize(
+    ("content", "numbers"),
+    [
+        ('path = "p"\nvalues = [1, 0.5, 20]', (1.0, 0.5, 20.0)),
+        ('path = ["p", "q"]\nvalues = [1, 2]', (1.0, 2.0)),
+        ('path = "p"\nvalues = [1, 2]\nlabels = ["one", "two"]', (1.0, 2.0)),
+        ("a = { p = 1, q = 1 }\nb = { p = 2 }", (1.0, 2.0)),
+        ("a = { p = 1, q = 2 }\nb = { p = 2 }", None),
+        ("a = { p = 1 }\nb = {}", None),
+        ('path = "p"\nvalues = [1, "2"]', None),
+        ('path = "p"\nvalues = [true, false]', None),
+    ],
+)
+def test_an_axis_has_numbers_where_each_label_sets_one_number(
+    content: str, numbers: tuple[float, ...] | None
+):
+    assert axis(content).numbers == numbers
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('path = "p"', "the axis has a `path` and no `values`; give it an array of them"),
+        ('path = "p"\nvalues = []', "the axis has a `path` and no `values`; give it an array of them"),
+        ('path = "p"\nvalues = 3', "the axis has a `path` and no `values`; give it an array of them"),
+        ('path = "p"\nvalues = [1]\nlabls = ["x"]', "unknown key `labls`. Did you mean `labels`?"),
+        ('path = "p"\nvalues = [1]\nlabels = "x"', "`labels` is to be an array of strings, one a value"),
+        ('path = "p"\nvalues = [1]\nlabels = [1]', "`labels` is to be an array of strings, one a value"),
+        (
+            'path = "p"\nvalues = [1, 2]\nlabels = ["x"]',
+            "there are 2 values and 1 labels; give as many of each",
+        ),
+        ('path = "p"\nvalues = [1, "1"]', "two values have one label (1, 1); give `labels` that differ"),
+        (
+            'path = "p"\nvalues = [{ x = 1 }]',
+            "the values are tables without `use`; give the axis `labels`, one a value",
+        ),
+        (
+            'path = "p"\nvalues = [[{ x = 1 }]]',
+            "the values are tables without `use`; give the axis `labels`, one a value",
+        ),
+        ("", "the axis has no labels; give it `path` and `values`, or a table a label"),
+    ],
+)
+def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content: str, message: str):
+    assert problems(f"[study.axes.a]\n{content}\n") == [f"{message} @ s.toml:1 study.axes.a"]
+
+
+@pytest.mark.parametrize(
+    "content", ["values = [1]", "path = []\nvalues = [1]", "path = 3\nvalues = [1]", "x = 1"]
+)
+def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content: str):
+    (problem,) = problems(f"[study.axes.a]\n{content}\n")
+    assert "expected a table of the values that it sets, by path" in problem
+    assert "an axis over one path has `path` and `values`" in problem
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("run.seed", "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`"),
+        ("study.seeds", "a cell has no study; take it out"),
+        ("study", "a cell has no study; take it out"),
+        ("", "a path is that of `--set`, such as `encoder.pooler.use`"),
+    ],
+)
+def test_what_a_cell_cannot_have_is_no_axis(path: str, reason: str):
+    assert problems(f'[study.axes.a]\npath = "{path}"\nvalues = [1, 2]') == [
+        f"the axis sets `{path}`: {reason} @ s.toml:1 study.axes.a"
+    ]
+
+
+def test_the_faults_of_all_axes_are_reported_at_once():
+    found = problems('[study.axes.a]\npath = "p"\n[study.axes.b]\n[study.axes.c]\nx = {}\n')
+    assert [problem.rpartition(" @ ")[2] for problem in found] == [
+        "s.toml:1 study.axes.a",
+        "s.toml:3 study.axes.b",
+    ]
+
+
+# --- combinations ------------------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_cell_and_the_last_axis_changes_fastest():
+    assert names(TWO) == ["small, 0.1", "small, 0.2", "small, 0.3", "large, 0.1", "large, 0.2", "large, 0.3"]
+    found = cells(TWO)[4]
+    assert found.labels == {"size": "large", "lr": "0.2"}
+    assert found.settings == {"encoder.backbone.size": "large", "stage.0.optimizer.lr": 0.2}
+    assert found.axes == {"encoder.backbone.size": "size", "stage.0.optimizer.lr": "lr"}
+
+
+def test_a_later_axis_has_the_last_word_on_a_path():
+    first = '[study.axes.a]\nx = { "p" = 1, "q.r.s" = 1 }\n'
+    both, alone = cells(f'{first}[study.axes.b]\ny = {{ "q.r" = {{ t = 2 }}, "p" = 2 }}\nz = {{}}\n')
+    assert list(both.settings.items()) == [("q.r.s", 1), ("q.r", {"t": 2}), ("p", 2)]
+    assert both.axes == {"q.r.s": "a", "q.r": "b", "p": "b"}
+    assert list(alone.settings.items()) == [("p", 1), ("q.r.s", 1)]
+
+
+def test_zipped_axes_go_together_label_by_label_in_the_order_of_the_axes():
+    third = '[study.axes.batch]\npath = "stage.0.batch_size"\nvalues = [8, 16, 32]\n'
+    assert names(f'study.zip = [["batch", "lr"]]\n{TWO}{third}') == [
+        *("small, 0.1, 8", "small, 0.2, 16", "small, 0.3, 32"),
+        *("large, 0.1, 8", "large, 0.2, 16", "large, 0.3, 32"),
+    ]
+
+
+def test_exclude_leaves_out_what_agrees_with_an_entry_in_all_axes_that_it_names():
+    assert names(f'study.exclude = [{{ size = "small", lr = ["0.1", "0.3"] }}]\n{TWO}') == [
+        *("small, 0.2", "large, 0.1", "large, 0.2", "large, 0.3")
+    ]
+    assert names(f'study.exclude = [{{ size = "small" }}, {{ lr = "0.1" }}]\n{TWO}') == [
+        "large, 0.2",
+        "large, 0.3",
+    ]
+
+
+def test_include_keeps_what_exclude_names():
+    text = f'study.exclude = [{{ size = "small" }}]\nstudy.include = [{{ lr = "0.2" }}]\n{TWO}'
+    assert names(text) == ["small, 0.2", "large, 0.1", "large, 0.2", "large, 0.3"]
+
+
+def test_a_study_that_excludes_everything_is_refused():
+    text = f'study.exclude = [{{ size = ["small", "large"] }}]\n{TWO}'
+    assert problems(text) == ["`exclude` leaves no cell; take an entry out @ s.toml:1 study.exclude"]
+
+
+def test_two_cells_of_one_name_are_refused():
+    text = '[study.axes.a]\n"x, y" = {}\nx = {}\n[study.axes.b]\nz = {}\n"y, z" = {}\n'
+    (problem,) = problems(text)
+    assert (
+        problem
+        == "two cells have the labels `x, y, z`; give the axes labels that differ @ s.toml:1 study.axes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            'exclude = [{ sise = "small" }]',
+            "there is no axis `sise`. Did you mean `size`? @ s.toml:1 study.exclude.0.sise",
+        ),
+        (
+            'include = [{}, { size = "smal" }]',
+            "the axis `size` has no label `smal`. Did you mean `small`? @ s.toml:1 study.include.1.size",
+        ),
+        (
+            'exclude = [{ lr = ["0.1", "0.01"] }]',
+            "the axis `lr` has no label `0.01`. Did you mean `0.1`? @ s.toml:1 study.exclude.0.lr",
+        ),
+        (
+            'baseline = { size = "small", lr = "9" }',
+            "the axis `lr` has no label `9`. Choose one of `0.1`, `0.2`, `0.3`. @ s.toml:1 study.baseline.lr",
+        ),
+        (
+            'baseline = { lr = "0.1" }',
+            "the baseline has no label on the axis `size`; name one of small, large "
+            "@ s.toml:1 study.baseline",
+        ),
+        ('zip = [["lr", "lrr"]]', "there is no axis `lrr`. Did you mean `lr`? @ s.toml:1 study.zip.0"),
+        (
+            'zip = [["size", "lr"]]',
+            "axes that go together have as many labels; `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
+        ),
+        (
+            'zip = [["lr"], ["lr"]]',
+            "the axis `lr` is in two groups; take it out of one @ s.toml:1 study.zip",
+        ),
+    ],
+)
+def test_what_is_not_there_is_reported_with_a_suggestion(line: str, expected: str):
+    assert problems(f"study.{line}\n{TWO}") == [expected]
+
+
+def test_all_that_is_not_there_is_reported_at_once():
+    lines = ['exclude = [{ sise = "small" }]', 'include = [{ size = "smal" }]', 'zip = [["x"]]']
+    assert len(problems("[study]\n" + "\n".join([*lines, TWO]))) == 3
+
+
+# --- baseline and labels -----------------------------------------------------------------------------------
+
+
+def test_the_baseline_has_a_label_on_every_axis_and_one_of_one_label_may_be_left_out():
+    text = f'study.baseline = {{ size = "large", lr = "0.3" }}\n{TWO}[study.axes.only]\nx = {{}}\n'
+    table, axes, _ = read(text)
+    assert baseline_of(table, axes) == {"size": "large", "lr": "0.3", "only": "x"}
+    assert baseline_of(read(TWO)[0], axes) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "agrees"),
+    [
+        ({}, True),
+        ({"a": "x"}, True),
+        ({"a": ("y", "x")}, True),
+        ({"a": "x", "b": "z"}, False),
+        ({"a": ("y",)}, False),
+        ({"c": "x"}, False),
+    ],
+)
+def test_a_cell_agrees_in_every_axis_that_an_entry_names(
+    entry: Mapping[str, str | tuple[str, ...]], agrees: bool
+):
+    assert matches({"a": "x", "b": "y"}, entry) is agrees
+
+
+def test_unknown_labels_says_nothing_of_what_is_there():
+    _, axes, document = read(TWO)
+    assert list(unknown_labels({"size": ("small", "large"), "lr": "0.1"}, axes, document)) == []

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+from sentbed import DataError, FilePath
+from sentbed._paths import sha256
+from sentbed._recipe.recipe import Evaluate, Recipe
+from sentbed._registry.registry import Plugins
+from sentbed_studies.cell_keys import Identities, directory_of, slug
+from toy_plugin import RECIPE
+
+Load = Callable[..., Recipe]
+TABLE = RECIPE.replace('data = { use = "words", rows = 11 }', 'data = { use = "table", path = "rows.tsv" }')
+
+
+Put = Callable[[str, str], Path]
+
+
+@attrs.frozen
+class Shelf:
+    """Reads one file of a directory."""
+
+    name: ClassVar[str] = "shelf"
+
+    data_dir: FilePath
+    book: str = "chosen.txt"
+
+    def files(self) -> Iterator[Path]:
+        if self.book == "":
+            raise DataError("there is no book; name one")
+        yield Path(self.data_dir) / self.book
+
+
+@attrs.frozen
+class Volumes:
+    """Reads several files, which its field names."""
+
+    name: ClassVar[str] = "volumes"
+
+    paths: tuple[FilePath, ...]
+
+
+def key(recipe: Recipe, plugins: Plugins) -> str:
+    return Identities(plugins).of(recipe)
+
+
+def with_(recipe: Recipe, evaluator: Any) -> Recipe:
+    return attrs.evolve(recipe, evaluate=(Evaluate(with_=evaluator),))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "stage.pull.loss.noise=0.25",
+        "run.seed=8",
+        "encoder.max_length=15",
+        "stage.pull.epochs=3",
+    ],
+)
+def test_what_decides_a_score_decides_the_key(override: str, recipe_of: Load, plugins: Plugins) -> None:
+    assert key(recipe_of(RECIPE, override), plugins) != key(recipe_of(), plugins)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        'run.name="other"',
+        "run.cache=false",
+        "checkpoint.every=3",
+        "bootstrap.resamples=200",
+        "expected.gap.value=1.0",
+    ],
+)
+def test_what_decides_no_score_leaves_the_key(override: str, recipe_of: Load, plugins: Plugins) -> None:
+    more = ["expected.gap.tolerance=1.0"] if override.startswith("expected") else []
+    assert key(recipe_of(RECIPE, override, *more), plugins) == key(recipe_of(), plugins)
+
+
+def test_a_default_that_is_written_out_leaves_the_key(recipe_of: Load, plugins: Plugins) -> None:
+    assert key(recipe_of(RECIPE, "stage.pull.max_grad_norm=1.0"), plugins) == key(recipe_of(), plugins)
+
+
+def test_the_content_of_a_file_decides_and_not_its_time(recipe_of: Load, plugins: Plugins, put: Put) -> None:
+    put("rows.tsv", "anchor\tpositive\n" + "one\ttwo\n" * 4)
+    before = key(recipe_of(TABLE), plugins)
+    put("rows.tsv", "anchor\tpositive\n" + "one\ttwo\n" * 4)
+    assert key(recipe_of(TABLE), plugins) == before
+    put("rows.tsv", "anchor\tpositive\n" + "one\tsix\n" * 4)
+    assert key(recipe_of(TABLE), plugins) != before
+
+
+def test_a_tracker_leaves_the_key(recipe_of: Load, plugins: Plugins) -> None:
+    tracked = recipe_of(RECIPE + '\n[[tracker]]\nuse = "notes"\n')
+    assert key(tracked, plugins) == key(recipe_of(), plugins)
+
+
+def test_the_name_and_content_of_a_file_decide_and_not_its_place(
+    recipe_of: Load, plugins: Plugins, put: Put
+) -> None:
+    def of(name: str, content: str = "anchor\tpositive\none\ttwo\n") -> str:
+        put(name, content)
+        return key(recipe_of(TABLE, f'stage.pull.data.path="{name}"'), plugins)
+
+    assert of("here/rows.tsv") == of("there/rows.tsv")
+    # A suffix may say how to read, a name is often that of the score.
+    assert of("there/rows.csv") != of("there/rows.tsv")
+    assert of("far/rows.tsv", "anchor\tpositive\none\tsix\n") != of("there/rows.tsv")
+
+
+def test_the_data_may_move_to_another_root(
+    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = recipe_of(TABLE, 'stage.pull.data.path="data:rows.tsv"')
+    keys = []
+    for root, content in (("one", "same"), ("two", "same"), ("three", "else")):
+        monkeypatch.setenv("SENTBED_DATA", str(put(f"{root}/rows.tsv", content).parent))
+        keys.append(key(recipe, plugins))
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_every_file_of_a_directory_decides_with_its_name(
+    recipe_of: Load, plugins: Plugins, put: Put, tmp_path: Path
+) -> None:
+    def of(place: str) -> str:
+        return key(recipe_of(TABLE, f'stage.pull.data.path="{place}/shards"'), plugins)
+
+    for place in ("here", "there"):
+        put(f"{place}/shards/a.tsv", "one")
+        put(f"{place}/shards/deep/b.tsv", "two")
+    before = of("here")
+    assert of("there") == before
+    put("there/shards/deep/b.tsv", "six")
+    assert of("there") != before
+    put("there/shards/deep/b.tsv", "two")
+    (tmp_path / "there/shards/deep/b.tsv").rename(tmp_path / "there/shards/deep/c.tsv")
+    assert of("there") != before
+
+
+def test_of_a_directory_only_that_decides_which_is_said_to_be_read(
+    recipe_of: Load, plugins: Plugins, put: Put
+) -> None:
+    def of(place: str) -> str:
+        return key(with_(recipe_of(), Shelf(FilePath(str(put(f"{place}/x", "x").parent)))), plugins)
+
+    put("here/chosen.txt", "one")
+    before = of("here")
+    put("here/unrelated.txt", "fetched later")
+    assert of("here") == before
+    put("there/chosen.txt", "one")
+    assert of("there") == before
+    put("there/chosen.txt", "two")
+    assert of("there") != before
+
+
+def test_a_component_that_finds_nothing_to_read_has_a_key(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+) -> None:
+    nothing, gone = Shelf(FilePath(str(tmp_path)), ""), Shelf(FilePath(str(tmp_path / "gone")))
+    keys = {key(with_(recipe_of(), shelf), plugins) for shelf in (nothing, gone)}
+    assert len(keys) == 2
+
+
+def test_several_files_of_a_field_decide_in_their_order(recipe_of: Load, plugins: Plugins, put: Put) -> None:
+    def of(*names: str) -> str:
+        paths = tuple(FilePath(str(put(name, f"content of {Path(name).name}"))) for name in names)
+        return key(with_(recipe_of(), Volumes(paths)), plugins)
+
+    assert of("here/a", "here/b") == of("there/a", "there/b")
+    assert of("here/a", "here/b") != of("here/b", "here/a")
+
+
+def test_a_hub_id_is_none_of_the_directories_here(
+    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hub, local = (
+        recipe_of(RECIPE, f'encoder.backbone.model="{name}"') for name in ("org/model", "./org/model")
+    )
+    before = key(hub, plugins), key(local, plugins)
+    put("org/model/weights", "one")
+    assert key(hub, plugins) == before[0]
+    assert key(local, plugins) not in before
+    one = key(local, plugins)
+    put("org/model/weights", "two")
+    assert key(hub, plugins) == before[0]
+    assert key(local, plugins) != one
+
+
+def test_the_source_of_a_plugin_decides(
+    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    component = "import attrs\n\n@attrs.frozen\nclass Part:\n    name = 'part'\n"
+    put("shipped/__init__.py", "")
+    put("shipped/parts.py", component)
+    helper = put("shipped/deep/helper.py", "FACTOR = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recipe = with_(recipe_of(), importlib.import_module("shipped.parts").Part())
+    try:
+        before = key(recipe, plugins)
+        assert key(recipe, plugins) == before
+        helper.write_text("FACTOR = 2.5\n")
+        assert key(recipe, plugins) != before
+    finally:
+        for name in ("shipped", "shipped.parts"):
+            del sys.modules[name]
+
+
+def test_a_file_is_read_once_a_process_until_it_changes(
+    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr("sentbed_studies.cell_keys.sha256", lambda path: read.append(path) or sha256(path))
+    file = put("rows.tsv", "anchor\tpositive\none\ttwo\n")
+    recipe = recipe_of(TABLE)
+    for _ in range(2):
+        key(recipe, plugins)
+    # What has just been written may change again under the same time.
+    assert read == [file] * 2
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    before = {key(recipe, plugins) for _ in range(3)}
+    assert read == [file] * 3
+    put("rows.tsv", "anchor\tpositive\none\tsix\n")
+    os.utime(file, (1_000_000_001, 1_000_000_001))
+    assert key(recipe, plugins) not in before
+    assert read == [file] * 4
+
+
+def test_the_name_of_a_directory_is_made_of_harmless_letters() -> None:
+    assert slug("../first, α = 0.5") == "first_----0.5"
+    assert slug("///") == "cell"
+    path = directory_of("mean, x", 3, "0123456789abcdef")
+    assert path == Path("cells/mean_x-seed3-0123456789")

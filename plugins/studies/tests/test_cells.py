@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed import RecipeError
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.recipe import resolved_toml
+from sentbed._registry.registry import Plugins
+from sentbed_studies.cells import Study, load_study, unknown_cell
+from toy_plugin import RECIPE
+
+STAGE = '"stage.0.loss"'
+LOSSES = """
+[study.axes.rate]
+path = "stage.pull.optimizer.lr"
+values = [0.1, 0.2]
+[study.axes.loss]
+pull = { "stage.0.loss" = { use = "pull" } }
+chase = { "stage.0.loss" = { use = "chase", most = 3 } }
+"""
+"""A batch of four is too large for `chase`."""
+
+
+@pytest.fixture
+def study(
+    put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Study]:
+    """Load the toy recipe with a study behind it; `s.toml` has it from line 28 on."""
+    monkeypatch.chdir(tmp_path)
+    assert RECIPE.count("\n") == 26
+
+    def load(text: str, *overrides: str) -> Study:
+        put("s.toml", f"{RECIPE}{text}")
+        return load_study("s.toml", overrides, plugins)
+
+    return load
+
+
+def problems(study: Callable[..., Study], text: str, *overrides: str) -> list[str]:
+    with pytest.raises(RecipeError) as caught:
+        study(text, *overrides)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def rates(found: Study) -> list[Any]:
+    optimizers: list[Any] = [cell.recipe.stage[0].optimizer for cell in found.cells]
+    return [optimizer.lr for optimizer in optimizers]
+
+
+# --- cells -------------------------------------------------------------------------------------------------
+
+
+def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(study: Callable[..., Study]):
+    found = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
+    assert [str(cell) for cell in found.cells] == [
+        f"{rate}, {loss}, seed {seed}" for rate in (0.1, 0.2) for loss in ("pull", "chase") for seed in (3, 1)
+    ]
+    assert rates(found) == [0.1] * 4 + [0.2] * 4
+    assert [cell.recipe.stage[0].loss.name for cell in found.cells[:4]] == ["pull", "pull", "chase", "chase"]
+    assert [cell.recipe.run.seed for cell in found.cells] == [3, 1] * 4
+    assert found.cells[2].labels == {"rate": "0.1", "loss": "chase"}
+    assert (found.name, found.seeds, found.baseline, found.excluded) == ("toy-run", (3, 1), None, ())
+    assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
+
+
+def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study: Callable[..., Study]):
+    assert study(LOSSES).seeds == (7,)
+    assert study(LOSSES, "run.seed=9").seeds == (9,)
+
+
+def test_a_cell_is_the_recipe_with_the_same_overrides(
+    study: Callable[..., Study], plugins: Plugins, put: Callable[[str, str], Path]
+):
+    cell = study(f"{LOSSES}[study]\nseeds = [3]\n", "stage.0.batch_size=2").cells[-1]
+    settings = ["stage.0.optimizer.lr=0.2", "stage.0.loss={use='chase', most=3}", "run.seed=3"]
+    alone = load_recipe(put("alone.toml", RECIPE), [*settings, "stage.0.batch_size=2"], plugins)
+    assert cell.recipe == alone
+    assert resolved_toml(cell.recipe) == resolved_toml(alone)
+
+
+def test_axes_have_the_last_word_over_overrides(study: Callable[..., Study]):
+    assert set(rates(study(LOSSES, "stage.0.optimizer.lr=9"))) == {0.1, 0.2}
+
+
+def test_an_override_can_change_the_study(study: Callable[..., Study]):
+    found = study(LOSSES, "study.axes.rate.values=[0.4]", "study.seeds=[5]", "study.axes.loss.chase=")
+    assert [str(cell) for cell in found.cells] == ["0.4, pull, seed 5"]
+
+
+def test_a_recipe_that_only_its_cells_complete_is_enough(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.optimizer.lr=", "stage.0.loss=")
+    assert found.names == ("0.1, pull", "0.2, pull")
+
+
+def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study: Callable[..., Study]):
+    text = (
+        f'[study.axes.loss]\nwhole = {{ {STAGE} = {{ use = "pull", noise = 0.5 }} }}\n'
+        '[study.axes.noise]\npath = "stage.0.loss.noise"\nvalues = [0.25, 0.75]\n'
+    )
+    losses: list[Any] = [cell.recipe.stage[0].loss for cell in study(text).cells]
+    assert [loss.noise for loss in losses] == [0.25, 0.75]
+
+
+def test_cells_do_not_share_what_an_axis_sets(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.batch_size=2")
+    data = [cell.recipe.document.data["stage"][0] for cell in found.cells]
+    assert [stage["loss"].get("most") for stage in data] == [None, 3, None, 3]
+    assert [stage["optimizer"]["lr"] for stage in data] == [0.1, 0.1, 0.2, 0.2]
+    assert found.document.data["stage"][0]["optimizer"]["lr"] == 0.5
+
+
+def test_a_recipe_without_a_study_has_no_cells(study: Callable[..., Study]):
+    assert problems(study, "") == [
+        "the recipe has no `[study]`; give it axes, or use `sentbed run` @ s.toml study"
+    ]
+
+
+def test_a_fault_of_the_table_is_reported_at_its_line(study: Callable[..., Study]):
+    text = '[study]\nseed = [1]\nseeds = [-1]\n[study.axes.a]\npath = "run.name"\nvalues = ["x"]\n'
+    first, second = problems(study, text)
+    assert first == "unknown key `seed`. Did you mean `seeds`? @ s.toml:28 study.seed"
+    assert second.startswith("found (-1,): ")
+    assert second.endswith(" @ s.toml:29 study.seeds")
+
+
+def test_a_study_without_axes_is_refused(study: Callable[..., Study]):
+    assert problems(study, "[study]\nseeds = [1]\n") == [
+        "the required key `axes` is missing @ s.toml:27 study"
+    ]
+
+
+# --- cells that cannot work --------------------------------------------------------------------------------
+
+
+def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(study: Callable[..., Study]):
+    found = study(LOSSES)
+    assert found.names == ("0.1, pull", "0.2, pull")
+    assert [(one.name, one.reasons) for one in found.excluded] == [
+        (name, ("a batch of 4 is more than 3; make it smaller",)) for name in ("0.1, chase", "0.2, chase")
+    ]
+
+
+def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: Callable[..., Study]):
+    text = '[study.axes.loss]\npath = "stage.0.loss.use"\nvalues = ["pull", "sort"]\n'
+    found = study(text)
+    assert found.names == ("pull",)
+    ((reason,),) = [one.reasons for one in found.excluded]
+    assert reason.startswith("the loss `sort` needs the column `label`")
+
+
+def test_a_study_of_which_no_cell_can_work_is_refused_with_all_reasons(study: Callable[..., Study]):
+    (problem,) = problems(study, LOSSES, "study.axes.loss.pull=")
+    assert problem == (
+        "no cell of the study can work: 0.1, chase: a batch of 4 is more than 3; make it smaller; "
+        "0.2, chase: a batch of 4 is more than 3; make it smaller @ s.toml:28 study.axes"
+    )
+
+
+def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[..., Study]):
+    found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
+    assert sorted(found) == [
+        "found 1.5, expected a whole number @ s.toml:21 stage.0.batch_size",
+        "unknown key `sede`. Did you mean `seed`? @ s.toml:3 run.sede",
+    ]
+
+
+def test_a_fault_of_a_label_is_reported_once_at_the_axis_with_a_cell_that_has_it(
+    study: Callable[..., Study],
+):
+    text = LOSSES.replace('use = "pull"', 'use = "pul"')
+    assert problems(study, text) == [
+        "there is no loss `pul`. Did you mean `pull`? @ s.toml:32 stage.0.loss.use of the cell `0.1, pull`"
+    ]
+
+
+def test_a_misfit_beside_a_fault_is_no_fault(study: Callable[..., Study]):
+    text = f'{LOSSES}[study.axes.at]\nx = {{ "evaluate.0.second" = "nobody" }}\n'
+    found = problems(study, text)
+    assert len(found) == 2
+    assert not any("a batch of 4" in problem for problem in found)
+
+
+def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., Study]):
+    text = '\n[study.axes.a]\npath = "stage.pul.epochs"\nvalues = [1, 2]\n'
+    (problem,) = problems(study, text)
+    assert problem == (
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "@ s.toml:30 stage.pul.epochs"
+    )
+
+
+# --- baseline and published numbers ------------------------------------------------------------------------
+
+
+def test_the_baseline_is_the_name_of_its_cell(study: Callable[..., Study]):
+    assert study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline == "0.2, pull"
+
+
+def test_a_baseline_that_cannot_work_says_why(study: Callable[..., Study]):
+    (problem,) = problems(study, f'{LOSSES}[study.baseline]\nloss = "chase"\nrate = "0.2"\n')
+    assert problem == (
+        "the baseline `0.2, chase` cannot work: a batch of 4 is more than 3; make it smaller "
+        "@ s.toml:34 study.baseline"
+    )
+
+
+def test_a_baseline_that_is_no_cell_names_one(study: Callable[..., Study]):
+    text = f'{LOSSES}[study]\nexclude = [{{ rate = "0.2" }}]\nbaseline = {{ loss = "pull", rate = "0.2" }}\n'
+    assert problems(study, text) == [
+        "the baseline `0.2, pull` is not a cell of the study; name one, such as `0.1, pull` "
+        "@ s.toml:36 study.baseline"
+    ]
+
+
+def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(study: Callable[..., Study]):
+    text = LOSSES.replace('use = "pull"', 'use = "pul"').replace("most = 3", "most = 4")
+    text += '[study]\nbaseline = { loss = "pull", rate = "0.1" }\n'
+    (problem,) = problems(study, f'{text}[study.expected.T.cells]\n"0.2, pull" = {{ gap = 1 }}\n')
+    assert problem.startswith("there is no loss `pul`.")
+
+
+def test_published_cells_must_be_there_but_may_be_excluded(study: Callable[..., Study]):
+    cells = '"0.1, pull" = { gap = 1 }\n"0.2, chase" = { gap = 2 }\n'
+    text = f'{LOSSES}[study.expected."Table 1".cells]\n{cells}'
+    assert set(study(text).table.expected["Table 1"].cells) == {"0.1, pull", "0.2, chase"}
+
+
+def test_an_unknown_published_cell_gets_the_closest_name(study: Callable[..., Study]):
+    text = f'{LOSSES}[study.expected."Table 1".cells]\n"0.2, chse" = {{ gap = 1 }}\n'
+    (problem,) = problems(study, text)
+    assert problem == (
+        "there is no cell `0.2, chse`; a cell is named by its labels in the order of the axes, "
+        "such as `0.2, chase` @ s.toml:35 study.expected.Table 1.cells.0.2, chse"
+    )
+    assert unknown_cell("?", ["a, b", "c"]).endswith("such as `a, b`")
+
+
+# --- some of the cells -------------------------------------------------------------------------------------
+
+
+def test_only_keeps_the_cells_that_agree_with_an_entry(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.batch_size=2")
+    kept = found.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
+    assert kept.names == ("0.1, chase", "0.2, pull", "0.2, chase")
+    assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
+
+
+def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: Callable[..., Study]):
+    found = study(LOSSES)
+    with pytest.raises(RecipeError, match=r"the axis `rate` has no label `0.4`") as caught:
+        found.only([{"rate": "0.4"}, {"los": "pull"}])
+    assert len(caught.value.problems) == 2
+    with pytest.raises(RecipeError, match="no cell of the study is among those asked for"):
+        found.only([{"loss": "chase"}])
+
+
+def test_a_cell_document_has_no_study_and_places_what_axes_set(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.batch_size=2")
+    document = found.cells[-1].recipe.document
+    assert "study" not in document.data
+    places = [
+        ("stage", 0, "loss"),
+        ("stage", 0, "loss", "most"),
+        ("stage", 0, "optimizer", "lr"),
+        ("run", "name"),
+    ]
+    # Lines 30 and 33 are those of `values` and of the label.
+    assert [document.place(path) for path in places] == [
+        ("s.toml", 33),
+        ("s.toml", 33),
+        ("s.toml", 30),
+        ("s.toml", 4),
+    ]

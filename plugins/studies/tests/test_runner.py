@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sentbed._locks import locked
+from sentbed._registry.registry import load_plugins
+from sentbed._run import runner
+from sentbed.errors import RecipeError, RunError
+from sentbed_studies import runner as running
+from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cells import Study, load_study
+from sentbed_studies.progress import lock_of, read_data
+from sentbed_studies.runner import Job, run_study
+from sentbed_studies.sharing import plan_work
+from toy_plugin import SEARCH, TOWERS, quicken
+
+AXES = """
+[study]
+seeds = [1, 2]
+baseline = { lr = "0.5", noise = "0.0" }
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+[study.axes.noise]
+path = "stage.pairs.loss.noise"
+values = [0.0, 0.5]
+"""
+
+pytestmark = pytest.mark.usefixtures("installed_toy")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+
+
+@pytest.fixture
+def study(put: Callable[[str, str], Path]) -> Study:
+    """Four cells of two seeds, which share their first stage in pairs."""
+    return load_study(put("study.toml", TOWERS + AXES))
+
+
+def found(directory: Path) -> dict[str, list[float]]:
+    data = read_data(directory)
+    return {f"{r.cell}, {r.seed}": [s.value for s in r.scores] for cell in data.cells for r in cell.runs}
+
+
+def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
+    said: list[str] = []
+    run_study(study, tmp_path / "shared", say=said.append)
+    run_study(study, tmp_path / "alone", work=plan_work(study.cells, Identities(load_plugins()), False))
+    assert found(tmp_path / "shared") == found(tmp_path / "alone")
+    assert len(list((tmp_path / "shared" / "shared").iterdir())) == 4
+    assert not (tmp_path / "alone" / "shared").exists()
+    assert [line.split(" in ")[0] for line in said[:4]] == ["the shared stages pairs: finished"] * 4
+    assert said[-1].startswith("8 of 8: 0.25, 0.5, seed 2: finished in ")
+    assert len({tuple(scores) for scores in found(tmp_path / "shared").values()}) == 8
+
+
+def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(
+    study: Study, tmp_path: Path
+) -> None:
+    run_study(study, tmp_path / "study")
+    run = next((tmp_path / "study" / "cells").iterdir())
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["went_on_from"].startswith("pairs-")
+    events = [json.loads(line)["event"] for line in (run / "log.jsonl").read_text().splitlines()]
+    assert events.count("run_started") == 1
+    assert events.count("stage_started") == 2
+    assert events.count("run_resumed") == 1
+    report = json.loads((run / "report.json").read_text())
+    assert [stage["name"] for stage in report["stages"]] == ["pairs", "tune"]
+
+
+def test_what_has_finished_is_not_run_again(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_study(study, tmp_path / "study")
+    monkeypatch.setattr(running, "_run", lambda *_: pytest.fail("a run was started"))
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    assert len(said) == 8
+    assert all(line.endswith(": was finished") for line in said)
+
+
+def test_a_changed_recipe_runs_the_cells_that_it_changes(
+    study: Study, tmp_path: Path, put: Callable[[str, str], Path]
+) -> None:
+    run_study(study, tmp_path / "study")
+    changed = load_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
+    said: list[str] = []
+    run_study(changed, tmp_path / "study", say=said.append)
+    assert [": was finished" in line for line in said if " of 8: " in line] == [True] * 4 + [False] * 4
+    assert {cell.name for cell in read_data(tmp_path / "study").cells} == set(changed.names)
+
+
+def test_a_cell_that_fails_ends_the_study_with_the_reason_and_keeps_the_rest(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = running._run
+
+    def fails(directory: Path, plugins: object, job: Job, *rest: object) -> None:
+        if str(job) == "0.25, 0.0, seed 1":
+            raise RunError("the disk is full")
+        work(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "_run", fails)
+    with pytest.raises(
+        RunError, match=r"0\.25, 0\.0, seed 1 failed: the disk is full; what has finished is kept"
+    ):
+        run_study(study, tmp_path / "study")
+    assert read_data(tmp_path / "study").finished == 4
+    result = run_study(study, tmp_path / "study", keep_going=True)
+    assert [(str(one.job), one.error) for one in result.failed] == [("0.25, 0.0, seed 1", "the disk is full")]
+    assert read_data(tmp_path / "study").finished == 7
+    monkeypatch.setattr(running, "_run", work)
+    assert run_study(study, tmp_path / "study").failed == ()
+    assert read_data(tmp_path / "study").finished == 8
+
+
+def test_a_fault_that_is_not_sentbeds_own_keeps_its_traceback(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(running, "_run", fails)
+    with pytest.raises(RunError, match="ZeroDivisionError: by zero") as caught:
+        run_study(study, tmp_path / "study")
+    assert "in fails" in caught.value.__notes__[0]
+
+
+def test_cells_of_stages_that_failed_say_so(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = running._run
+
+    def fails(directory: Path, plugins: object, job: Job, *rest: object) -> None:
+        if job.stages:
+            raise RunError("no data")
+        work(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "_run", fails)
+    result = run_study(study, tmp_path / "study", keep_going=True)
+    assert len(result.failed) == 12
+    assert "which it goes on from, have not finished" in result.failed[-1].error
+
+
+def test_a_cell_that_another_process_is_at_is_waited_for(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "study"
+    run_study(study, directory, only=[{"lr": "0.5"}])
+    run = next(d for d in (directory / "cells").iterdir() if d.name.startswith("0.5_0.0-seed1"))
+    manifest = run / "manifest.json"
+    finished = manifest.read_text()
+    manifest.write_text(finished.replace('"finished"', '"running"'))
+    looks = 0
+
+    def wait(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            manifest.write_text(finished)
+            held.__exit__(None, None, None)
+
+    monkeypatch.setattr(running.time, "sleep", wait)
+    held = locked(lock_of(directory.resolve(), run))
+    assert held.__enter__()
+    data = read_data(directory)
+    assert [r.status for cell in data.cells for r in cell.runs][:3] == ["running", "finished", "finished"]
+    run_study(study, directory)
+    assert looks == 2
+    assert read_data(directory).finished == 8
+
+
+def test_only_some_cells_are_run_and_all_are_listed(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study", only=[{"lr": "0.5", "noise": "0.5"}])
+    data = read_data(tmp_path / "study")
+    assert (data.finished, data.total) == (2, 8)
+    assert [run.status for cell in data.cells for run in cell.runs].count("waiting") == 6
+    with pytest.raises(RecipeError, match="there is no axis `ls`"):
+        run_study(study, tmp_path / "study", only=[{"ls": "0.5"}])
+
+
+def test_a_directory_that_holds_something_else_is_left_alone(study: Study, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").touch()
+    with pytest.raises(RunError, match=r"already holds `thesis\.tex`"):
+        run_study(study, other)
+
+
+def test_cells_say_in_what_they_differ_from_the_baseline(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study", only=[{"lr": "0.25"}])
+    cells = {cell.name: cell for cell in read_data(tmp_path / "study").cells}
+    assert cells["0.5, 0.0"].differences == ()
+    assert cells["0.25, 0.5"].differences == (
+        "stage.0.loss.noise: 0.0 -> 0.5",
+        "stage.1.optimizer.lr: 0.5 -> 0.25",
+    )
+    assert cells["0.25, 0.5"].labels == {"lr": "0.25", "noise": "0.5"}
+
+
+def test_a_directory_without_a_study_is_none(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"is no study \(no `study.json` in it\)"):
+        read_data(tmp_path)
+
+
+@pytest.mark.parametrize("left", ["study.toml", ".study.json.k2j4h5g6"])
+def test_a_directory_whose_making_was_cut_short_is_taken_up(left: str, study: Study, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / left).touch()
+    run_study(study, tmp_path / "new", only=[{"lr": "0.5", "noise": "0.0"}])
+    assert read_data(tmp_path / "new").finished == 2
+
+
+def test_stages_that_nobody_needs_any_more_are_not_trained_again(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    shutil.rmtree(tmp_path / "study" / "shared")
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    assert len(said) == 8
+    assert not (tmp_path / "study" / "shared").exists()
+
+
+def test_shared_stages_leave_one_state_and_no_encoder(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    for run in (tmp_path / "study" / "shared").iterdir():
+        assert [path.name for path in (run / "states").iterdir()] == ["01-00000000"]
+        assert not (run / "encoder").exists()
+    assert not list((tmp_path / "study" / "cells").glob("*/states"))
+
+
+def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study: Study, tmp_path: Path) -> None:
+    only = [{"lr": "0.5", "noise": "0.0"}]
+    run_study(study, tmp_path / "study", only=only)
+    shutil.rmtree(tmp_path / "study" / "cells")
+    for run in (tmp_path / "study" / "shared").iterdir():
+        (run / "states" / "01-00000000" / "state.json").write_text("{}")
+    with pytest.raises(RunError, match="has left no state to go on from; remove it, and it is done again"):
+        run_study(study, tmp_path / "study", only=only)
+
+
+def test_a_study_that_was_stopped_may_be_renamed(
+    study: Study, tmp_path: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = [{"lr": "0.5", "noise": "0.0"}]
+    evaluate = runner._evaluate
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_evaluate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path / "study", only=only)
+    monkeypatch.setattr(runner, "_evaluate", evaluate)
+    renamed = load_study(put("study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')))
+    assert run_study(renamed, tmp_path / "study", only=only).failed == ()
+    assert read_data(tmp_path / "study").finished == 2
+
+
+def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
+    axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'
+    study = load_study(put("search.toml", SEARCH + axes))
+    run_study(study, tmp_path / "study")
+    cells = read_data(tmp_path / "study").cells
+    for cell in cells:
+        rows = cell.runs[0].record["ranking"]["rows"]
+        assert {row["word"] for row in rows} == {"", "Sleep", "Bread"}
+        best = next(row["word"] for row in rows if row["rank"] == 1)
+        assert cell.runs[0].directory is not None
+        resolved = (tmp_path / "study" / cell.runs[0].directory / "resolved.toml").read_text()
+        assert f'word = "{best}"' in resolved
+        assert "[search]" not in resolved
+    monkeypatch.setattr(running, "search", lambda *_: pytest.fail("it was searched again"))
+    for manifest in (tmp_path / "study" / "cells").glob("*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
+    run_study(study, tmp_path / "study")
+    assert read_data(tmp_path / "study").finished == 2

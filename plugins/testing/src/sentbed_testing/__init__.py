@@ -1,0 +1,73 @@
+"""Holds a component to what its kind promises, and an engine to its contract, beside another engine.
+
+`check_component` takes a component's class; `docs/plugins/testing.md` has its rules in words. `engine_suite`
+has all of an engine's contract, which is in `docs/engines.md`; a `check_*` raises `AssertionError` with the
+rule, the case, figure and bound.
+Nothing here imports a tensor library, and `import sentbed` does not import this.
+"""
+
+from __future__ import annotations
+
+from sentbed_testing.bench import Bench, batch
+from sentbed_testing.cases import PAIRS, Case, cases, cover, part
+from sentbed_testing.conformance import (
+    ConformanceError,
+    Failure,
+    Report,
+    check_component,
+    component_rules,
+    parametrize_component,
+)
+from sentbed_testing.encoding import check_encode
+from sentbed_testing.gradients import (
+    check_derivative,
+    check_frozen_columns,
+    check_grad_cache,
+    check_loss_and_gradients,
+    check_towers,
+    check_uneven_batch,
+)
+from sentbed_testing.sentences import SENTENCES
+from sentbed_testing.states import (
+    check_counters_and_describe,
+    check_dropout_advances,
+    check_not_finite,
+    check_state,
+)
+from sentbed_testing.steps import check_clipping, check_momentum_and_queue, check_steps
+from sentbed_testing.subject import NotRunError
+from sentbed_testing.suite import engine_suite, parametrize_engine
+
+__all__ = [
+    "PAIRS",
+    "SENTENCES",
+    "Bench",
+    "Case",
+    "ConformanceError",
+    "Failure",
+    "NotRunError",
+    "Report",
+    "batch",
+    "cases",
+    "check_clipping",
+    "check_component",
+    "check_counters_and_describe",
+    "check_derivative",
+    "check_dropout_advances",
+    "check_encode",
+    "check_frozen_columns",
+    "check_grad_cache",
+    "check_loss_and_gradients",
+    "check_momentum_and_queue",
+    "check_not_finite",
+    "check_state",
+    "check_steps",
+    "check_towers",
+    "check_uneven_batch",
+    "component_rules",
+    "cover",
+    "engine_suite",
+    "parametrize_component",
+    "parametrize_engine",
+    "part",
+]

@@ -1,0 +1,175 @@
+"""Two engines with the same encoders on them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed import Encoder
+from sentbed.protocols import LABEL, Columns, Engine, Loss, Optimizer, Schedule, Trainer, Training
+from sentbed.tools import Plugins
+
+from sentbed_testing.cases import OPTIMIZERS, ROWS, Case, part
+from sentbed_testing.measures import Arrays, saved_weights
+from sentbed_testing.sentences import SENTENCES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEED = 20
+WARM_UP = 20
+"""Steps."""
+TOWER = "encoder"
+"""The name of the encoder in training."""
+
+# Which sentence stands beside row `n`: `n * factor + shift`. Some texts of a batch come twice.
+_TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
+
+
+def _directory() -> Path:
+    return Path(tempfile.mkdtemp(prefix="sentbed-testing-"))
+
+
+@attrs.define(eq=False)
+class Bench:
+    """An engine beside its reference, and encoders with the same weights on both.
+
+    An encoder is initialised once, on the reference, warmed up there, saved, and built on either engine from
+    the same files.
+    """
+
+    engine: Engine
+    reference: Engine
+    optimizer: Optimizer
+    """Takes the steps of a check that is about something else."""
+    descent: Optimizer
+    """Takes steps of `descent_rate` times the gradient."""
+    descent_rate: float
+    schedule: Schedule
+    """Holds the rate."""
+    warm_up: Loss | None = None
+    """Takes `WARM_UP` steps on the reference before an encoder is saved. The first token of a random BERT is
+    the same for all texts to four digits, and of the difference of such vectors half is rounding."""
+    directory: Path = attrs.field(factory=_directory)
+    _saved: dict[str, Path] = attrs.field(factory=dict, init=False)
+    _shared: dict[tuple[int, str], Encoder] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+
+    @classmethod
+    def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> Bench:
+        """Return a bench with the optimiser `adamw` and the schedule `constant`."""
+        # Far above every gradient, `eps` makes of Adam without memory a plain descent at the rate `lr / eps`.
+        plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
+        adamw, descent = (part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain))
+        constant = plugins.find("schedule", "constant").cls()
+        contrast = part("loss", {"use": "info-nce"}, plugins)
+        return cls(engine, reference, adamw, descent, 0.1, constant, contrast)
+
+    def saved(self, case: Case) -> Path:
+        """Return where the encoder of a case is saved as it was initialised."""
+        key = repr(case.recipe)
+        if key not in self._saved:
+            self.reference.seed(SEED)
+            path = self.directory / str(len(self._saved))
+            encoder = Encoder.build(case.recipe, self.reference, lambda: SENTENCES)
+            if self.warm_up is not None:
+                self._warm(attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")), encoder)
+            encoder.save(path)
+            self._saved[key] = path
+        return self._saved[key]
+
+    def _warm(self, case: Case, encoder: Encoder) -> None:
+        optimizer: Any = self.optimizer
+        optimizer = attrs.evolve(optimizer, lr=1e-3)
+        case = attrs.evolve(case, fixed=frozenset())
+        trainer = self.trainer(case, self.reference, encoder, optimizer=optimizer, steps=WARM_UP)
+        for number in range(WARM_UP):
+            trainer.step(batch(case, encoder, number))
+
+    def fresh(self, case: Case, engine: Engine) -> Encoder:
+        """Return an encoder to be trained."""
+        return Encoder.build(case.recipe, engine, saved=self.saved(case))
+
+    def shared(self, case: Case, engine: Engine) -> Encoder:
+        """Return an encoder that stays as it is."""
+        key = id(engine), repr(case.recipe)
+        if key not in self._shared:
+            self._shared[key] = self.fresh(case, engine)
+        return self._shared[key]
+
+    def trainer(
+        self,
+        case: Case,
+        engine: Engine,
+        encoders: Encoder | Mapping[str, Encoder],
+        *,
+        towers: Mapping[str, str] | None = None,
+        seed: int = SEED,
+        loss: Loss | None = None,
+        optimizer: Optimizer | None = None,
+        max_grad_norm: float = 1.0,
+        micro_batch: int | None = None,
+        steps: int = 10,
+    ) -> Trainer:
+        """Seed the engine and return a trainer of one encoder, or of several by their names in `towers`."""
+        encoders = {TOWER: encoders} if isinstance(encoders, Encoder) else encoders
+        training = Training(
+            loss=loss or case.loss,
+            optimizer=optimizer or self.optimizer,
+            schedule=self.schedule,
+            total_steps=steps,
+            towers=towers or dict.fromkeys(case.texts, TOWER),
+            max_grad_norm=max_grad_norm,
+            micro_batch=micro_batch,
+        )
+        engine.seed(seed)
+        return engine.trainer({name: encoder.placed for name, encoder in encoders.items()}, training)
+
+    def weights(self, encoder: Encoder) -> Arrays:
+        """Return what an encoder saves."""
+        path = Path(tempfile.mkdtemp(dir=self.directory))
+        try:
+            encoder.save(path)
+            return saved_weights(path)
+        finally:
+            shutil.rmtree(path)
+
+
+def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Columns:
+    """Return a batch of a case: sentences of different lengths, the rows after those of the batch before."""
+    import numpy as np
+
+    places = [(number * ROWS + row) % len(SENTENCES) for row in range(rows)]
+    tokenizer = encoder.tokenizer()
+    columns: dict[str, Any] = {}
+    for name in case.columns:
+        if name == LABEL:
+            classes = len(case.loss.classes)  # type: ignore[attr-defined]  # of a loss that needs `label`
+            columns[name] = np.array([place % classes for place in places], np.int64)
+            continue
+        texts = _beside(name, places)
+        if name in case.fixed:
+            columns[name] = _vectors(encoder.width)[texts]
+        else:
+            columns[name] = tokenizer.encode([SENTENCES[text] for text in texts], encoder.recipe.max_length)
+        if getattr(case.loss, "compares_texts", False):
+            columns[f"{name}.id"] = np.array(texts, np.int64)
+    return columns
+
+
+def _beside(column: str, places: Sequence[int]) -> list[int]:
+    factor, shift = _TURNS.get(column, (1, 0))
+    return [(place * factor + shift) % len(SENTENCES) for place in places]
+
+
+def _vectors(width: int) -> NDArray[Any]:
+    import numpy as np
+
+    return np.random.default_rng(SEED).standard_normal((len(SENTENCES), width)).astype(np.float32)

@@ -1,0 +1,226 @@
+"""What an engine is tried with: backbone x pooler x loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed.errors import RecipeError
+from sentbed.protocols import LABEL, Backbone, Head, Loss, Optimizer, Pooler, Runtime
+from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, needs_of, structure
+
+ROWS = 6
+"""Rows of a batch."""
+MAX_LENGTH = 20
+"""Tokens a sentence; a prompt's come on top."""
+
+Table: TypeAlias = Mapping[str, Any]
+"""A component as a recipe has it: `use` and its fields."""
+
+BACKBONES: Mapping[str, Table] = MappingProxyType(
+    {
+        "bert": {"use": "bert", "init": "random", "vocab_size": 512},
+        "t5": {"use": "t5", "init": "random", "vocab_size": 512},
+        "opt": {"use": "opt", "init": "random", "vocab_size": 512},
+        "llama": {"use": "causal", "init": "random", "vocab_size": 512},
+    }
+)
+"""Of the smallest size that each has. With a pooler that needs it, `t5` is encoder and decoder."""
+
+POOLERS: Mapping[str, Table] = MappingProxyType({"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}})
+"""Beside every pooler that is installed, as it is without parameters."""
+
+LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
+    {
+        "info-nce": ({"use": "info-nce", "temperature": 0.5}, ()),
+        "info-nce-options": (
+            {
+                "use": "info-nce",
+                "temperature": {"initial": 0.5},
+                "symmetric": True,
+                "margin": 0.1,
+                "hard_negative_weight": 2.0,
+                "mask_duplicates": True,
+            },
+            ("negative",),
+        ),
+        "queue": ({"use": "queue", "size": 8, "temperature": 0.5}, ()),
+        "momentum": (
+            {"use": "momentum", "size": 8, "momentum": 0.5, "temperature": 0.5, "mask_duplicates": True},
+            ("negative",),
+        ),
+        "classification": ({"use": "classification"}, ()),
+        "nli-softmax": ({"use": "nli-softmax", "product": True}, ()),
+    }
+)
+"""Table and columns beside those that the loss needs. A memory of 8 overflows in the second batch of 6."""
+
+OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
+    {
+        # With 1e-8, Adam divides rounding by rounding wherever a gradient is next to nothing.
+        "adamw": {"use": "adamw", "lr": 3e-4, "eps": 1e-6, "weight_decay": 0.1},
+        "adafactor": {"use": "adafactor", "lr": 3e-4},
+    }
+)
+
+
+@attrs.frozen
+class Case:
+    """One backbone with one pooler and one loss."""
+
+    backbone_name: str
+    pooler_name: str
+    loss_name: str
+    backbone: Backbone
+    pooler: Pooler
+    loss: Loss
+    columns: tuple[str, ...]
+    """What the loss is given."""
+    fixed: frozenset[str] = frozenset()
+    """The columns that are float32 vectors, as of a tower that is not trained."""
+    head: Head = attrs.field(factory=Head)
+    prompt: Prompt | None = None
+    """The pooler's own where None."""
+
+    @property
+    def id(self) -> str:
+        """What a test is called: `bert/mean/info-nce`."""
+        head = "" if self.head == Head() else "+head"
+        return f"{self.backbone_name}/{self.pooler_name}{head}/{self.loss_name}"
+
+    @property
+    def recipe(self) -> EncoderRecipe:
+        """The encoder."""
+        return EncoderRecipe(self.backbone, self.pooler, self.head, MAX_LENGTH, self.prompt)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns of texts that are encoded with gradient."""
+        return tuple(name for name in self.columns if name != LABEL and name not in self.fixed)
+
+
+def cases(
+    plugins: Plugins,
+    backbones: Mapping[str, Backbone] | None = None,
+    poolers: Mapping[str, Pooler] | None = None,
+    losses: Mapping[str, tuple[Loss, Sequence[str]]] | None = None,
+    dropout: float = 0.0,
+    head: Head | None = None,
+) -> list[Case]:
+    """Return every combination of parts that fit, by `sentbed._recipe.fit`.
+
+    Args:
+        plugins: where parts are looked for.
+        backbones: by the name that ids are to have; `BACKBONES` with `dropout` where left out.
+        poolers: likewise; all that are installed and need no parameter, and `POOLERS`, where left out.
+        losses: likewise, each with the columns that it is given beside those that it needs; `LOSSES`, and
+            all others that are installed and need no parameter, where left out.
+        dropout: of the backbones that are left out.
+        head: of all encoders.
+    """
+    if backbones is None:
+        backbones = {
+            name: part("backbone", {**table, "dropout": dropout}, plugins)
+            for name, table in BACKBONES.items()
+            if table["use"] in plugins.names("backbone")
+        }
+    poolers = _poolers(plugins) if poolers is None else poolers
+    losses = _losses(plugins) if losses is None else losses
+    found = []
+    for (backbone_name, backbone), (pooler_name, pooler) in product(backbones.items(), poolers.items()):
+        recipe = EncoderRecipe(backbone, pooler, head or Head())
+        if any(misfits(recipe, plugins)):
+            continue
+        called = f"{backbone_name}-decoder" if "decoder" in needs_of(pooler) else backbone_name
+        for loss_name, (loss, more) in losses.items():
+            fixed = fixed_columns(loss)
+            if fixed is not None:
+                columns = (*sorted(loss.needs), *more)
+                names = (called, pooler_name, loss_name)
+                found.append(Case(*names, backbone, pooler, loss, columns, fixed, recipe.head))
+    return found
+
+
+def fixed_columns(loss: Any) -> frozenset[str] | None:
+    """Return which columns a loss wants as vectors of a frozen tower; None where no choice suits it."""
+    for fixed in (frozenset[str](), frozenset({"positive"})):
+        if not any(getattr(loss, "misfits", lambda *_: ())(ROWS, fixed)):
+            return fixed
+    return None
+
+
+def cover(found: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
+    """Return few cases in which every combination of each group's parts that occurs in `found` occurs.
+
+    A group is some of `backbone`, `pooler` and `loss`. The next case is the first of those with the most that
+    is new, so the choice is the same every time.
+    """
+
+    def brings(case: Case) -> frozenset[tuple[tuple[str, str], ...]]:
+        return frozenset(
+            tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group) for group in groups
+        )
+
+    left = frozenset[tuple[tuple[str, str], ...]]().union(*map(brings, found))
+    chosen = []
+    while left:
+        best = max(found, key=lambda case: len(brings(case) & left))
+        chosen.append(best)
+        left -= brings(best)
+    return chosen
+
+
+PAIRS = (("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
+"""The groups of pairwise testing: every two parts that fit meet in some case, not every three."""
+
+
+@attrs.frozen
+class _Parts:
+    backbone: Backbone | None = None
+    pooler: Pooler | None = None
+    loss: Loss | None = None
+    optimizer: Optimizer | None = None
+    runtime: Runtime | None = None
+
+
+def part(kind: str, table: Table, plugins: Plugins) -> Any:
+    """Return the component of a recipe's table.
+
+    Raises:
+        RecipeError: where a recipe with it would be refused.
+    """
+    parts, problems = structure({kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return getattr(parts, kind)
+
+
+def _poolers(plugins: Plugins) -> dict[str, Pooler]:
+    names = plugins.names("pooler")
+    found = dict(_without_parameters("pooler", names, plugins))
+    return found | {
+        name: part("pooler", table, plugins) for name, table in POOLERS.items() if table["use"] in names
+    }
+
+
+def _losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
+    names = plugins.names("loss")
+    found: dict[str, tuple[Loss, Sequence[str]]] = {
+        name: (part("loss", table, plugins), more)
+        for name, (table, more) in LOSSES.items()
+        if table["use"] in names
+    }
+    ours = {table["use"] for table, _ in LOSSES.values()}
+    others = [name for name in names if name not in ours]
+    return found | {name: (loss, ()) for name, loss in _without_parameters("loss", others, plugins)}
+
+
+def _without_parameters(kind: str, names: Iterable[str], plugins: Plugins) -> Iterable[tuple[str, Any]]:
+    for name in names:
+        cls = plugins.find(kind, name).cls
+        if all(field.default is not attrs.NOTHING for field in attrs.fields(cls)):
+            yield name, cls()

@@ -1,0 +1,240 @@
+"""Holds a component to what its kind promises: `check_component` runs every rule of it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+from unittest import SkipTest
+
+import attrs
+from sentbed.tools import KINDS
+
+from sentbed_testing.subject import NotRunError, Subject, deduce_kind
+
+Findings: TypeAlias = Iterator[tuple[str, str]]
+"""What a rule found wrong: what it is, with figure and bound, and a clause that says what to do."""
+
+Rule: TypeAlias = Callable[[Subject], Findings]
+
+MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "backbone": ("rules_backbone",),
+        "pooler": ("rules_pooler", "rules_engine"),
+        "loss": ("rules_loss", "rules_engine"),
+        "data": ("rules_data",),
+        "evaluator": ("rules_evaluator",),
+        "optimizer": ("rules_optimizer",),
+        "schedule": ("rules_schedule",),
+        "tracker": ("rules_tracker",),
+        "runtime": ("rules_runtime",),
+        "importer": ("rules_importer",),
+    }
+)
+"""Kind -> where its own rules are, beside those of every component."""
+
+_READ = "read the line, and see `docs/plugins/testing.md` for what the rule does"
+
+
+@attrs.frozen
+class Failure:
+    """A rule that a component breaks."""
+
+    rule: str
+    what: str
+    """What was found, with figure and bound."""
+    fix: str
+    """What to do, a clause."""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.what}; {self.fix}"
+
+
+@attrs.frozen
+class Report:
+    """What came of the rules."""
+
+    passed: tuple[str, ...]
+    not_run: Mapping[str, str]
+    """Rule -> why it was not tried."""
+    failures: tuple[Failure, ...] = ()
+
+
+class ConformanceError(AssertionError):
+    """A component breaks rules of its kind; the message has them all."""
+
+    def __init__(self, title: str, failures: tuple[Failure, ...]) -> None:
+        super().__init__("\n  ".join([f"{title}:", *_lines(failures)]))
+        self.failures = failures
+
+
+def _lines(failures: tuple[Failure, ...]) -> Iterator[str]:
+    """Yield a line for what is mended alike: the rules that found it, the first finding, how many more."""
+    rules: dict[tuple[str, str], list[str]] = {}
+    for failure in failures:
+        rules.setdefault((failure.what, failure.fix), []).append(failure.rule)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (what, fix), names in rules.items():
+        alike.setdefault((", ".join(dict.fromkeys(names)), fix), []).append(what)
+    for (rule, fix), found in alike.items():
+        more = f"; and {len(found) - 1} more like it" if len(found) > 1 else ""
+        yield f"{Failure(rule, found[0], fix)}{more}"
+
+
+def check_component(
+    cls: type[Any],
+    *,
+    kind: str | None = None,
+    example: Mapping[str, Any] | None = None,
+    skip: Mapping[str, str] | None = None,
+    jax: bool = False,
+) -> Report:
+    """Run every rule of a component's kind and return which held, and which could not be tried.
+
+    `docs/plugins/testing.md` has the rules in words.
+
+    Args:
+        cls: the component's class.
+        kind: `pooler`, `loss`, ...; found out where left out.
+        example: fields for a class that cannot be made or tried without, as a recipe has them.
+        skip: rule -> why it does not apply to this component.
+        jax: also try a pooler or a loss under JAX, on all devices that JAX sees.
+
+    Raises:
+        ConformanceError: with every rule that is broken.
+    """
+    passed: list[str] = []
+    not_run: dict[str, str] = {}
+    failures: list[Failure] = []
+    for name, run in component_rules(cls, kind=kind, example=example, skip=skip, jax=jax).items():
+        try:
+            run()
+        except NotRunError as reason:
+            not_run[name] = str(reason)
+        except ConformanceError as error:
+            failures += error.failures
+        else:
+            passed.append(name)
+    if failures:
+        raise ConformanceError(_title(cls), tuple(failures))
+    return Report(tuple(passed), not_run)
+
+
+def component_rules(
+    cls: type[Any],
+    *,
+    kind: str | None = None,
+    example: Mapping[str, Any] | None = None,
+    skip: Mapping[str, str] | None = None,
+    jax: bool = False,
+) -> Mapping[str, Callable[[], None]]:
+    """Return the rules of a component by name, each to be called; arguments as of `check_component`.
+
+    A rule raises `ConformanceError` where it is broken, and `NotRunError`, which pytest takes for a skip,
+    where it cannot be tried.
+    """
+    kind = kind or deduce_kind(cls)
+    if kind is None or kind not in KINDS:
+        what = f"there is no kind {kind!r}" if kind else "nothing tells which kind of component it is"
+        fix = f"say `kind`, one of {', '.join(KINDS)}"
+        raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
+    subject = Subject(cls, kind, example or {}, jax)
+    rules: dict[str, Rule] = {}
+    awaited: dict[str, Mapping[str, str]] = {}
+    for name in ("rules_class", "rules_fields", *MODULES.get(kind, ())):
+        module = import_module(f"sentbed_testing.{name}")
+        rules |= module.RULES
+        awaited |= getattr(module, "AWAITED", {})
+    skip = skip or {}
+    if unknown := sorted(set(skip) - set(rules)):
+        what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
+        fix = f"name one of {', '.join(rules)}"
+        raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
+    return {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
+
+
+def parametrize_component(cls: type[Any], **options: Any) -> Any:
+    """Return a pytest decorator that gives a test the argument `rule`, once for each rule to call.
+
+    `options` are those of `check_component`.
+    """
+    import pytest
+
+    found = component_rules(cls, **options)
+    return pytest.mark.parametrize("rule", [pytest.param(rule, id=name) for name, rule in found.items()])
+
+
+def _run(
+    name: str,
+    rules: Mapping[str, Rule],
+    subject: Subject,
+    skip: Mapping[str, str],
+    awaited: Mapping[str, str],
+) -> None:
+    if name in skip:
+        raise NotRunError(skip[name])
+    for first, reason in awaited.items():
+        if first not in skip and _finds(first, rules[first], subject):
+            raise NotRunError(reason)
+    if failures := _failures(name, rules[name], subject):
+        raise ConformanceError(_title(subject.cls), failures)
+
+
+def _finds(name: str, rule: Rule, subject: Subject) -> bool:
+    """Whether a rule finds something; where the component only raises, others have more to say of it."""
+    try:
+        return any(failure.fix != _READ for failure in _failures(name, rule, subject))
+    except NotRunError:
+        return False
+
+
+def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
+    """Return what a rule finds wrong; other rules may wait for it, so it is kept."""
+    if name in subject.failures:
+        return subject.failures[name]
+    failures: list[Failure] = []
+    try:
+        failures += (Failure(name, what, fix) for what, fix in rule(subject))
+    except SkipTest as reason:
+        if not failures:
+            raise NotRunError(str(reason)) from reason
+    except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
+        what = f"raised {type(error).__name__}: {_first_line(error)}{place(error, subject.cls)}"
+        failures.append(Failure(name, what, _READ))
+    return subject.failures.setdefault(name, tuple(failures))
+
+
+def place(error: BaseException, cls: type[Any]) -> str:
+    """Return ` at FILE:LINE`, the last line of the component's own package that an error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_own(frame.filename, cls)]
+    return f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def is_own(file: str, cls: type[Any]) -> bool:
+    """Whether a file belongs to the package of a class."""
+    package = sys.modules.get(cls.__module__.partition(".")[0])
+    roots = [Path(root) for root in getattr(package, "__path__", ())]
+    return any(Path(file).is_relative_to(root) for root in roots) or file == _file(cls)
+
+
+def _file(cls: type[Any]) -> str | None:
+    try:
+        return inspect.getfile(cls)
+    except (TypeError, OSError):
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _title(cls: type[Any]) -> str:
+    label = getattr(cls, "__qualname__", repr(cls))
+    return f"the component `{label}` breaks the rules of its kind"

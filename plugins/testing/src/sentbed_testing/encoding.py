@@ -1,0 +1,80 @@
+"""Whether an engine encodes as the reference does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sentbed import Encoder
+from sentbed.helpers import pad
+
+from sentbed_testing.bench import Bench
+from sentbed_testing.cases import MAX_LENGTH, Case
+from sentbed_testing.measures import apart, at_most, holds
+from sentbed_testing.sentences import SENTENCES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RULE = "encode"
+SOME = 8
+"""Sentences of a batch, of 2 to 19 words."""
+
+
+def check_encode(bench: Bench, case: Case, tolerance: float = 1e-5) -> None:
+    """Vectors are the reference's, and depend on nothing but their own text.
+
+    All are measured as the largest difference over the largest value of the reference's vectors: with padding
+    and without, one row alone, the rows turned round, a short text beside short and beside long ones; and all
+    sentences by `Encoder.encode`, which cuts batches and shares prefixes.
+    """
+    import numpy as np
+
+    mine, theirs = bench.shared(case, bench.engine), bench.shared(case, bench.reference)
+    tokens = theirs.tokenizer().encode(SENTENCES, MAX_LENGTH)
+    mixed = np.arange(SOME)
+    shortest = int(tokens.lengths[mixed].argmin())
+    (usual, _), *_ = Counter(tokens.lengths.tolist()).most_common()
+    even = np.flatnonzero(tokens.lengths == usual)[:SOME]
+
+    def encode(encoder: Encoder, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        return encoder.placed.encode(pad(tokens, rows, encoder.backbone.tokenizer.pad_id))
+
+    layouts = {
+        "a batch with padding": mixed,
+        "a batch without padding": even,
+        "one row": mixed[:1],
+        "one short row": mixed[[shortest]],
+    }
+    found = {}
+    for what, rows in layouts.items():
+        found[what], expected = encode(mine, rows), encode(theirs, rows)
+        shape, kind = found[what].shape, found[what].dtype
+        holds(
+            RULE,
+            case.id,
+            shape == (len(rows), theirs.width) and kind == np.float32,
+            f"the vectors of {what} are {kind} {shape}, expected float32 {(len(rows), theirs.width)}",
+        )
+        then = "compare masks, positions, and eval mode of backbone, pooler and head"
+        at_most(
+            RULE, case.id, f"{what} differs from the reference", apart(found[what], expected), tolerance, then
+        )
+
+    whole = found["a batch with padding"]
+    largest = np.abs(whole).max()
+    apart_by = {
+        "the rows in another order differ": encode(mine, mixed[::-1].copy())[::-1] - whole,
+        "a row alone differs from itself in a batch": found["one row"] - whole[:1],
+        "a short row alone differs from itself beside longer ones": found["one short row"]
+        - whole[[shortest]],
+        "a row without padding differs from itself beside longer ones": found["a batch without padding"][:1]
+        - encode(mine, np.array([even[0], int(tokens.lengths.argmax()), shortest]))[:1],
+    }
+    for what, difference in apart_by.items():
+        then = "a vector may not depend on padding or on other rows of the batch"
+        at_most(RULE, case.id, what, float(np.abs(difference).max() / largest), tolerance, then)
+    bulk = apart(mine.encode(SENTENCES), theirs.encode(SENTENCES))
+    then = "see `shares_prefix`, and batches of many rows"
+    at_most(RULE, case.id, "`Encoder.encode` differs from the reference", bulk, tolerance, then)

@@ -1,0 +1,200 @@
+"""Rules of a backbone, tried with what its example builds: best a tiny one with random weights."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentbed.protocols import BuildContext, BuiltBackbone, Module, Tensor, TokenStates
+
+from sentbed_testing.sentences import SENTENCES
+from sentbed_testing.subject import Subject
+from sentbed_testing.tensors import distance, load_torch, seeded
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+TOLERANCE = 1e-5
+"""Of the largest value: what another shape of the same sum may change."""
+PACKED = 1e-4
+"""Of the largest value: what another order of the same operations may change."""
+MAX_LENGTH = 16
+HARD = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
+"""Texts that a tokenizer must take: empty, short, of other scripts, too long."""
+GIVES = {"layers": "layers", "decoder": "decoder_state", "mask-token": "mask_state"}
+"""What a backbone may offer -> the field of `TokenStates` that then has it."""
+
+
+def _build(subject: Subject, needs: frozenset[str] = frozenset(), saved: Path | None = None) -> BuiltBackbone:
+    with seeded():
+        built: BuiltBackbone = subject.ready.build(BuildContext(lambda: SENTENCES, saved, needs))
+    built.module.eval()
+    return built
+
+
+def _batch(built: BuiltBackbone, count: int = 5, side: str = "right") -> tuple[Tensor, Tensor]:
+    """Return ids and mask of some sentences."""
+    torch = load_torch()
+    tokens = built.tokenizer.encode(SENTENCES[:count], min(MAX_LENGTH, built.max_length))
+    longest = int(tokens.lengths.max())
+    ids = torch.full((count, longest), built.tokenizer.pad_id)
+    mask = torch.zeros(count, longest, dtype=torch.long)
+    for row, length in enumerate(tokens.lengths.tolist()):
+        place = slice(0, length) if side == "right" else slice(longest - length, longest)
+        start = int(tokens.offsets[row])
+        ids[row, place] = torch.from_numpy(tokens.ids[start : start + length]).long()
+        mask[row, place] = 1
+    return ids, mask
+
+
+def _states(module: Module, ids: Tensor, mask: Tensor | None) -> TokenStates:
+    with load_torch().no_grad():
+        states: TokenStates = module(ids, mask)
+    return states
+
+
+def _real(states: TokenStates, mask: Tensor) -> Tensor:
+    """Return the states of real tokens, one after the other."""
+    return states.last_hidden_state[mask.bool()]
+
+
+def built(subject: Subject) -> Findings:
+    """What it builds has a width, a length, an origin, and states of that width for every token."""
+    found = _build(subject)
+    for name, kind in (("width", int), ("max_length", int)):
+        value = getattr(found, name, None)
+        if not isinstance(value, kind) or value < 1:
+            yield f"`{name}` of what it builds is {value!r}", "say it as a whole number above 0"
+            return
+    if not found.origin:
+        yield "`origin` says nothing", "say where the weights came from, with their hash"
+    ids, mask = _batch(found)
+    shape = tuple(_states(found.module, ids, mask).last_hidden_state.shape)
+    if shape != (*ids.shape, found.width):
+        yield f"the states have the shape {shape}, not {(*ids.shape, found.width)}", "say `width` as it is"
+
+
+def offers(subject: Subject) -> Findings:
+    """What it offers to poolers, its states have where it is asked for."""
+    offered: frozenset[str] = getattr(subject.part, "offers", frozenset())
+    for need in sorted(offered & GIVES.keys()):
+        if need == "mask-token":
+            continue  # Whether a text has the token is the prompt's business.
+        found = _build(subject, frozenset({need}))
+        if getattr(_states(found.module, *_batch(found)), GIVES[need]) is None:
+            yield (
+                f"it offers `{need}`, and `{GIVES[need]}` of its states is None where `needs` names it",
+                "heed `BuildContext.needs`, or take the word out of `offers`",
+            )
+    if "mask-token" in offered and _build(subject, frozenset({"mask-token"})).tokenizer.mask_token is None:
+        yield "it offers `mask-token`, and its tokenizer has none", "take the word out of `offers`"
+
+
+def padding(subject: Subject) -> Findings:
+    """The states of a text are those that it has alone; a mask of None is one of ones only."""
+    found = _build(subject)
+    ids, mask = _batch(found)
+    together = _real(_states(found.module, ids, mask), mask)
+    singly = [ids[row : row + 1, : int(mask[row].sum())] for row in range(len(ids))]
+    torch = load_torch()
+    for name, given in (("None", lambda one: None), ("ones", torch.ones_like)):
+        alone = torch.cat([_states(found.module, one, given(one)).last_hidden_state[0] for one in singly])
+        off = distance(alone, together)
+        if not off <= PACKED:
+            yield (
+                f"beside longer texts, the states of a text differ by {off:.2g} of their size from those "
+                f"that it has alone with a mask of {name} (allowed {PACKED:g})",
+                "let no token attend to padding, and take a mask of None for one of ones",
+            )
+
+
+def save(subject: Subject) -> Findings:
+    """Saved and built again from there, it has the same tokens and the same states."""
+    one = _build(subject)
+    ids, mask = _batch(one)
+    before = _real(_states(one.module, ids, mask), mask)
+    with tempfile.TemporaryDirectory() as name:
+        # It makes the directory.
+        place = Path(name) / "backbone"
+        one.save(place)
+        with seeded(1):
+            context = BuildContext(tuple, place, frozenset())
+            other: Any = subject.part.build(context)
+        other.module.eval()
+        again, _ = _batch(other)
+        if again.shape != ids.shape or not bool((again == ids).all()):
+            yield (
+                "built from what it saved, the tokenizer gives other ids",
+                "save the tokenizer beside the weights",
+            )
+            return
+        off = distance(_real(_states(other.module, ids, mask), mask), before)
+    if not off <= TOLERANCE:
+        yield (
+            f"built from what it saved, states differ by {off:.2g} of their size (allowed {TOLERANCE:g})",
+            "save every weight, and read them from `BuildContext.saved` where that is given",
+        )
+
+
+def inference(subject: Subject) -> Findings:
+    """The copy that encodes gives the states of the module in eval mode, and has no gradient."""
+    torch = load_torch()
+    found = _build(subject)
+    ids, mask = _batch(found)
+    plain = _real(_states(found.module, ids, mask), mask)
+    for traceable in (False, True):
+        with torch.no_grad():
+            states = found.inference(found.module, torch.float32, traceable)(ids, mask)
+        off = distance(_real(states, mask).float(), plain)
+        if not off <= PACKED:
+            yield (
+                f"with `traceable={traceable}`, `inference` gives states that differ by {off:.2g} of their "
+                f"size (allowed {PACKED:g})",
+                "return a copy in eval mode with the same weights",
+            )
+
+
+def tokenizer(subject: Subject) -> Findings:
+    """The tokenizer keeps to a length, cuts at the end, and gives a text the same ids beside any other."""
+    found = _build(subject).tokenizer
+    texts = [*SENTENCES[:3], *HARD]
+    together = found.encode(texts, MAX_LENGTH)
+    if len(together) != len(texts) or int(together.offsets[-1]) != len(together.ids):
+        yield (
+            f"for {len(texts)} texts `encode` gives {len(together)}",
+            "return `TokenIds`: all ids, and offsets",
+        )
+        return
+    if int(together.lengths.max()) > MAX_LENGTH:
+        yield (
+            f"a text has {int(together.lengths.max())} tokens where {MAX_LENGTH} are allowed",
+            "cut to `max_length`, special tokens included",
+        )
+    for row, text in enumerate(texts):
+        one = found.encode([text], MAX_LENGTH).ids.tolist()
+        if one != together.ids[together.offsets[row] : together.offsets[row + 1]].tolist():
+            yield (
+                f"{text[:30]!r} has other ids beside other texts",
+                "tokenise each text for itself, without padding",
+            )
+            return
+    for text, cut in zip(texts, found.truncate(texts, 3), strict=True):
+        if not text.startswith(cut) or "�" in cut:
+            yield (
+                f"cut to 3 tokens, {text[:30]!r} is {cut!r}",
+                "return the beginning of the text, character by character",
+            )
+            return
+    if not isinstance(found.pad_id, int):
+        yield f"`pad_id` is {found.pad_id!r}", "return the id that fills a batch"
+
+
+RULES = {
+    "built": built,
+    "offers": offers,
+    "padding": padding,
+    "save": save,
+    "inference": inference,
+    "tokenizer": tokenizer,
+}

@@ -1,0 +1,140 @@
+"""Rules of a data source, tried on the data that its example names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sentbed.protocols import LABEL, Dataset
+
+from sentbed_testing.subject import Subject
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+ROWS = 20
+"""The most that are read of a data set by number; all its texts are gone through once."""
+
+
+def columns(subject: Subject) -> Findings:
+    """Its columns are known before it is opened, and are those that it then has."""
+    said = subject.ready.columns
+    names_are_text = isinstance(said, tuple) and all(isinstance(name, str) and name for name in said)
+    if not names_are_text or not said or len(set(said)) < len(said):
+        yield f"`columns` is {said!r}", 'return a tuple of names, each once, such as `("anchor", "positive")`'
+        return
+    opened = tuple(_open(subject).columns)
+    if opened != said:
+        yield (
+            f"`columns` of the source is {said!r}, of what `open` returns {opened!r}",
+            "let both say the same, in the same order",
+        )
+
+
+def _open(subject: Subject) -> Dataset:
+    dataset: Dataset = subject.ready.open()
+    return dataset
+
+
+def _some(dataset: Dataset) -> list[int]:
+    """Return numbers of rows: not in their order, and one of them twice."""
+    last = len(dataset) - 1
+    spread = [place * last // ROWS for place in range(ROWS)]
+    return [last, *dict.fromkeys(spread), 0]
+
+
+def _differing(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> str | None:
+    return next((name for name in one if list(one[name]) != list(other.get(name, ()))), None)
+
+
+def rows(subject: Subject) -> Findings:
+    """Rows are strings, one for each number that was asked for, in that order, and the same every time."""
+    dataset = _open(subject)
+    if not len(dataset):
+        yield "it has no rows", "give an `example` that names data with some rows"
+        return
+    wanted = _some(dataset)
+    for epoch in (0, 1):
+        found = dataset.rows(wanted, epoch)
+        if set(found) != set(dataset.columns):
+            yield f"`rows` gives {sorted(found)}", f"give the columns {list(dataset.columns)}, and no other"
+            return
+        for name, texts in found.items():
+            if len(texts) != len(wanted) or not all(isinstance(text, str) for text in texts):
+                yield (
+                    f"for {len(wanted)} rows `{name}` has {len(texts)} values",
+                    "give one string for each index, also where an index comes twice",
+                )
+                return
+        if column := _differing(dataset.rows(wanted, epoch), found):
+            yield (
+                f"`{column}` of the same rows in epoch {epoch} is another at the second call",
+                "draw from (seed, epoch, row) only",
+            )
+        singly = [dataset.rows([index], epoch) for index in wanted]
+        together = {name: [row[name][0] for row in singly] for name in found}
+        if column := _differing(together, found):
+            yield (
+                f"`{column}` of rows that are asked for one by one is another than of all together",
+                "give row i for index i, whatever else is asked for, in the order of the indices",
+            )
+    if not getattr(dataset, "varies", False) and (
+        column := _differing(dataset.rows(wanted, 1), dataset.rows(wanted, 0))
+    ):
+        yield f"`{column}` changes from epoch to epoch", "say so: `varies = True` on what `open` returns"
+
+
+def texts(subject: Subject) -> Findings:
+    """`texts` gives every text of the columns that are asked for."""
+    dataset = _open(subject)
+    if getattr(dataset, "varies", False) or not len(dataset):
+        if not any(True for _ in dataset.texts()):
+            yield "`texts` gives nothing", "yield the texts that the rows are made of"
+        return
+    every = set(dataset.texts())
+    for name in dataset.columns:
+        if name == LABEL:
+            continue
+        here = set(dataset.rows(range(len(dataset)))[name])
+        for what, given in ((f"`texts([{name!r}])`", set(dataset.texts([name]))), ("`texts()`", every)):
+            if missing := here - given:
+                yield (
+                    f"{what} leaves out {len(missing)} texts of `{name}`, such as {min(missing)[:40]!r}",
+                    "yield every text of the columns that are asked for; of all where it is None",
+                )
+        if more := set(dataset.texts([name])) - here:
+            yield (
+                f"`texts([{name!r}])` gives {len(more)} texts that no row has there",
+                "yield the texts of these columns only",
+            )
+
+
+def fingerprint(subject: Subject) -> Findings:
+    """The fingerprint is the same whenever the same data is opened."""
+    one, other = _open(subject), _open(subject)
+    if not isinstance(one.fingerprint, str) or not one.fingerprint:
+        yield f"`fingerprint` is {one.fingerprint!r}", "return a hash of the content, in hexadecimal"
+    elif one.fingerprint != other.fingerprint or len(one) != len(other):
+        yield (
+            "opened twice, the same data has two fingerprints or lengths",
+            "hash the content and what decides the rows; no time, no `hash()` of Python, no address",
+        )
+
+
+def bad_index(subject: Subject) -> Findings:
+    """A row that is not there is an error."""
+    dataset = _open(subject)
+    try:
+        dataset.rows([len(dataset)])
+    except Exception:  # noqa: BLE001 - which error it is does not matter
+        return
+    yield f"row {len(dataset)} of {len(dataset)} is given", "raise IndexError"
+
+
+RULES = {
+    "columns": columns,
+    "rows": rows,
+    "texts": texts,
+    "fingerprint": fingerprint,
+    "bad-index": bad_index,
+}

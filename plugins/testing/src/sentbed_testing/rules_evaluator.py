@@ -1,0 +1,128 @@
+"""Rules of an evaluator, tried with an encoder that makes vectors of the letters of a text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sentbed.protocols import Evaluation
+
+from sentbed_testing.subject import Subject
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sentbed_testing.conformance import Findings
+
+WIDTH = 16
+ROUNDING = 0.006
+"""What the items of a score may give otherwise: papers, and SentEval, round to two digits."""
+
+
+class LetterEncoder:
+    """A text encoder without weights: random numbers, the same for the same text."""
+
+    def __init__(self) -> None:
+        self.misused = ""
+        """What was asked for that is no sequence of texts."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a text."""
+        import numpy as np
+
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
+            self.misused = type(texts).__name__
+        rows = [self._vector(text) for text in texts]
+        return np.array(rows, np.float32).reshape(len(rows), WIDTH)
+
+    def at_length(self, max_length: int) -> LetterEncoder:
+        """Return the encoder as it is: what times texts of one length can be tried with it."""
+        return self
+
+    def _vector(self, text: str) -> NDArray[Any]:
+        import numpy as np
+
+        if not isinstance(text, str):
+            self.misused = f"a list with {type(text).__name__}"
+        seed = int.from_bytes(hashlib.sha256(str(text).encode()).digest()[:8], "little")
+        return np.random.default_rng(seed).standard_normal(WIDTH)
+
+
+def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
+    """Evaluate once for all rules that need it once."""
+    if "evaluation" not in subject.kept:
+        encoder = LetterEncoder()
+        subject.kept["evaluation"] = subject.ready.evaluate(encoder), encoder
+    found: tuple[Evaluation, LetterEncoder] = subject.kept["evaluation"]
+    return found
+
+
+def scores(subject: Subject) -> Findings:
+    """Its scores are finite numbers, each with its protocol, and the primary one too."""
+    found, encoder = _first(subject)
+    if not isinstance(found, Evaluation):
+        yield f"`evaluate` returns {type(found).__name__}", "return an `Evaluation`"
+        return
+    if not found.scores:
+        yield "there are no scores", "return at least one `Score`"
+    if not _finite(found.primary):
+        yield f"`primary` is {found.primary!r}", "give the number that validation goes by: higher is better"
+    for score in found.scores:
+        said = f"{score.task}/{score.metric}"
+        if not _finite(score.value):
+            yield f"the score {said} is {score.value!r}", "give a finite number, x 100 for a share"
+        if not score.protocol.get("id"):
+            yield (
+                f"the protocol of {said} has no `id`",
+                "say in `protocol` how the number was obtained: `id`, `split`, all that makes it comparable",
+            )
+    names = [(s.task, s.metric, repr(sorted(s.protocol.items(), key=str))) for s in found.scores]
+    if len(set(names)) < len(names):
+        yield "two scores have the same task, metric and protocol", "let the protocol say what differs"
+    if encoder.misused:
+        yield f"it encodes {encoder.misused}", "give `encode` a list of strings"
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def repeatable(subject: Subject) -> Findings:
+    """Evaluated twice, the same encoder has the same scores."""
+    one, other = map(_numbers, (_first(subject)[0], subject.ready.evaluate(LetterEncoder())))
+    differing = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+    if differing:
+        name = differing[0]
+        yield (
+            f"the score {'/'.join(name[:2])} is {one.get(name)!r}, and {other.get(name)!r} the second time",
+            "draw from a `seed` that is a field, and keep nothing between calls",
+        )
+
+
+def _numbers(found: Evaluation) -> dict[tuple[str, ...], float]:
+    named: dict[tuple[str, ...], float] = {
+        (score.task, score.metric, repr(sorted(score.protocol.items(), key=str))): score.value
+        for score in found.scores
+    }
+    return {**named, ("", "primary", ""): found.primary}
+
+
+def items(subject: Subject) -> Findings:
+    """A score that says what it was computed from follows from it."""
+    from sentbed_report.statistics import value
+
+    for score in _first(subject)[0].scores:
+        if score.items is None:
+            continue
+        again = value(score.items)
+        if not abs(again - score.value) <= ROUNDING:
+            yield (
+                f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {again!r}",
+                "give the items, the statistic, the groups and the scale that the score was computed with",
+            )
+
+
+RULES = {"scores": scores, "repeatable": repeatable, "items": items}

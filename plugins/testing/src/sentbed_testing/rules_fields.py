@@ -1,0 +1,228 @@
+"""Rules of every component's fields: types, defaults, values that a recipe may hold."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import attrs
+from sentbed import FilePath, ModelId
+from sentbed.tools import KIND_OF, Document, structure, unstructure
+
+from sentbed_testing.subject import NotRunError, Subject, installed
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+PLAIN = (str, int, float, bool, NoneType, FilePath, ModelId)
+
+ODD: Mapping[Any, tuple[Any, ...]] = {
+    str: ("", "no such thing", "a/b: c"),
+    FilePath: ("no-such-file.csv", "pkg:no_such_package/file", "data:no-such-file"),
+    ModelId: ("no-such-model", "./no-such-directory"),
+    int: (-1, 0, 2**31),
+    float: (-1.0, 0.0, 1e30),
+    tuple: ([],),
+    Mapping: ({},),
+}
+"""What a recipe may say by mistake, by the type of the field."""
+
+
+def field_types(subject: Subject) -> Findings:
+    """The types of its fields are ones that a recipe can have."""
+    if not attrs.has(subject.cls):
+        raise NotRunError("it is no attrs class; see the rule `frozen`")
+    hints = get_type_hints(subject.cls)
+    for field in attrs.fields(subject.cls):
+        if field.metadata.get("skip"):
+            continue
+        if field.type is None:
+            yield f"the field `{field.name}` has no type", "annotate it, such as `size: int = 8`"
+        elif (wrong := next(_unfit(hints[field.name]), None)) is not None:
+            yield (
+                f"the field `{field.name}` has the type `{_shown(wrong)}`, which no recipe can give",
+                "take str, int, float, bool, Literal, tuple, Mapping, a path, a frozen attrs class, a kind "
+                "of component, or any of these `| None`",
+            )
+
+
+def _unfit(hint: Any) -> Iterator[Any]:
+    """Yield the parts of a type that no table of TOML can be structured as."""
+    origin = get_origin(hint)
+    if hint in PLAIN or hint in KIND_OF:
+        return
+    if origin is Literal:
+        yield from (value for value in get_args(hint) if not isinstance(value, str | int | float | bool))
+    elif origin in (Union, UnionType):
+        for member in get_args(hint):
+            yield from _unfit(member)
+    elif origin is tuple:
+        for member in get_args(hint):
+            if member is not ...:
+                yield from _unfit(member)
+    elif origin in (Mapping, dict):
+        key, value = get_args(hint)
+        yield from [] if key is str else [key]
+        yield from _unfit(value)
+    elif isinstance(hint, type) and attrs.has(hint):
+        if hint.__setattr__ is object.__setattr__:
+            yield hint
+        hints = get_type_hints(hint)
+        for field in attrs.fields(hint):
+            yield from _unfit(hints[field.name])
+    else:
+        yield hint
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+
+
+def defaults(subject: Subject) -> Findings:
+    """Its defaults are values that it takes itself, and it can be made."""
+    if not attrs.has(subject.cls):
+        raise NotRunError("it is no attrs class; see the rule `frozen`")
+    refused = False
+    for field in attrs.fields(subject.cls):
+        default: Any = field.default
+        if default is attrs.NOTHING:
+            continue
+        if hasattr(default, "factory"):
+            if default.takes_self:
+                continue
+            default = default.factory()
+        try:
+            if field.validator is not None:
+                field.validator(None, field, default)
+        except (ValueError, TypeError) as error:
+            refused = True
+            yield (
+                f"the default of `{field.name}`, {default!r}, is refused by its own validator: {error}",
+                "change the default or the validator",
+            )
+        except AttributeError:
+            continue  # It looks at other fields; making the component calls it again.
+    missing = [
+        field.name
+        for field in attrs.fields(subject.cls)
+        if field.default is attrs.NOTHING and field.init and field.alias not in subject.example
+    ]
+    if missing:
+        listed = ", ".join(f"`{name}`" for name in missing)
+        yield f"without a default are {listed}", "give them: `check_component(cls, example={...})`"
+    elif not refused:
+        try:
+            subject.make()
+        except Exception as error:  # noqa: BLE001 - whatever the class raises is the finding
+            yield (
+                f"it cannot be made with {dict(subject.example) or 'its defaults'}: {error}",
+                "change the defaults, or give an `example` that is valid",
+            )
+
+
+def toml(subject: Subject) -> Findings:
+    """What a recipe would say of it gives it back."""
+    import tomli_w
+
+    part = subject.part
+    table = unstructure(part)
+    table.pop("use", None)
+    written = tomli_w.dumps(table)
+    again, problems = structure(
+        tomllib.loads(written), subject.cls, Document({}), installed(), Path.cwd(), check=False
+    )
+    fix = "let each field hold what its type says, and compare by value (`eq` on)"
+    if problems:
+        yield f"written as TOML, it is refused: {problems[0].message}", fix
+    elif again != part:
+        yield f"written as TOML it becomes {again!r}, not {part!r}", fix
+
+
+def values(subject: Subject) -> Findings:
+    """It is equal to its like, and can be sent to another process."""
+    part = subject.part
+    like = subject.cls(
+        **{field.alias: getattr(part, field.name) for field in attrs.fields(subject.cls) if field.init}
+    )
+    if like != part:
+        yield "two with the same fields are not equal", "leave `eq` of `attrs.frozen` as it is"
+    if not any(isinstance(value, Mapping) for value in attrs.asdict(part, recurse=False).values()):
+        try:
+            same = hash(like) == hash(part)
+        except TypeError as error:
+            yield f"it has no hash: {error}", "take tuples for lists, and frozen classes for tables"
+        else:
+            if not same:
+                yield (
+                    "two with the same fields have different hashes",
+                    "leave `hash` of `attrs.frozen` as it is",
+                )
+    fix = "define the class at the top of its module, and keep plain values in its fields"
+    try:
+        sent = pickle.loads(pickle.dumps(part))
+    except Exception as error:  # noqa: BLE001 - pickle raises what it likes
+        yield f"it cannot be pickled: {error}", fix
+    else:
+        if sent != part:
+            yield "pickled and read again, it is another", fix
+
+
+def odd_values(subject: Subject) -> Findings:
+    """A value that it cannot take is refused in a sentence, never in a traceback."""
+    part = subject.part
+    table = unstructure(part)
+    table.pop("use", None)
+    hints = get_type_hints(subject.cls)
+    yield from _sentences(part, "as it is")
+    for field in attrs.fields(subject.cls):
+        key = field.metadata.get("key", field.name)
+        for value in _odd(hints[field.name]):
+            said = f"with {key} = {value!r}"
+            try:
+                made, problems = structure(
+                    {**table, key: value}, subject.cls, Document({}), installed(), Path.cwd(), check=False
+                )
+            except Exception as error:  # noqa: BLE001 - this is what is looked for
+                yield (
+                    f"{said}, making it raises {type(error).__name__}: {error}",
+                    "raise ValueError with a sentence that says what is expected",
+                )
+                continue
+            if not problems:
+                yield from _sentences(made, said)
+
+
+def _odd(hint: Any) -> Iterator[Any]:
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    for member in members:
+        yield from ODD.get(get_origin(member) or member, ())
+
+
+def _sentences(part: Any, said: str) -> Findings:
+    """Yield what is wrong with what a component's `check` yields."""
+    if not hasattr(part, "check"):
+        return
+    try:
+        problems = list(part.check())
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
+        yield (
+            f"{said}, `check` raises {type(error).__name__}: {error}",
+            "yield a sentence that ends in what to do",
+        )
+        return
+    for problem in problems:
+        if not isinstance(problem, str) or not problem.strip():
+            yield f"{said}, `check` yields {problem!r}", "yield a sentence that ends in what to do"
+
+
+RULES = {
+    "field-types": field_types,
+    "defaults": defaults,
+    "toml": toml,
+    "values": values,
+    "odd-values": odd_values,
+}

@@ -1,0 +1,34 @@
+"""Rules of an importer."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentbed_testing.subject import Subject
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+
+def recognises(subject: Subject) -> Findings:
+    """It takes neither an empty directory, nor a text, nor nothing at all for its own, and says so."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        text = directory / "notes.txt"
+        for source in (directory, directory / "missing", text):
+            if source == text:
+                text.write_text("no encoder", encoding="utf-8")
+            found = subject.ready.recognises(source)
+            if found is not False:
+                what = {text: "a text file", directory: "an empty directory"}.get(
+                    source, "a path without a file"
+                )
+                yield (
+                    f"of {what} `recognises` says {found!r}",
+                    "return whether the files that it reads are there",
+                )
+
+
+RULES = {"recognises": recognises}

@@ -1,0 +1,283 @@
+"""Rules of a loss's module, tried on random sentence vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sentbed.protocols import LABEL, LossOutput, Module, Tensor
+
+from sentbed_testing import tensors
+from sentbed_testing.subject import Subject
+from sentbed_testing.tensors import WIDTH, build, load_torch, seeded
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+ROWS = 5
+TOLERANCE = 1e-5
+"""Of the loss, or of 1 where it is less: what the order of a sum may change."""
+GRADIENT = 1e-2
+"""Of the gradient's norm: what finite differences in fp32 may miss."""
+BF16 = 5e-2
+"""Of the loss: what vectors that are rounded to bf16 may change."""
+
+Inputs = dict[str, Tensor]
+
+
+def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
+    """Return vectors for each column that a loss needs, and for those that it takes where it has them."""
+    torch = load_torch()
+    needs = frozenset(part.needs)
+    if LABEL in needs and not getattr(part, "classes", ()):
+        raise ValueError(
+            f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    columns = sorted(needs | (frozenset(getattr(part, "takes", ())) if takes else frozenset()))
+    inputs: Inputs = {}
+    for number, name in enumerate(columns):
+        if name == LABEL:
+            inputs[name] = torch.arange(rows) % len(part.classes)
+            continue
+        inputs[name] = torch.randn(rows, WIDTH, generator=generator)
+        if getattr(part, "compares_texts", False):
+            inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
+    return inputs
+
+
+def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutput:
+    """Return what a loss gives, with the state that it begins with unless told otherwise."""
+    if hasattr(module, "initial_state") and not state:
+        state = (module.initial_state(),)
+    with seeded():
+        output: LossOutput = module(inputs, *state)
+    return output
+
+
+def finite(subject: Subject) -> Findings:
+    """The loss of a batch and its gradients are numbers."""
+    module = build(subject)
+    given = draw_vectors(subject.part)
+    vectors = {n: v.requires_grad_() for n, v in given.items() if v.is_floating_point()}
+    leaves = {**vectors, **dict(module.named_parameters())}
+    for name, _ in tensors.not_finite(lambda: call(module, given).loss, leaves):
+        what = f"the gradient of `{name}`" if name else "the loss"
+        yield f"{what} is NaN or infinite", tensors.FINITE
+
+
+def output(subject: Subject) -> Findings:
+    """It returns a `LossOutput` with an fp32 scalar and detached metrics, for batches of any size."""
+    torch = load_torch()
+    module = build(subject)
+    if not isinstance(subject.part.needs, frozenset):
+        raise TypeError("`needs` is no frozen set of columns")
+    for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
+        inputs = {
+            name: value.requires_grad_(value.is_floating_point())
+            for name, value in draw_vectors(subject.part, rows, takes=takes).items()
+        }
+        found = call(module, inputs)
+        said = f"for {rows} row(s) of {', '.join(inputs)}"
+        if not isinstance(found, LossOutput):
+            yield f"it returns {type(found).__name__}", "return a `LossOutput`"
+            return
+        loss = found.loss
+        if not isinstance(loss, torch.Tensor) or loss.shape != () or loss.dtype != torch.float32:
+            shown = f"{tuple(loss.shape)} of {loss.dtype}" if isinstance(loss, torch.Tensor) else repr(loss)
+            yield f"{said} the loss is {shown}", "return a scalar tensor in fp32, the mean over the batch"
+            return
+        if not torch.isfinite(loss):
+            yield f"{said} the loss is {float(loss.detach())}", "keep it finite: the last batch may be small"
+        attached = {**found.metrics, **(found.state or {})}
+        for name, value in attached.items():
+            if not isinstance(value, torch.Tensor) or value.requires_grad:
+                kind = "has a gradient" if isinstance(value, torch.Tensor) else "is no tensor"
+                yield f"`{name}` of its metrics and state {kind}", "return tensors, with `.detach()`"
+        for name, value in found.metrics.items():
+            if isinstance(value, torch.Tensor) and value.shape != ():
+                yield f"the metric `{name}` has the shape {tuple(value.shape)}", "return scalars for the log"
+
+
+def state(subject: Subject) -> Findings:
+    """What it remembers comes in and goes out with the call, of the same names, shapes and types."""
+    module = build(subject)
+    inputs = draw_vectors(subject.part)
+    if not hasattr(module, "initial_state"):
+        if call(module, inputs).state is not None:
+            yield (
+                "it returns a state, and its module has no `initial_state`",
+                "write `initial_state() -> dict[str, Tensor]`: what the first step is given",
+            )
+        return
+    first = module.initial_state()
+    after = call(module, inputs, first).state
+    fix = "return `LossOutput(loss, metrics, state)` with the same tensors as `initial_state` has"
+    if after is None or after.keys() != first.keys():
+        yield f"the state begins with {sorted(first)}, and a step returns {sorted(after or ())}", fix
+        return
+    for name, value in first.items():
+        if (value.shape, value.dtype) != (after[name].shape, after[name].dtype):
+            yield f"`{name}` of its state changes shape or type in a step", fix
+
+
+def order(subject: Subject) -> Findings:
+    """The loss of a batch does not depend on the order of its rows."""
+    module = build(subject)
+    inputs = draw_vectors(subject.part)
+    turned = [3, 0, 4, 2, 1]
+    plain = float(call(module, inputs).loss.detach())
+    found = float(call(module, {name: value[turned] for name, value in inputs.items()}).loss.detach())
+    if not abs(found - plain) <= TOLERANCE * max(1.0, abs(plain)):
+        yield (
+            f"in another order of the rows the loss is {found:.6g}, not {plain:.6g} (allowed {TOLERANCE:g})",
+            "take the mean of what each row gives, and compare row i with row i of the other columns",
+        )
+
+
+def gradient(subject: Subject) -> Findings:
+    """The gradient is that of finite differences, for vectors and for weights."""
+    torch = load_torch()
+    module = build(subject)
+    given = _arguments(subject, module)
+    fix = "let the gradient through; where it is stopped on purpose, `skip` the rule and say why"
+
+    def total(inputs: Mapping[str, Tensor], **parameters: Tensor) -> Tensor:
+        with seeded():
+            found: LossOutput = torch.func.functional_call(module, parameters, (inputs, *given[1:]))
+        return found.loss
+
+    inputs = given[0]
+    tried: dict[str, tuple[Any, Tensor]] = {
+        name: (lambda value, n=name: total({**inputs, n: value}), at)
+        for name, at in inputs.items()
+        if at.is_floating_point()
+    }
+    for name, weight in module.named_parameters():
+        tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
+    off: list[tuple[float, str]] = []
+    for name, (function, at) in tried.items():
+        found = tensors.disagreement(function, at)
+        what = f"the gradient of `{name}` is off by {found:.2g} of its norm (allowed {GRADIENT:g})"
+        off.append((found, what))
+    for what in tensors.worst_first(off, GRADIENT):
+        yield what, fix
+
+
+def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
+    """Return a batch and, of a loss with a state, the one that two steps have left."""
+    inputs = draw_vectors(subject.part)
+    if not hasattr(module, "initial_state"):
+        return (inputs,)
+    after: Any = module.initial_state()
+    for seed in (1, 2):
+        after = call(module, draw_vectors(subject.part, seed=seed), after).state
+    return inputs, after
+
+
+def stateless(subject: Subject) -> Findings:
+    """A call changes no buffer, no attribute and no argument; and the same call gives the same."""
+    module = build(subject)
+    for training in (True, False):
+        module.train(training)
+        given = _arguments(subject, module)
+        copies = [{name: value.clone() for name, value in part.items()} for part in given]
+        before = tensors.held(module)
+        first = call(module, *given)
+        if names := tensors.changed(before, tensors.held(module)):
+            yield (
+                f"a call changes `{names[0]}`",
+                "what is kept from step to step is a state: write `initial_state`, and return the next one",
+            )
+        if not tensors.same(list(given), copies):
+            yield "a call writes into its arguments", "take copies: no operation that ends in `_`"
+        again = call(module, *copies)
+        if not tensors.same([first.loss, first.state], [again.loss, again.state]):
+            yield (
+                "the same call after the same seed gives another loss",
+                "keep nothing between calls, and draw from torch's own generator",
+            )
+
+
+def save(subject: Subject) -> Findings:
+    """Weights that are saved and loaded into a new module give the same loss."""
+    module, fresh = build(subject), build(subject, seed=1)
+    for name in tensors.loose_tensors(module):
+        yield (
+            f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
+            "make it a `torch.nn.Parameter`, or return it as state",
+        )
+    fresh.load_state_dict({name: value.clone() for name, value in module.state_dict().items()})
+    given = _arguments(subject, module)
+    one, other = (float(call(part, *given).loss.detach()) for part in (fresh, module))
+    if one != other:
+        yield (
+            f"a new module with the saved weights gives the loss {one:.6g}, not {other:.6g}",
+            "register all that is drawn in `build` as a parameter",
+        )
+
+
+def traceable(subject: Subject) -> Findings:
+    """Nothing in it depends on the value of a tensor, so that XLA can compile it."""
+    from sentbed_testing.conformance import place
+
+    module = build(subject)
+    given = _arguments(subject, module)
+    module(*given)  # What fails with values has another reason.
+
+    def fakes(fake: Any) -> None:
+        module(*({name: fake(value) for name, value in part.items()} for part in given))
+
+    if error := tensors.data_dependence(fakes):
+        yield (
+            f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
+            f"({type(error).__name__})",
+            "no `.item()`, `if` on a tensor, `nonzero` or boolean index; metrics are detached tensors",
+        )
+
+
+def bf16(subject: Subject) -> Findings:
+    """Vectors in bf16 give a finite loss in fp32, near that of fp32."""
+    torch = load_torch()
+    module = build(subject)
+    inputs = draw_vectors(subject.part, 64)
+    rounded = {n: v.to(torch.bfloat16) if v.is_floating_point() else v for n, v in inputs.items()}
+    plain = {n: v.float() if v.is_floating_point() else v for n, v in rounded.items()}
+    found, expected = (call(module, columns).loss.detach() for columns in (rounded, plain))
+    off = abs(float(found) - float(expected)) / max(1.0, abs(float(expected)))
+    if found.dtype != torch.float32 or not off <= BF16:
+        yield (
+            f"of vectors in bf16 the loss is {float(found):.6g} ({found.dtype}), of the same in fp32 "
+            f"{float(expected):.6g}",
+            "compute in fp32: `vectors.to(torch.float32)` first",
+        )
+
+
+def misfits(subject: Subject) -> Findings:
+    """What it says about a stage are sentences."""
+    said = getattr(subject.part, "misfits", lambda *_: ())
+    for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
+        for problem in said(rows, fixed):
+            if not isinstance(problem, str) or not problem.strip():
+                yield f"`misfits` yields {problem!r}", "yield a sentence that ends in what to do"
+
+
+RULES = {
+    "finite": finite,
+    "traceable": traceable,
+    "output": output,
+    "state": state,
+    "order": order,
+    "gradient": gradient,
+    "stateless": stateless,
+    "save": save,
+    "bf16": bf16,
+    "misfits": misfits,
+}
+
+AWAITED = {
+    name: {"finite": "the loss is not finite; see the rule `finite`"}
+    for name in (*RULES, "grad-cache", "jax")
+    if name not in ("finite", "misfits")
+}
+"""Rule -> the rule without which it would only repeat what that says, and why it is not tried."""

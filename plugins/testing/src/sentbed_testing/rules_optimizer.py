@@ -1,0 +1,108 @@
+"""Rules of an optimiser, tried on a matrix, a vector and a scalar."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from sentbed.protocols import Tensor
+
+from sentbed_testing import tensors
+from sentbed_testing.subject import Subject
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+STEPS = 5
+
+
+def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
+    torch = tensors.load_torch()
+    generator = torch.Generator().manual_seed(seed)
+    shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
+    return [
+        (name, torch.nn.Parameter(torch.randn(shape, generator=generator))) for name, shape in shapes.items()
+    ]
+
+
+def _step(optimizer: Any, parameters: list[tuple[str, Tensor]]) -> float:
+    """Take a step towards 0 and return the loss before it."""
+    optimizer.zero_grad()
+    loss = sum((value**2).sum() for _, value in parameters)
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _copies(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
+    return [value.detach().clone() for _, value in parameters]
+
+
+def descends(subject: Subject) -> Findings:
+    """A small step makes a loss smaller, moves every parameter, and stays finite."""
+    torch = tensors.load_torch()
+    parameters = _parameters()
+    optimizer = subject.ready.build(parameters)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        yield f"`build` returns {type(optimizer).__name__}", "return a `torch.optim.Optimizer`"
+        return
+    before = _copies(parameters)
+    losses = [_step(optimizer, parameters) for _ in range(STEPS + 1)]
+    after = _copies(parameters)
+    if not losses[-1] < losses[0]:
+        yield (
+            f"after {STEPS} steps the loss is {losses[-1]:.6g}, it was {losses[0]:.6g}",
+            "step against the gradient",
+        )
+    for (name, _), one, other in zip(parameters, before, after, strict=True):
+        if torch.equal(one, other) or not torch.isfinite(other).all():
+            yield (
+                f"the parameter `{name}` does not move, or is not finite",
+                "update every parameter that it is given",
+            )
+
+
+def rate(subject: Subject) -> Findings:
+    """The groups of parameters have `lr`, so that a schedule can change it."""
+    optimizer = subject.ready.build(_parameters())
+    found = {float(group.get("lr", -1)) for group in optimizer.param_groups}
+    if found != {subject.part.lr}:
+        yield f"`lr` is {subject.part.lr!r}, and its groups have {sorted(found)}", "pass `lr` on as it is"
+    parameters = _parameters()
+    stopped = subject.ready.build(parameters)
+    for group in stopped.param_groups:
+        group["lr"] = 0.0
+    before = _copies(parameters)
+    _step(stopped, parameters)
+    if not tensors.same(before, _copies(parameters)):
+        yield (
+            "with the rate 0 a step moves weights",
+            "scale the whole step, decay included, by the group's `lr`",
+        )
+
+
+def resume(subject: Subject) -> Findings:
+    """An optimiser that is saved and loaded takes the same steps as one that went on."""
+    parameters = _parameters()
+    optimizer = subject.ready.build(parameters)
+    for _ in range(STEPS):
+        _step(optimizer, parameters)
+    saved = deepcopy(optimizer.state_dict())
+    others = [(name, tensors.load_torch().nn.Parameter(value.detach().clone())) for name, value in parameters]
+    again = subject.ready.build(others)
+    again.load_state_dict(saved)
+    for _ in range(STEPS):
+        _step(optimizer, parameters)
+        _step(again, others)
+    off = max(
+        tensors.distance(one, other) for one, other in zip(_copies(others), _copies(parameters), strict=True)
+    )
+    if off > 0:
+        yield (
+            f"after it was loaded, {STEPS} steps lead to weights that differ by {off:.2g} of their size "
+            "(allowed 0)",
+            "keep all that decides a step in `state` and `param_groups`",
+        )
+
+
+RULES = {"descends": descends, "rate": rate, "resume": resume}

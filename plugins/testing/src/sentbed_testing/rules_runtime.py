@@ -1,0 +1,45 @@
+"""Rules of a runtime: that it builds an engine. `engine_suite` tries the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sentbed.errors import RuntimeUnavailableError
+
+from sentbed_testing.subject import NotRunError, Subject
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+METHODS = ("describe", "counters", "seed", "assemble", "trainer")
+
+
+def engine(subject: Subject) -> Findings:
+    """It builds an engine with all methods, which says its device and precision."""
+    try:
+        built = subject.ready.build()
+    except RuntimeUnavailableError as error:
+        raise NotRunError(str(error)) from error
+    for name in METHODS:
+        if not callable(getattr(built, name, None)):
+            yield f"the engine has no method `{name}`", "see `docs/engines.md`"
+            return
+    budget = getattr(built, "token_budget", None)
+    if not isinstance(budget, int) or budget < 1:
+        yield (
+            f"`token_budget` is {budget!r}",
+            "say how many tokens a batch may have when encoding, at least 1",
+        )
+    said = built.describe()
+    if not isinstance(said, Mapping) or "precision" not in said:
+        yield (
+            f"`describe()` gives {said!r}",
+            "give a table with at least `precision`, which every score carries",
+        )
+    for name, value in built.counters().items():
+        if not isinstance(value, float | int):
+            yield f"the counter `{name}` is {value!r}", "give numbers"
+
+
+RULES = {"engine": engine}

@@ -1,0 +1,150 @@
+"""Whether an engine's optimiser steps are the reference's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sentbed import Encoder
+from sentbed.protocols import Engine, Optimizer, StepResult
+
+from sentbed_testing.bench import TOWER, Bench, batch
+from sentbed_testing.cases import Case
+from sentbed_testing.measures import (
+    Arrays,
+    apart,
+    at_most,
+    differences,
+    farthest,
+    norm,
+    without,
+    without_gradient,
+)
+from sentbed_testing.sentences import SENTENCES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SMALL = 1e-2
+"""A tensor whose norm is below this share of all weights' is measured by that share: biases start at zero."""
+
+
+def check_steps(
+    bench: Bench,
+    case: Case,
+    optimizer: Optimizer | None = None,
+    steps: int = 10,
+    tolerance: float = 1e-4,
+    movement: float = 1e-3,
+) -> None:
+    """After `steps` steps the weights are the reference's, and so was each step's loss, norm and rate.
+
+    Weights are compared by tensor in L2, relative to the tensor, to `tolerance`; and all together, relative
+    to the way that training moved them, to `movement`: where steps are small, weights would agree even if
+    nothing had been learned. Both optimisers divide a gradient by its own size, and of a gradient that is
+    nothing but rounding (`measures.NOTHING` of the whole one, on the reference, before and after) they make
+    steps of full length in a random direction. Such tensors change no vector, and are left out of both.
+    """
+    rule = f"steps of {(optimizer or bench.optimizer).name}"
+    start = bench.weights(bench.shared(case, bench.reference))
+    _, theirs, expected, tiny = _train(bench, case, bench.reference, optimizer, steps)
+    encoder, mine, found, _ = _train(bench, case, bench.engine, optimizer, steps)
+    for number, (one, other) in enumerate(zip(found, expected, strict=True), 1):
+        for what in ("loss", "grad_norm", "learning_rate"):
+            value, wanted = getattr(one, what), getattr(other, what)
+            least = wanted if what == "learning_rate" else max(1.0, abs(wanted))
+            # A norm is not what is minimised: it follows rounding in the weights ten times as closely.
+            bound = tolerance * (10 if what == "grad_norm" else 1)
+            then = f"found {value!r}, expected {wanted!r}"
+            difference = abs(value - wanted) / least
+            at_most(
+                rule,
+                case.id,
+                f"`{what}` of step {number} differs from the reference's",
+                difference,
+                bound,
+                then,
+            )
+    mine, theirs = without(mine, tiny), without(theirs, tiny)
+    worst, where = farthest(mine, theirs, SMALL * SMALL)
+    what = f"after {steps} steps weights differ from the reference's"
+    at_most(rule, case.id, what, worst, tolerance, f"the farthest is `{where}`")
+    moved = norm(differences(start, theirs))
+    share = norm(differences(mine, theirs)) / moved if moved else math.inf
+    then = "compare the optimiser's fields, its clipping, its decay and the schedule"
+    what = f"in {steps} steps weights went elsewhere than the reference's"
+    at_most(rule, case.id, what, share, movement, then)
+    _check_fresh(rule, bench, case, encoder)
+
+
+def check_momentum_and_queue(bench: Bench, case: Case, steps: int = 6, tolerance: float = 1e-4) -> None:
+    """The memory of a loss and its moving average go on as the reference's: so do losses and metrics."""
+    *_, expected, _ = _train(bench, case, bench.reference, None, steps)
+    *_, found, _ = _train(bench, case, bench.engine, None, steps)
+    for number, (one, other) in enumerate(zip(found, expected, strict=True), 1):
+        values = {"loss": (one.loss, other.loss)}
+        values |= {name: (one.metrics.get(name, math.nan), value) for name, value in other.metrics.items()}
+        for name, (value, wanted) in values.items():
+            then = f"found {value!r}, expected {wanted!r}; keep `LossOutput.state`, and update the average"
+            difference = abs(value - wanted) / max(1.0, abs(wanted))
+            what = f"`{name}` of step {number} differs from the reference's"
+            at_most("momentum-and-queue", case.id, what, difference, tolerance, then)
+
+
+def check_clipping(bench: Bench, case: Case, tolerance: float = 1e-3) -> None:
+    """Gradients are clipped once, to `max_grad_norm` over all parameters; 0 leaves them as they are.
+
+    Under plain descent the weights move by the rate times the clipped gradient, which needs no reference. The
+    loss of `case` has no weights of its own, and none of the encoder's are saved twice.
+    """
+    shared = bench.shared(case, bench.engine)
+    columns = batch(case, shared)
+    _, gradients = bench.trainer(case, bench.engine, shared).gradients(columns)
+    whole = norm(gradients)
+    start = bench.weights(shared)
+    for limit in (whole / 4, whole * 4, 0.0):
+        encoder = bench.fresh(case, bench.engine)
+        trainer = bench.trainer(case, bench.engine, encoder, optimizer=bench.descent, max_grad_norm=limit)
+        result = trainer.step(columns)
+        then = f"found {result.grad_norm!r}, expected {whole!r}: the norm before clipping"
+        at_most(
+            "clipping", case.id, "`grad_norm` differs", abs(result.grad_norm / whole - 1), tolerance, then
+        )
+        expected = bench.descent_rate * (min(whole, limit) if limit else whole)
+        moved = norm(differences(bench.weights(encoder), start))
+        what = f"with `max_grad_norm = {limit:.3g}` and a gradient of {whole:.3g} the step's length is off"
+        then = f"weights moved by {moved:.4g}, expected {expected:.4g}; clip once, over all parameters"
+        at_most("clipping", case.id, what, abs(moved / expected - 1), tolerance, then)
+
+
+def _train(
+    bench: Bench, case: Case, engine: Engine, optimizer: Optimizer | None, steps: int
+) -> tuple[Encoder, Arrays, list[StepResult], set[str]]:
+    """Return the trained encoder, its weights, what each step did, and what has no gradient."""
+    encoder = bench.fresh(case, engine)
+    # What an engine keeps for encoding would be of before the first step.
+    encoder.encode(SENTENCES[:1])
+    trainer = bench.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
+    tiny = _without_gradient(trainer, case, encoder) if engine is bench.reference else set()
+    results = [trainer.step(batch(case, encoder, number)) for number in range(steps)]
+    tiny &= _without_gradient(trainer, case, encoder) if tiny else set()
+    return encoder, bench.weights(encoder), results, tiny
+
+
+def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
+    _, gradients = trainer.gradients(batch(case, encoder))
+    own: dict[str, NDArray[Any]] = {
+        name: value for name, value in gradients.items() if name.startswith(f"{TOWER}.")
+    }
+    return without_gradient(own)
+
+
+def _check_fresh(rule: str, bench: Bench, case: Case, encoder: Encoder) -> None:
+    """Compare what a trained encoder encodes with what its saved weights do."""
+    path = bench.directory / "trained"
+    encoder.save(path)
+    again = Encoder.build(case.recipe, bench.engine, saved=path)
+    texts = SENTENCES[:8]
+    found = apart(encoder.encode(texts), again.encode(texts))
+    then = "drop what `encode` keeps of the weights with every step"
+    at_most(rule, case.id, "after training, `encode` differs from the saved weights", found, 1e-5, then)

@@ -1,0 +1,253 @@
+"""Token states, vectors and measures for the parts that are torch modules. Core loads PyTorch here only."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from sentbed.protocols import Module, Tensor, TokenStates
+
+from sentbed_testing.measures import apart
+from sentbed_testing.subject import NotRunError, Subject
+
+WIDTH = 6
+LENGTHS = (7, 2, 4, 1, 9)
+"""Tokens of the sentences of a batch."""
+LAYERS = 3
+"""Beside the embeddings."""
+GARBAGE = 1e4
+"""The size of what stands in the states of padding; bf16 has it."""
+_NO_EQUALITY: Any = object.__eq__
+FINITE = "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0"
+"""What to do where numbers are not finite."""
+STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
+"""Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
+
+
+def load_torch() -> Any:
+    """Return PyTorch. Raises `NotRunError` where it is not installed."""
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise NotRunError("PyTorch is not installed; run `pip install torch`") from error
+
+
+@contextmanager
+def seeded(seed: int = 0) -> Iterator[None]:
+    """Seed torch's generator, and put it back."""
+    torch = load_torch()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def build(subject: Subject, seed: int = 0) -> Module:
+    """Return the module of a pooler or a loss, drawn after a seed."""
+    part = subject.ready
+    with seeded(seed):
+        return part.build(WIDTH)
+
+
+def draw_states(
+    lengths: Sequence[int] = LENGTHS,
+    width: int = WIDTH,
+    side: str = "right",
+    needs: Collection[str] = (),
+    more: int = 0,
+    seed: int = 0,
+    garbage: float = GARBAGE,
+) -> TokenStates:
+    """Return token states of sentences of these lengths, of numbers that are the same wherever padding is.
+
+    Args:
+        lengths: real tokens of each sentence.
+        width: of a token state.
+        side: where padding is, `right` or `left`; `none` cuts all sentences to the shortest, without a mask.
+        needs: what of `layers`, `decoder` and `mask-token` the states are to have.
+        more: padding beside what the longest sentence asks for.
+        seed: of the numbers.
+        garbage: the size of the numbers in padding.
+    """
+    torch = load_torch()
+    generator = torch.Generator().manual_seed(seed)
+    sentences = [torch.randn(LAYERS + 1, length, width, generator=generator) for length in lengths]
+    given = [torch.randn(len(lengths), width, generator=generator) for _ in range(2)]
+    if side == "none":
+        layers = torch.stack([sentence[:, : min(lengths)] for sentence in sentences], dim=1)
+        mask = None
+    else:
+        longest = max(lengths) + more
+        layers = garbage * torch.randn(LAYERS + 1, len(lengths), longest, width, generator=generator)
+        mask = torch.zeros(len(lengths), longest, dtype=torch.long)
+        for row, (sentence, length) in enumerate(zip(sentences, lengths, strict=True)):
+            place = slice(0, length) if side == "right" else slice(longest - length, longest)
+            layers[:, row, place] = sentence
+            mask[row, place] = 1
+    return TokenStates(
+        layers[-1],
+        mask,
+        tuple(layers) if "layers" in needs else None,
+        given[0] if "decoder" in needs else None,
+        given[1] if "mask-token" in needs else None,
+    )
+
+
+def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates:
+    """Return states with every tensor but the mask changed."""
+    layers = None if states.layers is None else tuple(map(change, states.layers))
+    rest = (None if value is None else change(value) for value in states[3:])
+    return TokenStates(change(states.last_hidden_state), states.attention_mask, layers, *rest)
+
+
+def rows_of(states: TokenStates, rows: Any) -> TokenStates:
+    """Return some rows of a batch."""
+    chosen = over(states, lambda value: value[rows])
+    mask = states.attention_mask
+    return chosen if mask is None else chosen._replace(attention_mask=mask[rows])
+
+
+def distance(one: Tensor, other: Tensor) -> float:
+    """Return the largest difference as a share of the largest value of `other`; infinite for other shapes."""
+    return apart(one.detach().numpy(), other.detach().numpy())
+
+
+def held(module: Module) -> dict[str, Any]:
+    """Return a copy of everything that a module and its parts hold, by name."""
+    of_torch = vars(load_torch().nn.Module())
+    found: dict[str, Any] = {}
+    for name, part in module.named_modules():
+        for kind in ("_parameters", "_buffers"):
+            for key, value in getattr(part, kind).items():
+                found[f"{name}.{key}".strip(".")] = None if value is None else value.detach().clone()
+        for key, value in vars(part).items():
+            if key not in of_torch:
+                found[f"{name}.{key}".strip(".")] = _copy(value)
+    return found
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the names of what is not the same in two copies of `held`."""
+    return sorted(
+        name
+        for name in before.keys() | after.keys()
+        if name not in before or name not in after or not same(before[name], after[name])
+    )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, tensors element by element."""
+    torch = load_torch()
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.shape == other.shape and one.dtype == other.dtype and bool(torch.equal(one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    try:
+        if bool(one == other):
+            return True
+    except Exception:  # noqa: BLE001 - what cannot be compared says nothing
+        return True
+    # A value without an equality of its own is never equal to its copy.
+    return type(one) is type(other) and getattr(type(one), "__eq__", None) is _NO_EQUALITY
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - what cannot be copied cannot be compared either
+        return value
+
+
+def loose_tensors(module: Module) -> list[str]:
+    """Return the names of the tensors that a module has not registered, so that nothing saves them."""
+    torch = load_torch()
+    of_torch = vars(torch.nn.Module())
+
+    def has(value: Any) -> bool:
+        if isinstance(value, Mapping):
+            return any(map(has, value.values()))
+        return any(map(has, value)) if isinstance(value, list | tuple) else isinstance(value, torch.Tensor)
+
+    return [
+        f"{name}.{key}".strip(".")
+        for name, part in module.named_modules()
+        for key, value in vars(part).items()
+        if key not in of_torch and has(value)
+    ]
+
+
+def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
+    """Return how far the gradient of a scalar is from finite differences, as a share of the gradient's norm.
+
+    Along each of three random directions the central difference over `STEPS` that is nearest counts. The
+    modules of losses and poolers compute in fp32, whatever they are given, so `torch.autograd.gradcheck`,
+    which wants fp64, does not apply.
+    """
+    torch = load_torch()
+    point = at.detach().clone().requires_grad_()
+    value = function(point)
+    gradient = None
+    if value.requires_grad:
+        (gradient,) = torch.autograd.grad(value, point, allow_unused=True)
+    size = abs(float(value.detach()))
+    gradient = torch.zeros_like(point) if gradient is None else gradient.detach()
+    worst = 0.0
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        direction = torch.randn(at.shape, generator=generator)
+        expected = float((gradient.double() * direction.double()).sum())
+        least = float("inf")
+        for step in STEPS:
+            with torch.no_grad():
+                above, below = (function(at + sign * step * direction) for sign in (1, -1))
+            found = float(above.double() - below.double()) / (2 * step)
+            scale = max(float(gradient.norm()), abs(found), 1e-3 * (1 + size))
+            least = min(least, abs(found - expected) / scale)
+        worst = max(worst, least)
+    return worst
+
+
+def not_finite(call: Callable[[], Tensor], leaves: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Yield what of a result and its gradients is NaN or infinite: its name, none for the result, and where.
+
+    Raises `NotRunError` where the call fails, for which there are other rules.
+    """
+    torch = load_torch()
+    try:
+        found = call()
+        tried = {"": found}
+        if bool(torch.isfinite(found).all()) and found.requires_grad:
+            read = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+            gradients = torch.autograd.grad(found.sum(), list(read.values()), allow_unused=True)
+            tried |= {name: g for name, g in zip(read, gradients, strict=True) if g is not None}
+    except Exception as error:
+        raise NotRunError("a call of it fails; see the other rules") from error
+    for name, value in tried.items():
+        wrong = ~torch.isfinite(value.detach())
+        if wrong.any():
+            yield name, wrong
+
+
+def worst_first(found: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
+    """Yield what is said of the figures above a bound, the largest first; a NaN is larger than any."""
+    ranked = [(math.inf if math.isnan(figure) else figure, said) for figure, said in found]
+    yield from (said for figure, said in sorted(ranked, key=lambda one: -one[0]) if figure > bound)
+
+
+def data_dependence(call: Callable[[Callable[[Tensor], Tensor]], object]) -> BaseException | None:
+    """Return what is raised where `call` is given tensors without values; None where it gets through.
+
+    `call` gets a function that makes such a tensor of a real one.
+    """
+    mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        with mode:
+            call(mode.from_tensor)
+    except Exception as error:  # noqa: BLE001 - torch has an exception for each operation that needs values
+        return error
+    return None

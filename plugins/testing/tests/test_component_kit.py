@@ -1,0 +1,334 @@
+"""The kit itself: every rule of a class and of each kind can fail, and says what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import faulty_classes as classes
+import faulty_parts as parts
+import pytest
+from sentbed._registry.info import Clash, ComponentInfo
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import Pooler
+from sentbed_testing import (
+    ConformanceError,
+    NotRunError,
+    check_component,
+    component_rules,
+    fixtures,
+    parametrize_component,
+    rules_class,
+)
+from sentbed_testing.conformance import MODULES, is_own
+from sentbed_testing.subject import deduce_kind
+
+sentences, tiny_encoder, token_states = fixtures.sentences, fixtures.tiny_encoder, fixtures.token_states
+
+OF_A_CLASS = {"frozen", "named", "documented", "protocol", "light"}
+OF_FIELDS = {"field-types", "defaults", "toml", "values", "odd-values"}
+
+
+def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: Any) -> dict[str, str]:
+    """Return the rules that a class breaks, with what is said of each."""
+    found = {}
+    for name, rule in component_rules(cls, kind=kind, example=fields).items():
+        if only is not None and name not in only:
+            continue
+        try:
+            rule()
+        except NotRunError:
+            continue
+        except ConformanceError as error:
+            found[name] = "\n".join(map(str, error.failures))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "said"),
+    [
+        ("Good", set(), ""),
+        ("Thawed", {"frozen", "values"}, "decorate it with `@attrs.frozen`"),
+        ("Shouting", {"named"}, "it is called 'The_Last'; take small letters"),
+        ("Silent", {"documented"}, "the class has no docstring.*\n.*the field `size` has no documentation"),
+        (
+            "Misshapen",
+            {"protocol"},
+            "`build` cannot be called with 1 argument.*\n.*`needs` is \\['layers'\\]",
+        ),
+        (
+            "Untyped",
+            {"field-types", "values"},
+            "`sizes` has the type `list\\[int\\]`, which no recipe",
+        ),
+        ("Refused", {"defaults"}, "the default of `size`, 0, is refused by its own validator"),
+        (
+            "Required",
+            {"defaults"},
+            "without a default are `size`; give them: `check_component\\(cls, example=",
+        ),
+        ("Changed", {"toml", "values"}, "written as TOML it becomes .*size=3.*, not .*size=2"),
+        ("Unequal", {"toml", "values"}, "two with the same fields are not equal"),
+        ("Raising", {"odd-values"}, "with size = 0, making it raises ZeroDivisionError"),
+        ("Checking", {"odd-values"}, "with word = '', `check` raises IndexError"),
+    ],
+)
+def test_a_fault_of_a_class_breaks_its_rules(name: str, rules: set[str], said: str) -> None:
+    found = broken(getattr(classes, name), "pooler", OF_A_CLASS | OF_FIELDS)
+    assert found.keys() == rules
+    assert re.search(said, "\n".join(found.values())), found
+
+
+def test_a_name_that_an_installed_part_has_is_refused() -> None:
+    pytest.importorskip("sentbed_poolers")
+    said = broken(classes.Taken, "pooler", OF_A_CLASS)["named"]
+    assert "the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`" in said
+
+
+def test_a_name_that_is_claimed_twice_already_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = tuple(
+        ComponentInfo("pooler", "mean", cls, distribution, "1.0")
+        for cls, distribution in ((classes.Taken, "sentbed-mine"), (classes.Good, "sentbed-poolers"))
+    )
+    clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
+    found = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
+    monkeypatch.setattr(rules_class, "installed", lambda: found)
+    said = broken(classes.Taken, "pooler", {"named"})["named"]
+    assert said == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
+
+
+@attrs.frozen
+class Saying(classes.Last):
+    """It says what it computes in eval mode."""
+
+    how: str = "cls"
+    """What it says."""
+    linear: int | str | None = None
+    """What it says is the layer behind that."""
+    papers: tuple[int | str, ...] | str = ("gao2021simcse", "@misc{x, title = {X}}")
+    """What it cites."""
+    pooling = property(lambda self: self.how)
+    dense = property(lambda self: self.linear)
+    cites = property(lambda self: self.papers)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"how": "average"}, "`pooling` is 'average'; take one of cls, lasttoken, max, mean, "),
+        ({"linear": 3}, "`dense` is 3; name the attribute"),
+        ({"papers": ("gao2021",)}, "it cites 'gao2021', which is no key of `sentbed/citations.bib`; put"),
+        ({"papers": ("@misc{X}",)}, "it cites '@misc{X}', which is no key"),
+        ({"papers": (3,)}, "it cites 3, which is no key"),
+        ({"papers": "gao2021simcse"}, "`cites` is 'gao2021simcse'; make it a tuple"),
+    ],
+)
+def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
+    fields: dict[str, Any], said: str
+) -> None:
+    assert broken(Saying, "pooler", {"protocol"}) == {}
+    assert said in broken(Saying, "pooler", {"protocol"}, **fields)["protocol"]
+
+
+def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() -> None:
+    (words,) = re.findall(r"for exporters:(.+?), over the real tokens", Pooler.__doc__ or "", re.DOTALL)
+    assert sorted(re.findall(r"`(\w+)`", words)) == sorted(rules_class.POOLING)
+    names = pytest.importorskip("sentbed_interop._torch.st_names", reason="needs sentbed-interop")
+    assert set(names.POOLING) == set(rules_class.POOLING)
+
+
+OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
+    (parts.Nine, "data", "other columns", {"columns"}, "of what `open` returns \\('anchor', 'positive'\\)"),
+    (parts.Nine, "data", "sorted rows", {"rows"}, "in the order of the indices"),
+    (parts.Nine, "data", "each row once", {"rows"}, "give one string for each index"),
+    (parts.Nine, "data", "changes with the epoch", {"rows", "texts"}, "say so: `varies = True`"),
+    (parts.Nine, "data", "changes with the call", {"rows", "texts"}, "draw from \\(seed, epoch, row\\) only"),
+    (parts.Nine, "data", "changes with the batch", {"rows", "texts"}, "asked for one by one"),
+    (
+        parts.Nine,
+        "data",
+        "one column of texts",
+        {"texts"},
+        "leaves out 9 texts of `positive`, such as 'text 0 ag",
+    ),
+    (parts.Nine, "data", "fingerprint of an address", {"fingerprint"}, "two fingerprints"),
+    (parts.Nine, "data", "goes round", {"bad-index"}, "row 9 of 9 is given; raise IndexError"),
+    (
+        parts.Size,
+        "evaluator",
+        "not finite",
+        {"scores", "repeatable"},
+        "the score nine/size is nan; give a finite",
+    ),
+    (parts.Size, "evaluator", "no protocol", {"scores"}, "the protocol of nine/size has no `id`"),
+    (parts.Size, "evaluator", "twice", {"scores"}, "two scores have the same task, metric and protocol"),
+    (parts.Size, "evaluator", "an iterator", {"scores"}, "it encodes tuple_iterator; give `encode` a list"),
+    (parts.Size, "evaluator", "by chance", {"repeatable"}, "the second time; draw from a `seed`"),
+    (parts.Size, "evaluator", "other items", {"items"}, "and its items give"),
+    (parts.Descent, "optimizer", "ascends", {"descends"}, "after 5 steps the loss is"),
+    (
+        parts.Descent,
+        "optimizer",
+        "forgets scalars",
+        {"descends"},
+        "the parameter `temperature` does not move",
+    ),
+    (parts.Descent, "optimizer", "another rate", {"rate"}, "`lr` is 0.01, and its groups have \\[0.02\\]"),
+    (parts.Descent, "optimizer", "decays apart", {"rate"}, "with the rate 0 a step moves weights"),
+    (parts.Descent, "optimizer", "counts apart", {"resume"}, "keep all that decides a step in `state`"),
+    (
+        parts.Listener,
+        "tracker",
+        "misspelt",
+        {"hooks"},
+        "no hook `stage_finnished` of a run. Did you mean `stage_fin",
+    ),
+    (parts.Listener, "tracker", "unmarked", {"hooks"}, "`run_finished` is named like a hook and is none"),
+    (parts.Listener, "tracker", "argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
+    (parts.Listener, "tracker", "one for all", {"apart"}, "make a new one for each run"),
+    (parts.Nowhere, "runtime", "no budget", {"engine"}, "`token_budget` is 0"),
+    (parts.Nowhere, "runtime", "no precision", {"engine"}, "at least `precision`"),
+    (parts.Nowhere, "runtime", "words", {"engine"}, "the counter `device_memory_gib` is 'much'"),
+    (parts.Nowhere, "runtime", "no trainer", {"engine"}, "the engine has no method `trainer`"),
+]
+
+
+@pytest.mark.parametrize(
+    ("cls", "kind", "fault", "rules", "said"), OF_KINDS, ids=[case[2] for case in OF_KINDS]
+)
+def test_a_fault_of_a_kind_breaks_its_rules(
+    cls: type[Any], kind: str, fault: str, rules: set[str], said: str
+) -> None:
+    found = broken(cls, kind, None, fault=fault)
+    assert found.keys() == rules
+    assert re.search(said, "\n".join(found.values())), found
+
+
+def test_a_schedule_stays_between_0_and_1() -> None:
+    found = broken(parts.Ramp, "schedule", None, top=2.0)
+    assert found.keys() == {"factor"}
+    assert "step 0 of 1 has the multiplier 2.0; return a number in [0, 1]" in found["factor"]
+    assert "all 1000 steps have the multiplier 0" in broken(parts.Ramp, "schedule", None, top=0.0)["factor"]
+
+
+def test_an_importer_does_not_take_what_it_cannot_read() -> None:
+    found = broken(parts.Anything, "importer", None, recognised=True)
+    assert found.keys() == {"recognises"}
+    assert "of an empty directory `recognises` says True" in found["recognises"]
+
+
+@pytest.mark.parametrize(
+    "cls", [parts.Nine, parts.Size, parts.Descent, parts.Ramp, parts.Listener, parts.Nowhere, parts.Anything]
+)
+def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
+    kind = deduce_kind(cls) or "runtime"
+    report = check_component(cls, kind=kind)
+    assert report.not_run == {}
+    assert set(report.passed) > OF_A_CLASS | OF_FIELDS
+    assert MODULES[kind]
+
+
+def test_a_heavy_import_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        Path(classes.__file__).read_text().replace("import attrs\n", "import attrs\nimport numpy as np\n", 1)
+    )
+    (tmp_path / "heavy_part.py").write_text(source)
+    spec = importlib.util.spec_from_file_location("heavy_part", tmp_path / "heavy_part.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "heavy_part", module)
+    spec.loader.exec_module(module)
+    line = source.splitlines().index("import numpy as np") + 1
+    said = broken(module.Good, "pooler", {"light"})["light"]
+    assert (
+        f"the library `numpy` is loaded before anything is built, at {tmp_path / 'heavy_part.py'}:{line}; "
+        in said
+    )
+
+
+def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
+    class Wanting(parts.Ramp):
+        def check(self) -> list[str]:
+            return ["the file is missing; add it"]
+
+    found = component_rules(Wanting, kind="schedule")
+    with pytest.raises(NotRunError, match="`check` says: the file is missing; add it; an `example`"):
+        found["factor"]()
+
+
+def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
+    report = check_component(parts.Ramp, example={"top": 2.0}, skip={"factor": "it warms up beyond"})
+    assert report.not_run == {"factor": "it warms up beyond"}
+    with pytest.raises(ConformanceError, match="`skip` names `order`, and a schedule has no such rule"):
+        check_component(parts.Ramp, skip={"order": "why"})
+
+
+@pytest.mark.parametrize(
+    ("cls", "kind"),
+    [
+        (classes.Good, "pooler"),
+        (parts.Nine, "data"),
+        (parts.Size, "evaluator"),
+        (parts.Descent, "optimizer"),
+        (parts.Ramp, "schedule"),
+        (parts.Listener, "tracker"),
+        (parts.Anything, "importer"),
+        (parts.Nowhere, None),
+        (int, None),
+    ],
+)
+def test_the_kind_is_seen_by_the_methods(cls: type[Any], kind: str | None) -> None:
+    assert deduce_kind(cls) == kind
+
+
+def test_a_kind_that_cannot_be_seen_has_to_be_said() -> None:
+    with pytest.raises(
+        ConformanceError, match="nothing tells which kind of component it is; say `kind`, one of backbone"
+    ):
+        check_component(int)
+    with pytest.raises(ConformanceError, match="there is no kind 'poolr'"):
+        check_component(classes.Good, kind="poolr")
+
+
+@parametrize_component(parts.Ramp)
+def test_each_rule_can_be_a_test_of_its_own(rule: Callable[[], None]) -> None:
+    rule()
+
+
+def test_a_file_of_another_package_is_not_the_components_own() -> None:
+    assert is_own(classes.__file__, classes.Good)
+    assert not is_own(parts.__file__, classes.Good)
+
+
+def test_the_kit_loads_no_library_before_a_rule_needs_it() -> None:
+    code = (
+        "import sentbed_testing, sys\n"
+        "sys.exit(', '.join({'torch', 'numpy', 'pytest'} & set(sys.modules)) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_states_are_the_same_wherever_the_padding_is(token_states: Callable[..., Any]) -> None:
+    right, left = (
+        token_states([2, 3], width=4, side=side, needs={"layers"}, more=1) for side in ("right", "left")
+    )
+    assert right.attention_mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
+    assert left.attention_mask.tolist() == [[0, 0, 1, 1], [0, 1, 1, 1]]
+    for one, other in zip(right.layers, left.layers, strict=True):
+        assert one[0, :2].tolist() == other[0, 2:].tolist()
+    assert right.layers[-1].tolist() == right.last_hidden_state.tolist()
+    assert right.last_hidden_state[0, 2:].abs().max() > 1000
+    assert token_states([2, 3], side="none").attention_mask is None
+
+
+def test_an_encoder_is_built_around_a_pooler(
+    tiny_encoder: Callable[..., Any], sentences: tuple[str, ...]
+) -> None:
+    encoder = tiny_encoder(pooler=classes.Good())
+    assert encoder.encode(sentences[:3]).shape == (3, encoder.width)

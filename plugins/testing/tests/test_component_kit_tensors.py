@@ -1,0 +1,173 @@
+"""The kit on poolers and losses: each planted fault breaks the rules that are there for it, and no other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from faulty_poolers import Attend, Nearest
+from sentbed_testing import ConformanceError, NotRunError, check_component, component_rules
+
+WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
+
+
+def broken(cls: type[Any], fault: str) -> dict[str, str]:
+    """Return the rules that a fault breaks, with what is said of each."""
+    try:
+        check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
+    except ConformanceError as error:
+        return {failure.rule: str(failure) for failure in error.failures}
+    return {}
+
+
+POOLERS = [
+    ("mutates a buffer", {"stateless"}, "a call changes `calls`; compute from the arguments alone"),
+    ("keeps what it saw", {"stateless"}, "a call changes `_seen`"),
+    ("plain mean", {"padding"}, "get a gradient of .* (allowed 0); use `attention_mask`"),
+    ("forgets on save", {"save"}, "vectors that differ by .* (allowed 0); register all that is drawn"),
+    ("saves half", {"save"}, "a new module with the saved weights gives vectors that differ by"),
+    (
+        "boolean index",
+        {"traceable"},
+        r"at .*faulty_poolers\.py:\d+ (DynamicOutputShapeException); no `\.item",
+    ),
+    ("item", {"traceable"}, r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item"),
+    ("detached", {"gradient"}, "the gradient of `query` is off by 1 of its norm (allowed 0.01)"),
+    ("bf16 sum", {"bf16"}, r"(allowed 0\.02); sum in fp32"),
+    ("centred on the batch", {"alone"}, "take no sum or mean over the rows"),
+    ("knows its row", {"alone", "order"}, "rows in another order have vectors that differ by"),
+    ("wider", {"shape"}, r"returns (3, 12) of torch\.float32; .* in an attribute `width`"),
+    (
+        "reads what it does not need",
+        {"shape", "padding", "alone", "order", "gradient", "stateless", "save", "traceable", "bf16"},
+        r"raised TypeError: .* at .*faulty_poolers\.py:\d+",
+    ),
+    ("exp", {"finite"}, "when encoding, the vectors are NaN or infinite; take `logsumexp`"),
+    (
+        "deviation of one",
+        {"finite"},
+        "when encoding, the vectors are NaN or infinite where a sentence has one token;",
+    ),
+    (
+        "writes into states",
+        {"padding", "alone", "gradient", "stateless", "save"},
+        "a call writes into its arguments; take copies",
+    ),
+    (
+        "draws from elsewhere",
+        {"padding", "order", "gradient", "stateless", "save", "bf16"},
+        "the same call after the same seed gives other vectors",
+    ),
+]
+LOSSES = [
+    (
+        "item",
+        {"output", "traceable"},
+        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item",
+    ),
+    ("data-dependent", {"traceable"}, r"at .*faulty_poolers\.py:\d+"),
+    ("metric with a gradient", {"output"}, r"`scale` .* has a gradient; return tensors, with `\.detach"),
+    ("one row", {"output"}, r"for 1 row.* the loss is nan; keep it finite"),
+    ("one loss a row", {"output", "order", "gradient", "save", "bf16"}, "return a scalar tensor in fp32"),
+    ("needs what it takes", {"output"}, "raised KeyError: 'negative' at"),
+    ("state of another name", {"state"}, r"begins with \['memory'\], and a step returns \['queue'\]"),
+    ("state that grows", {"state"}, "`memory` of its state changes shape"),
+    ("state from nowhere", {"state"}, "its module has no `initial_state`"),
+    ("keeps the batch", {"stateless"}, "a call changes `last`; .* write `initial_state`"),
+    ("writes into vectors", {"order", "gradient", "stateless", "save"}, "a call writes into its arguments"),
+    ("knows its row", {"order"}, "in another order of the rows the loss is"),
+    ("detached", {"gradient"}, "the gradient of `positive` is off by 1 of its norm"),
+    ("forgets on save", {"save"}, "gives the loss .*, not .*; register all that is drawn"),
+    ("bf16", {"bf16"}, "compute in fp32"),
+    ("exp", {"finite"}, "finite: the loss is NaN or infinite; take `logsumexp`"),
+    ("gradient of a root", {"finite"}, "finite: the gradient of `anchor` is NaN or infinite"),
+    ("scaled by an item", {"traceable", "gradient"}, "the gradient of `positive` is off by"),
+    ("empty sentence", {"misfits"}, "`misfits` yields ''"),
+]
+
+
+def literal(said: str) -> re.Pattern[str]:
+    """Return a pattern in which parentheses stand for themselves."""
+    return re.compile(said.replace("(", r"\(").replace(")", r"\)"))
+
+
+@pytest.mark.parametrize(("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS])
+def test_a_fault_of_a_pooler_breaks_its_rules(fault: str, rules: set[str], said: str) -> None:
+    found = broken(Attend, fault)
+    assert found.keys() == rules
+    assert any(map(literal(said).search, found.values())), found
+
+
+@pytest.mark.parametrize(("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES])
+def test_a_fault_of_a_loss_breaks_its_rules(fault: str, rules: set[str], said: str) -> None:
+    found = broken(Nearest, fault)
+    assert found.keys() == rules
+    assert any(map(literal(said).search, found.values())), found
+
+
+@pytest.mark.parametrize("cls", [Attend, Nearest])
+def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
+    report = check_component(cls, skip=WITH_ENGINES)
+    assert report.not_run == WITH_ENGINES
+    assert {"gradient", "order", "stateless", "save", "traceable", "bf16"} < set(report.passed)
+
+
+def message_of(cls: type[Any], fault: str) -> list[str]:
+    """Return the lines of what is said of a fault."""
+    with pytest.raises(ConformanceError) as caught:
+        check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
+    return str(caught.value).splitlines()
+
+
+def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
+    lines = message_of(Attend, "reads what it does not need")
+    assert lines[0] == "the component `Attend` breaks the rules of its kind:"
+    assert len(lines) == 2
+    assert lines[1].startswith(
+        "  traceable, shape, padding, alone, order, gradient, stateless, save, bf16: raised"
+    )
+
+
+def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike() -> None:
+    _, line = message_of(Attend, "plain mean")
+    assert line.startswith("  padding: in training, vectors change by ")
+    assert line.endswith("find the first or the last token by it; and 7 more like it")
+    with pytest.raises(ConformanceError) as caught:
+        check_component(Attend, example={"fault": "plain mean"}, skip=WITH_ENGINES)
+    changes = [
+        float(failure.what.partition("change by ")[2].split()[0])
+        for failure in caught.value.failures
+        if "change by" in failure.what
+    ]
+    assert len(changes) == 6
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_the_line_that_names_the_cause_comes_before_those_that_follow_from_it() -> None:
+    rules = [line.strip().partition(":")[0] for line in message_of(Nearest, "scaled by an item")]
+    assert rules[1:] == ["traceable", "gradient"]
+
+
+@pytest.mark.parametrize(("cls", "what"), [(Attend, "vectors are"), (Nearest, "loss is")])
+def test_what_is_not_finite_is_tried_no_further(cls: type[Any], what: str) -> None:
+    rules = component_rules(cls, example={"fault": "exp"})
+    reason = f"the {what} not finite; see the rule `finite`"
+    for name in ("order", "gradient", "stateless", "save", "traceable", "bf16", "grad-cache", "jax"):
+        with pytest.raises(NotRunError, match=reason):
+            rules[name]()
+    skipping = component_rules(cls, example={"fault": "exp"}, skip={"finite": "meant"})
+    with pytest.raises(ConformanceError):
+        skipping["order"]()
+
+
+def test_a_weight_without_a_gradient_is_no_fault() -> None:
+    report = check_component(Attend, example={"fault": "frozen weight"}, skip=WITH_ENGINES)
+    assert "finite" in report.passed
+
+
+def test_where_padding_counts_no_other_rule_says_so_again() -> None:
+    rules = component_rules(Attend, example={"fault": "plain mean"})
+    for name in ("alone", "grad-cache"):
+        with pytest.raises(NotRunError, match="see the rule `padding`"):
+            rules[name]()

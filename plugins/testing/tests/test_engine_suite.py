@@ -1,0 +1,277 @@
+"""The conformance suite itself: what it tries, how it measures, and that the toy engine passes."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import sentbed_testing as testing
+from sentbed import ModelError
+from sentbed._registry.registry import Plugins
+from sentbed.protocols import TokenIds
+from sentbed_testing import measures
+from sentbed_testing.bench import Bench, batch
+from sentbed_testing.cases import Case, cases, cover, fixed_columns
+from toy_plugin import Average, Characters, Chase, Engine, Pull, Sgd, Sort
+
+PULL = Pull(memory=0.5)
+
+
+class Level:
+    """A schedule that holds the rate."""
+
+    name = "level"
+
+    def factor(self, step: int, total_steps: int) -> float:
+        return 1.0
+
+
+def a_case(loss: Any = PULL, columns: tuple[str, ...] = ("anchor", "positive")) -> Case:
+    return Case("characters", "average", loss.name, Characters(), Average(), loss, columns)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(Engine(64), Engine(64), Sgd(0.1, momentum=0.9), Sgd(0.1), 0.1, Level())
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        testing.check_encode,
+        testing.check_loss_and_gradients,
+        testing.check_uneven_batch,
+        testing.check_frozen_columns,
+        testing.check_towers,
+        testing.check_derivative,
+        testing.check_clipping,
+        testing.check_steps,
+        testing.check_momentum_and_queue,
+        testing.check_not_finite,
+    ],
+)
+def test_the_toy_engine_keeps_the_contract(bench: Bench, check: Callable[[Bench, Case], None]) -> None:
+    check(bench, a_case())
+
+
+def test_the_toy_engine_draws_and_goes_on(bench: Bench) -> None:
+    testing.check_dropout_advances(bench, a_case(Pull(noise=0.1)))
+    testing.check_state(bench, a_case(Pull(noise=0.1, memory=0.5)))
+
+
+def test_the_toy_engine_averages_and_reads_labels(bench: Bench) -> None:
+    testing.check_momentum_and_queue(bench, a_case(Chase()))
+    testing.check_loss_and_gradients(bench, a_case(Sort(), ("anchor", "positive", "label")))
+
+
+def test_the_toy_engine_describes_itself(bench: Bench) -> None:
+    testing.check_counters_and_describe(bench)
+
+
+def test_an_engine_without_dropout_is_found(bench: Bench) -> None:
+    with pytest.raises(AssertionError, match=r"^dropout: characters/average/pull: .*: there is no dropout"):
+        testing.check_dropout_advances(bench, a_case(Pull()))
+
+
+@pytest.mark.parametrize(
+    ("described", "counted", "message"),
+    [
+        ({}, {}, "the precision None"),
+        ({"precision": "fp32", "device": object()}, {}, "not for JSON"),
+        ({"precision": "fp32"}, {"compile_seconds": math.nan}, "expected finite numbers"),
+    ],
+)
+def test_a_description_that_no_manifest_can_hold_is_found(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    described: Mapping[str, Any],
+    counted: Mapping[str, float],
+    message: str,
+) -> None:
+    monkeypatch.setattr(Engine, "describe", lambda _: described)
+    monkeypatch.setattr(Engine, "counters", lambda _: counted)
+    with pytest.raises(AssertionError, match=message):
+        testing.check_counters_and_describe(bench)
+
+
+def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(bench: Bench) -> None:
+    case = attrs.evolve(a_case(Sort(), ("anchor", "positive", "label")), fixed=frozenset({"positive"}))
+    encoder = bench.shared(case, bench.engine)
+    columns = batch(case, encoder)
+    anchor = columns["anchor"]
+    assert isinstance(anchor, TokenIds)
+    assert len(anchor) == 6
+    assert len(set(anchor.lengths.tolist())) > 1
+    assert columns["label"].tolist() == [0, 1, 0, 1, 0, 1]  # type: ignore[union-attr]
+    positive = columns["positive"]
+    assert (positive.shape, positive.dtype) == ((6, encoder.width), np.float32)  # type: ignore[union-attr]
+    assert not np.array_equal(batch(case, encoder, 1)["positive"], positive)  # type: ignore[arg-type]
+
+
+def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_encoder(bench: Bench) -> None:
+    case = a_case()
+    one, other = bench.shared(case, bench.engine), bench.shared(case, bench.reference)
+    before = bench.weights(other)
+    fresh = bench.fresh(case, bench.engine)
+    bench.trainer(case, bench.engine, fresh).step(batch(case, fresh))
+    assert measures.farthest(bench.weights(one), before, 0.0) == (0.0, "")
+    assert measures.farthest(bench.weights(fresh), before, 0.0)[0] > 0
+
+
+def test_the_directory_goes_with_the_bench() -> None:
+    bench = Bench(Engine(64), Engine(64), Sgd(0.1), Sgd(0.1), 0.1, Level())
+    directory = bench.directory
+    assert directory.is_dir()
+    del bench
+    assert not directory.exists()
+
+
+def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> None:
+    found = cases(
+        plugins,
+        backbones={"small": Characters(), "wide": Characters(width=6)},
+        losses={"pull": (PULL, ()), "more": (PULL, ("negative",))},
+    )
+    assert [case.id for case in found] == [
+        "small/average/pull",
+        "small/average/more",
+        "wide/average/pull",
+        "wide/average/more",
+    ]
+    assert [case.columns for case in found[:2]] == [
+        ("anchor", "positive"),
+        ("anchor", "positive", "negative"),
+    ]
+
+
+def test_installed_losses_without_parameters_are_tried_too(plugins: Plugins) -> None:
+    found = {case.loss_name for case in cases(plugins, backbones={"small": Characters()})}
+    assert found == {"pull", "sort", "chase"}
+
+
+def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
+    @attrs.frozen
+    class Decoded(Average):
+        name = "decoded"
+        needs = frozenset({"decoder"})
+
+    @attrs.frozen
+    class Offering(Characters):
+        offers = frozenset({"bidirectional"})
+
+    poolers = {"average": Average(), "decoded": Decoded()}
+    losses = {"pull": (PULL, ())}
+    backbones = {"silent": Characters(), "offering": Offering()}
+    found = [case.id for case in cases(plugins, backbones, poolers, losses)]
+    # A backbone that does not say what it offers is believed everything, and called by what is loaded.
+    assert found == ["silent/average/pull", "silent-decoder/decoded/pull", "offering/average/pull"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"),
+    [
+        ((), frozenset[str]()),
+        ((frozenset[str](),), frozenset({"positive"})),
+        ((frozenset[str](), frozenset({"positive"})), None),
+    ],
+)
+def test_a_loss_gets_the_fixed_columns_that_it_wants(refused: Any, expected: Any) -> None:
+    class Choosy:
+        def misfits(self, batch_size: int, fixed: frozenset[str]) -> list[str]:
+            return ["no"] if fixed in refused else []
+
+    assert fixed_columns(Choosy()) == expected
+
+
+def test_every_pair_that_occurs_is_covered_by_few_cases() -> None:
+    every = [
+        Case(b, p, loss, Characters(), Average(), PULL, ())
+        for b in "abc"
+        for p in "pqrs"
+        for loss in "xyz"
+        if (b, p) != ("a", "s")
+    ]
+    chosen = cover(every, ("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
+
+    def pairs(some: list[Case]) -> set[tuple[str, str]]:
+        names = [(case.backbone_name, case.pooler_name, case.loss_name) for case in some]
+        return {pair for b, p, loss in names for pair in ((b, p), (b, loss), (p, loss))}
+
+    assert pairs(chosen) == pairs(every)
+    # Twelve pairs of pooler and loss need as many cases.
+    assert 12 <= len(chosen) <= 15 < len(every)
+    assert [case.backbone_name for case in cover(every, ("backbone",))] == ["a", "b", "c"]
+
+
+def test_differences_are_relative_to_each_array_with_a_floor() -> None:
+    one = {"a": np.array([3.0, 4.0]), "b": np.array([0.001])}
+    other = {"a": np.array([3.0, 4.5]), "b": np.array([0.002])}
+    size = math.hypot(3.0, 4.5)
+    assert measures.farthest(one, other, 0.0) == pytest.approx((0.5, "b"))
+    # With a floor of a tenth of the whole, `b` is next to nothing.
+    assert measures.farthest(one, other, 0.1) == (pytest.approx(0.5 / size), "a")
+    assert measures.farthest({"a": one["a"]}, other, 0.1) == (math.inf, "b")
+    assert measures.farthest({**one, "b": np.zeros(2)}, other, 0.1) == (math.inf, "b")
+    assert math.isnan(measures.farthest({**one, "b": np.array([math.nan])}, other, 0.1)[0])
+
+
+def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name() -> None:
+    gradients = {"en.model.key.bias": np.array([1e-9]), "en.model.key.weight": np.array([1.0])}
+    tiny = measures.without_gradient(gradients)
+    assert tiny == {"en.model.key.bias"}
+    weights = {"m.safetensors:key.bias": np.ones(1), "m.safetensors:monkey.bias": np.ones(1)}
+    assert set(measures.without(weights, tiny)) == {"m.safetensors:monkey.bias"}
+
+
+def test_a_figure_that_is_not_a_number_is_too_much() -> None:
+    with pytest.raises(AssertionError, match=r"^rule: case: it differs by nan, allowed 1; look there$"):
+        measures.at_most("rule", "case", "it differs", math.nan, 1.0, "look there")
+    measures.at_most("rule", "case", "it differs", 1.0, 1.0, "look there")
+
+
+def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
+    values = {
+        "ints": ("I64", np.array([[1, -2]], "<i8"), np.array([[1, -2]])),
+        "halves": ("BF16", np.array([0x3FC0, 0xC000], "<u2"), np.array([1.5, -2.0])),
+        "floats": ("F32", np.array(0.25, "<f4"), np.array(0.25)),
+    }
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    data = b""
+    for name, (kind, raw, _) in values.items():
+        offsets = [len(data), len(data) + raw.nbytes]
+        header[name] = {"dtype": kind, "shape": list(raw.shape), "data_offsets": offsets}
+        data += raw.tobytes()
+    text = json.dumps(header).encode()
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    np.save(tmp_path / "x.npy", np.arange(3))
+    found = measures.saved_weights(tmp_path)
+    expected = {f"inner/m.safetensors:{name}": value for name, (_, _, value) in values.items()}
+    expected["x.npy:x"] = np.arange(3)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+        assert found[name].shape == value.shape
+
+
+def test_weights_in_another_format_are_no_agreement(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").touch()
+    with pytest.raises(ModelError, match="no weights in"):
+        measures.saved_weights(tmp_path)
+
+
+def test_core_does_not_import_the_suite_and_the_suite_no_tensor_library() -> None:
+    code = (
+        "import sys, sentbed; assert 'sentbed_testing' not in sys.modules; import sentbed_testing; "
+        "print([m for m in ('torch', 'jax', 'numpy', 'pytest', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

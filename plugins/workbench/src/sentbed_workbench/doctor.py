@@ -1,0 +1,279 @@
+"""What this machine can run: what every plugin finds, and what core finds itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed.errors import PluginError, SentbedError
+from sentbed.helpers import Trial, packages, unmet, version_of
+from sentbed.protocols import Finding
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
+AREAS = (
+    "installation",
+    "machine",
+    "runtimes",
+    "devices",
+    "precisions",
+    "attention",
+    "compile",
+    "processes",
+    "models",
+    "adapters",
+    "hub",
+    "data",
+    "evaluators",
+    "trackers",
+    "executors",
+)
+"""The order in which areas are shown; those of other names follow, in that of the alphabet."""
+
+SMALL_SHARED_MEMORY = 1 << 30
+"""Bytes of shared memory below which several processes run out of it; containers get 64 MiB by default."""
+SMALL_DISK = 5e9
+"""Bytes of free disk that the vectors alone may fill."""
+
+
+@attrs.frozen
+class Diagnosis:
+    """Everything that was found."""
+
+    findings: tuple[Finding, ...]
+    """Area by area."""
+    broken: tuple[str, ...]
+    """Plugins that cannot be loaded or could not look, as `DISTRIBUTION:NAME`."""
+    untried: tuple[str, ...]
+    """What `--try` would look into."""
+
+
+def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) -> Diagnosis:
+    """Look at this machine; with `attempt`, also try what takes longer or needs the network.
+
+    What cannot be looked at is a finding of its own, and stops nothing else.
+    """
+    from sentbed.tools import load_plugins
+
+    findings: list[Finding] = []
+    broken: list[str] = []
+    for area, what, look in _OWN:
+        findings += _guarded(area, what, look)
+    try:
+        plugins = (load or load_plugins)()
+    except PluginError as error:
+        broken.append("plugins")
+        findings.append(Finding("installation", "plugins", "no", str(error)))
+    else:
+        broken += [f"{info.distribution}:{info.name}" for info in plugins.plugins if info.problem]
+        findings += _guarded("installation", "plugins", lambda: _distributions(plugins))
+        findings += _guarded("data", "known data", lambda: _known(plugins))
+        for name, found in _asked(plugins):
+            broken += [name] if any(isinstance(finding, _Failed) for finding in found) else []
+            findings += found
+    trials = [finding for finding in findings if isinstance(finding, Trial)]
+    if attempt:
+        findings = [_tried(finding) if isinstance(finding, Trial) else finding for finding in findings]
+    return Diagnosis(
+        tuple(sorted(findings, key=lambda finding: _place(finding.area))),
+        tuple(broken),
+        () if attempt else tuple(trial.what for trial in trials),
+    )
+
+
+class _Failed(Finding):
+    """Something that could not be looked at."""
+
+
+def _guarded(area: str, what: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    try:
+        return list(look())
+    except Exception as error:  # noqa: BLE001 - what one look stumbles over must not hide what others find
+        return [_Failed(area, what, "no", f"could not look: {_said(error)}")]
+
+
+def _asked(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
+    """Yield what each plugin finds; they look at the same time, since most of them wait for a process."""
+    with ThreadPoolExecutor() as pool:
+        asked = {}
+        for implementation in plugins.manager.hook.findings.get_hookimpls():
+            name, look = implementation.plugin_name, partial(_checked, implementation.function)
+            asked[name] = pool.submit(_guarded, "installation", f"findings of {name}", look)
+        yield from ((name, found.result()) for name, found in sorted(asked.items()))
+
+
+def _checked(hook: Callable[..., Any]) -> list[Finding]:
+    found = list(hook())
+    for finding in found:
+        if not isinstance(finding, Finding):
+            raise TypeError(f"the hook returned {finding!r}, expected a `Finding`")
+    return found
+
+
+def _tried(trial: Trial) -> Finding:
+    try:
+        return trial.attempt()
+    except Exception as error:  # noqa: BLE001 - what is tried may fail in any way
+        detail = f"{trial.detail}; tried: {_said(error)}"
+        return Finding(trial.area, trial.what, "no", detail, trial.remedy)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, SentbedError) else f"{type(error).__name__}: {error}"
+
+
+def _place(area: str) -> tuple[int, str]:
+    return (AREAS.index(area), "") if area in AREAS else (len(AREAS), area)
+
+
+# What core finds itself; each look returns or yields findings.
+
+
+def _distributions(plugins: Plugins) -> Iterator[Finding]:
+    """Yield every distribution with plugins: those that are installed, then ours that are not."""
+    from sentbed.tools import OURS
+
+    installed: dict[str, list[str]] = {"sentbed": []}
+    disabled: dict[str, list[str]] = {}
+    for info in plugins.plugins:
+        if info.status == "disabled":
+            disabled.setdefault(info.distribution, []).append(f"`{info.name}` is {info.reason}")
+        problems = installed.setdefault(info.distribution, [])
+        problems += [f"`{info.name}` cannot be loaded: {info.problem}"] if info.problem else []
+    for name, problems in installed.items():
+        version, lacks = version_of(name) or "of unknown version", unmet(name)
+        off = disabled.get(name, [])
+        detail = "; ".join([version, *problems, *lacks, *off])
+        remedy = f"`pip install --force-reinstall {name}`, or `pip uninstall {name}`" if problems else ""
+        remedy = remedy or (f"`pip install --upgrade {name}`" if lacks else "")
+        limited = bool(lacks or off)
+        yield Finding(
+            "installation", name, "no" if problems else "limited" if limited else "yes", detail, remedy
+        )
+    for name in sorted(OURS.keys() - installed.keys()):
+        yield Finding("installation", name, "no", "not installed", f"`pip install {name}`")
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding("installation", "Python", "yes", f"{platform.python_version()}, {sys.executable}")
+
+
+def _machine() -> Iterator[Finding]:
+    from sentbed.helpers import core_quota, memory_limit, physical_memory, usable_cores
+
+    usable, all_cores, quota = usable_cores(), os.cpu_count() or 1, core_quota()
+    granted = quota is not None and quota < usable
+    detail = f"{usable} of {all_cores} usable" + (f", time of {quota:g} granted" if granted else "")
+    yield Finding("machine", "cores", "limited" if granted or usable < all_cores else "yes", detail)
+    physical, limit = physical_memory(), memory_limit()
+    if limit is not None:
+        of = "" if physical is None else f" of {_gib(physical)}"
+        yield Finding("machine", "memory", "limited", f"{_gib(limit)}{of}, the limit of the control group")
+    elif physical is not None:
+        yield Finding("machine", "memory", "yes", _gib(physical))
+    shared = Path("/dev/shm")
+    if shared.is_dir():
+        size = shutil.disk_usage(shared).total
+        small = size < SMALL_SHARED_MEMORY
+        remedy = "`docker run --shm-size=8g`, or `mount -o remount,size=8g /dev/shm`" if small else ""
+        yield Finding(
+            "machine", "shared memory", "limited" if small else "yes", f"{_gib(size)}, {shared}", remedy
+        )
+
+
+def _disks() -> Iterator[Finding]:
+    from sentbed.helpers import CACHE_VARIABLE, cache_root
+
+    yield _disk("disk for runs", Path("runs"), "`--out DIR`")
+    yield _disk("disk for the cache", cache_root(), f"`export {CACHE_VARIABLE}=DIR`")
+
+
+def _disk(what: str, place: Path, elsewhere: str) -> Finding:
+    place = place.absolute()
+    there = next(path for path in (place, *place.parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        return Finding(
+            "machine", what, "no", f"`{there}` cannot be written to", f"{elsewhere} for another place"
+        )
+    free = shutil.disk_usage(there).free
+    small = free < SMALL_DISK
+    remedy = f"free some, or {elsewhere} for another place" if small else ""
+    return Finding("machine", what, "limited" if small else "yes", f"{_gb(free)} free, {place}", remedy)
+
+
+def _data_directory() -> Iterator[Finding]:
+    from sentbed.helpers import DATA_VARIABLE, data_root
+
+    root = data_root()
+    if root is None:
+        yield Finding("data", DATA_VARIABLE, "no", "not set", f"`export {DATA_VARIABLE}=DIR`")
+    elif not root.is_dir():
+        yield Finding("data", DATA_VARIABLE, "no", f"{root} is not a directory", f"`mkdir -p {root}`")
+    else:
+        yield Finding("data", DATA_VARIABLE, "yes", str(root))
+
+
+def _known(plugins: Plugins) -> Iterator[Finding]:
+    """Yield which known collections have all of their files; their rows are not counted, which takes long."""
+    from sentbed.helpers import data_root
+    from sentbed_data.catalog import INCOMPLETE, MISSING, collections, look
+
+    base, states = data_root(), {}
+    for name, known in collections(plugins).items():
+        uncounted = attrs.evolve(known, files=tuple(attrs.evolve(file, rows=None) for file in known.files))
+        states[name] = look(uncounted, base).state
+    if not states:
+        return
+    parts = {
+        "complete": [name for name, state in states.items() if state not in (INCOMPLETE, MISSING)],
+        "incomplete": [name for name, state in states.items() if state == INCOMPLETE],
+        "missing": [name for name, state in states.items() if state == MISSING],
+    }
+    detail = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+    whole = len(parts["complete"]) == len(states)
+    remedy = "" if whole else "`sentbed data get NAME`; `sentbed data where NAME` lists files"
+    yield Finding("data", "known data", "yes" if whole else "limited", detail, remedy)
+
+
+def _vectors() -> Iterator[Finding]:
+    from sentbed.tools import LIMIT_VARIABLE, VectorStore
+
+    store = VectorStore()
+    held = store.held()
+    size, vectors = sum(space.size for space in held), sum(space.vectors for space in held)
+    detail = f"{_gb(size)} of {_gb(store.limit)}, {vectors:,} vectors, {store.root}"
+    remedy = "" if store.limit else f"`export {LIMIT_VARIABLE}=5`"
+    yield Finding("data", "kept vectors", "yes" if store.limit else "no", detail, remedy)
+
+
+def _executors() -> Iterator[Finding]:
+    yield Finding("executors", "local", "yes")
+    yield packages("executors", "ray", "sentbed", ("ray",), "ray")
+    yield packages("executors", "Parquet shards", "sentbed", ("pyarrow",), "corpus")
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f} GB"
+
+
+_OWN: Sequence[tuple[str, str, Callable[[], Iterable[Finding]]]] = (
+    ("installation", "Python", _python),
+    ("machine", "cores and memory", _machine),
+    ("machine", "disk", _disks),
+    ("data", "data directory", _data_directory),
+    ("data", "kept vectors", _vectors),
+    ("executors", "ray", _executors),
+)

@@ -1,0 +1,80 @@
+"""The command `doctor`: what this machine can run."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from sentbed_workbench.doctor import Diagnosis
+
+
+COLOURS = {"yes": "green", "limited": "yellow", "no": "red"}
+MARK = 9
+"""Width of the column that says `yes`, `limited` or `no`."""
+UNWRAPPED = 10_000
+"""Width of lines that nobody wraps."""
+
+
+@click.command()
+@click.option(
+    "--try", "attempt", is_flag=True, help="Try what takes longer too: compiling, devices, the model hub."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(attempt: bool, as_json: bool) -> None:
+    """Say what this machine can run, with versions, and how to get what is missing.
+
+    The exit code is 1 where a plugin is broken, else 0.
+    """
+    from rich.console import Console
+
+    from sentbed_workbench.doctor import examine
+
+    with Console(stderr=True).status("looking at this machine"):
+        found = examine(attempt)
+    click.echo(_as_json(found) if as_json else _as_text(found))
+    if found.broken:
+        sys.exit(1)
+
+
+def _as_json(found: Diagnosis) -> str:
+    import json
+
+    import attrs
+    from sentbed.protocols import Finding
+
+    names = [field.name for field in attrs.fields(Finding)]
+    findings = [{name: getattr(finding, name) for name in names} for finding in found.findings]
+    return json.dumps(
+        {"findings": findings, "broken": list(found.broken), "untried": list(found.untried)}, indent=2
+    )
+
+
+def _as_text(found: Diagnosis) -> str:
+    """Return areas with their findings; lines are wrapped for a terminal only, and commands never."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    width = None if Console().is_terminal else UNWRAPPED
+    console = Console(highlight=False, soft_wrap=True, width=width)
+    column = max(len(finding.what) for finding in found.findings)
+    area = None
+    with console.capture() as capture:
+        for finding in found.findings:
+            if finding.area != area:
+                area = finding.area
+                console.print(Text(f"\n{area}", "bold"))
+            table = Table.grid(padding=(0, 2, 0, 0))
+            for size in (MARK, column, None):
+                table.add_column(width=size, overflow="fold")
+            mark = Text(f"  {finding.status}", COLOURS[finding.status])
+            table.add_row(mark, finding.what, Text(finding.detail))
+            console.print(table, soft_wrap=False)
+            if finding.remedy:
+                console.print(Text(f"{'':{MARK + 2}}-> {finding.remedy}", "dim"))
+        if found.untried:
+            console.print(Text(f"\nnot tried: {', '.join(found.untried)}; `sentbed doctor --try` does"))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

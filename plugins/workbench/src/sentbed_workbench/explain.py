@@ -1,0 +1,268 @@
+"""Where every value of a recipe comes from: a file, a default, the command line, an axis of its study."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.tools import (
+    MAIN_ENCODER,
+    RESOLVED,
+    Document,
+    KeyPath,
+    Plugins,
+    Recipe,
+    leaves,
+    read_document,
+    structure_recipe,
+    unstructure,
+)
+
+DEFAULT = "default"
+_ABSENT = object()
+
+_Layer: TypeAlias = tuple[Document, Mapping[KeyPath, str]]
+"""A document after some paths of it were set, and who has set each."""
+
+
+@attrs.frozen(eq=False)
+class Explanation:
+    """A recipe, or one cell of its study, and where its values come from."""
+
+    recipe: Recipe
+    layers: Sequence[_Layer]
+    """The files' document first; each later one has settings applied to the one before."""
+
+    def values(self) -> Iterator[tuple[KeyPath, Any]]:
+        """Yield every value in force, with every default, in the order of a recipe."""
+        for key, value in unstructure(self.recipe).items():
+            if key == "encoders" and self._single:
+                yield from leaves(value)
+            else:
+                yield from leaves(value, (key,))
+
+    @property
+    def _single(self) -> bool:
+        """Whether the recipe has `[encoder]` and not `[encoders]`."""
+        return MAIN_ENCODER in self.recipe.document.data
+
+    def spelled(self, path: KeyPath) -> str:
+        """Return a path with the name of a stage for its number, where `--set` takes the name."""
+        match path:
+            case ("stage", int(number), *rest):
+                name = self.recipe.stage[number].name
+                if "." not in name and not name.isdigit():
+                    path = ("stage", name, *rest)
+        return spelled(path)
+
+    def history(self, path: KeyPath) -> list[tuple[Any, str]]:
+        """Return what was said of a value and who said it, the last one first; nothing of a default."""
+        found: list[tuple[Any, str]] = []
+        for document, settings in reversed(self.layers[1:]):
+            setters = [who for at, who in settings.items() if at[: len(path)] == path[: len(at)]]
+            if setters:
+                found.append((_value(document.data, path), setters[-1]))
+        document, _ = self.layers[0]
+        value = _value(document.data, path)
+        if value is not _ABSENT:
+            found.append((value, _place(*document.place(path))))
+        elif found:
+            found.append((_ABSENT, DEFAULT))
+        found += ((said.value, _place(said.file, said.line)) for said in document.before.get(path, ()))
+        return found
+
+    def origin(self, path: KeyPath) -> str:
+        """Return who has the last word on a value."""
+        said = self.history(path)
+        return said[0][1] if said and said[0][0] is not _ABSENT else DEFAULT
+
+    def listing(self, below: KeyPath = ()) -> Iterator[str]:
+        """Yield a line for each value at or below a path."""
+        for path, value in self.values():
+            if path[: len(below)] == below:
+                yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
+
+    def one(self, path: str) -> Iterator[str]:
+        """Yield what there is to say of a value or a table: its origin, what was said before, what it means.
+
+        Raises:
+            RecipeError: where the recipe has no such path.
+        """
+        keys, value, meaning = self._find(_keys(path))
+        below = [at for at, _ in self.values() if at[: len(keys)] == keys]
+        if value is None:
+            yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
+            below = [keys]
+        else:
+            yield from self.listing(keys)
+        if len(below) == 1:
+            history = self.history(below[0])
+            # Where the default is in force, none of these is.
+            for said, who in history if self.origin(below[0]) == DEFAULT else history[1:]:
+                if who != DEFAULT:
+                    what = "took it out" if said is _ABSENT else f"said {written(said)}"
+                    yield f"  before: {who} {what}"
+        if meaning:
+            yield from ("", *(f"  {line}".rstrip() for line in inspect.cleandoc(meaning).splitlines()))
+
+    def _find(self, keys: Sequence[str]) -> tuple[KeyPath, Any, str]:
+        """Return a path with numbers for names, the value there and its documentation."""
+        part: Any = self.recipe
+        path: KeyPath = ()
+        meaning = ""
+        for name in keys:
+            choices = _below(part)
+            if not path and self._single:
+                encoders, _ = choices.pop("encoders")
+                choices |= _below(encoders)
+            key = str(_numbers(part).get(name, name))
+            if key not in choices:
+                where = f"`{self.spelled(path)}` has" if path else "the recipe has"
+                message = f"{where} no `{key}`.{suggest(key, [*choices, *_numbers(part)])}"
+                raise RecipeError([Problem(message, spelled((*path, key)))])
+            path += (int(key) if isinstance(part, tuple) else key,)
+            part, documented = choices[key]
+            if documented or attrs.has(type(part)):
+                meaning = documented or (inspect.getdoc(type(part)) or "")
+        return path, part, meaning
+
+
+def explain(
+    path: str | Path, overrides: Sequence[str], plugins: Plugins, cell: str | None = None
+) -> Explanation:
+    """Read a recipe, or that of a run directory, or a cell of its study; say where its values come from.
+
+    Raises:
+        RecipeError: where the recipe is not one, or there is no such cell.
+    """
+    path = recipe_of(path)
+    base = Path(path).resolve().parent
+    files, document = read_document(path), read_document(path, overrides)
+    texts = (override.partition("=")[0].strip() for override in overrides)
+    layers: list[_Layer] = [(files, {}), (document, {document.key_path(text): "--set" for text in texts})]
+    if cell is not None:
+        key = variants_key(document, plugins)
+        if key is None:
+            message = (
+                "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
+            )
+            raise RecipeError([document.problem(message, ())])
+        found = plugins.tables[key].value.variant(document, plugins, base, cell)
+        document = found.document
+        setters = {path: f"{spelled((key, *said[:-1]))} {said[-1]}" for path, said in found.setters.items()}
+        layers.append((document, setters))
+    try:
+        recipe = structure_recipe(document, plugins, base, look=False)
+    except RecipeError as error:
+        key = variants_key(document, plugins)
+        if cell is None and key is not None:
+            error.add_note(f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells')
+        raise
+    return Explanation(recipe, layers)
+
+
+def variants_key(document: Document, plugins: Plugins) -> str | None:
+    """Return the key of the table by which a recipe stands for several; None where it is only itself."""
+    return next(
+        (
+            key
+            for key, table in plugins.tables.items()
+            if key in document.data and table.value.traits.variants
+        ),
+        None,
+    )
+
+
+def recipe_of(place: str | Path) -> Path:
+    """Return the file of a recipe: of a run directory, its `resolved.toml`. Raises `RecipeError`."""
+    path = Path(place)
+    try:
+        is_directory = path.is_dir()
+    except OSError:  # too long a name: reading it says so
+        is_directory = False
+    if not is_directory:
+        return path
+    if not (path / RESOLVED).is_file():
+        message = f"the directory has no `{RESOLVED}`; name a recipe or a run directory"
+        raise RecipeError([Problem(message, file=str(place))])
+    return path / RESOLVED
+
+
+def written(value: Any) -> str:
+    """Return a value as TOML."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def spelled(path: Sequence[str | int]) -> str:
+    """Return a path with the keys in quotes that TOML wants in quotes."""
+    parts = (str(key) for key in path)
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else written(part) for part in parts)
+
+
+def _keys(path: str) -> list[str]:
+    """Take a path apart; keys may be in quotes, as in TOML."""
+    import tomli
+
+    keys = []
+    try:
+        table: Any = tomli.loads(f"{path} = 0")
+        while isinstance(table, dict):
+            ((key, table),) = table.items()
+            keys.append(key)
+    except ValueError:  # tomli's own error is one
+        return path.split(".")
+    return keys
+
+
+def _value(data: Any, path: KeyPath) -> Any:
+    """Return what a document says at a path, or above it where a plain value stands for a table there."""
+    key: Any
+    for key in path:
+        if not isinstance(data, dict | list):
+            break
+        try:
+            data = data[key]
+        except (KeyError, IndexError, TypeError):
+            return _ABSENT
+    return data
+
+
+def _place(file: str | None, line: int | None) -> str:
+    return f"{file}:{line}"
+
+
+def _numbers(part: Any) -> dict[str, int]:
+    """Return the number of each element that has a name."""
+    if not isinstance(part, tuple):
+        return {}
+    named = ((getattr(item, "name", None), i) for i, item in enumerate(part))
+    return {name: i for name, i in named if isinstance(name, str)}
+
+
+def _below(part: Any) -> dict[str, tuple[Any, str]]:
+    """Return key -> value and documentation for all that a table or an array of the recipe has."""
+    from sentbed.tools import field_docs
+
+    if isinstance(part, Mapping):
+        return {key: (value, "") for key, value in part.items()}
+    if isinstance(part, tuple):
+        return {str(i): (value, "") for i, value in enumerate(part)}
+    if not attrs.has(type(part)):
+        return {}
+    found: dict[str, tuple[Any, str]] = {}
+    docs = field_docs(type(part))
+    for field in attrs.fields(type(part)):
+        value = getattr(part, field.name)
+        if field.metadata.get("inline"):
+            found = {**_below(value), **found}
+        elif not field.metadata.get("skip"):
+            found[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
+    if isinstance(getattr(type(part), "name", None), str):
+        found["use"] = (part.name, inspect.getdoc(type(part)) or "")
+    return found

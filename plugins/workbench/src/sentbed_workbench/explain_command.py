@@ -1,0 +1,43 @@
+"""The command `explain`: where the values of a recipe come from."""
+
+from __future__ import annotations
+
+import click
+from sentbed.tools import set_option
+
+
+@click.command()
+@click.argument("recipe", type=click.Path())
+@click.argument("path", required=False)
+@set_option()
+@click.option("--cell", metavar="LABELS", help='A cell of the study, by its labels: `--cell "mean, raw"`.')
+def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str | None) -> None:
+    """Say which file each value of RECIPE comes from; a recipe may extend others.
+
+    RECIPE is a recipe or a run directory, of which its `resolved.toml` is taken.
+
+    With a PATH, such as `stage.nli.loss`, only what is there, with what bases said before and what it means.
+    """
+    from sentbed.tools import load_plugins
+
+    from sentbed_workbench.explain import explain as explain_recipe
+
+    _require_recipe(recipe)
+    found = explain_recipe(recipe, overrides, load_plugins(), cell)
+    click.echo("\n".join(found.listing() if path is None else found.one(path)))
+
+
+def _require_recipe(recipe: str) -> None:
+    """Raise `click.UsageError` where a path in a recipe stands in the place of the recipe."""
+    import os
+
+    import attrs
+    from sentbed.tools import MAIN_ENCODER, Recipe
+
+    tables = {MAIN_ENCODER, *(field.name for field in attrs.fields(Recipe))}
+    if recipe.partition(".")[0] not in tables or recipe.endswith(".toml"):
+        return
+    if not os.path.exists(recipe):  # noqa: PTH110 - no error where the name is too long for a file
+        raise click.UsageError(
+            f"there is no file `{recipe}`; the recipe comes first: `sentbed explain RECIPE {recipe}`"
+        )

@@ -1,0 +1,285 @@
+"""A JSON Schema of recipes, for editors: completion, documentation and checks while one writes.
+
+It is made of the types that a recipe is structured by: core's tables, and the fields of every component that
+is installed. Draft 7: the newest that Taplo and Even Better TOML check. They complete from `properties`,
+`anyOf` and `allOf`, and do not look into `then`.
+
+A file that extends others, that others extend or that has a study may leave keys out. So each table has two
+parts: its keys and their types, which always hold, and `.complete`: what is required, which holds in a recipe
+that stands alone, and in arrays that no other file adds to.
+
+`sentbed check` sees more: what a validator of a field or a component's `check` says, and `1.0` in the place
+of a whole number, which JSON does not tell from `1`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import attrs
+from sentbed import FilePath, ModelId, __version__
+from sentbed.tools import (
+    EXTENDS,
+    KIND_OF,
+    MAIN_ENCODER,
+    SCHEMA,
+    EncoderRecipe,
+    Plugins,
+    Recipe,
+    default_of,
+    field_docs,
+)
+
+from sentbed_workbench.json_limits import limit
+
+Schema: TypeAlias = dict[str, Any]
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+_PLAIN: Mapping[Any, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    FilePath: "string",
+    ModelId: "string",
+}
+
+
+def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.warn) -> Schema:
+    """Return the JSON Schema of a recipe, or of a part that others extend, with these plugins.
+
+    A component whose fields cannot be read is left out, and `warn` is told.
+    """
+    tables = _Tables(_readable(plugins, warn))
+    recipe, complete = tables.recipe()
+    alone = {
+        "required": ["schema"],
+        "not": {"anyOf": [{"required": [EXTENDS]}, {"required": ["study"]}]},
+    }
+    return {
+        "$schema": DRAFT,
+        "title": "sentbed recipe",
+        "description": f"A recipe of sentbed {__version__}, with the plugins that were installed.",
+        "allOf": [recipe, {"if": alone, "then": complete}],
+        "definitions": tables.definitions,
+    }
+
+
+def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
+    """Return the plugins without the components of which no schema can be made."""
+    components = {}
+    for at, info in plugins.components.items():
+        alone = _Tables(attrs.evolve(plugins, components={}))
+        try:
+            found = alone.keys(info.cls), alone.complete(info.cls), alone.definitions
+            json.dumps(found, allow_nan=False)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
+            warn(
+                f"the schema is without the {info.kind} `{info.name}` of `{info.distribution}`: its fields "
+                f"cannot be read ({type(error).__name__}: {error}); import at run time what their types name"
+            )
+        else:
+            components[at] = info
+    return attrs.evolve(plugins, components=components)
+
+
+class _Tables:
+    """Makes the schema of each table once."""
+
+    def __init__(self, plugins: Plugins) -> None:
+        self.plugins = plugins
+        self.definitions: dict[str, Schema] = {}
+
+    def recipe(self) -> tuple[Schema, Schema]:
+        """Return the two parts of the schema of a whole file."""
+        schema, complete = self.keys(Recipe), self.required(Recipe)
+        encoder = {"allOf": [self.keys_of(EncoderRecipe)], "description": _first_line(EncoderRecipe)}
+        schema["properties"] |= {
+            "schema": {"const": SCHEMA, "description": "The version of the format of recipes."},
+            EXTENDS: {
+                "type": ["string", "array"],
+                "items": {"type": "string"},
+                "description": "Recipes, or parts of recipes, below this one: paths from its directory.",
+            },
+            MAIN_ENCODER: encoder,
+        }
+        schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
+        complete["properties"][MAIN_ENCODER] = self.complete(EncoderRecipe)
+        complete["required"].remove("encoders")
+        complete["anyOf"] = [{"required": [MAIN_ENCODER]}, {"required": ["encoders"]}]
+        complete["properties"]["encoders"]["minProperties"] = 1
+        return schema, complete
+
+    def keys_of(self, kind: Any) -> Schema:
+        """Return what holds of every value of a type, wherever it stands."""
+        members = [member for member in get_args(kind) if member is not type(None)]
+        if kind in _PLAIN:
+            return {"type": _PLAIN[kind]}
+        if kind in KIND_OF:
+            return self.define(KIND_OF[kind], lambda: self.choice(KIND_OF[kind]))
+        if get_origin(kind) is Literal:
+            return {"enum": members}
+        if get_origin(kind) in (Union, types.UnionType):
+            found = [self.keys_of(member) for member in members]
+            return found[0] if len(found) == 1 else {"anyOf": found}
+        if get_origin(kind) is tuple:
+            return self.array(members)
+        if get_origin(kind) in (Mapping, dict):
+            return {"type": "object", "additionalProperties": self.keys_of(members[1])}
+        if attrs.has(kind):
+            inline = _inline(kind)
+            if inline is not None:
+                return self.define(_path(kind), lambda: self.choice(KIND_OF[inline], kind))
+            return self.define(_path(kind), lambda: self.keys(kind))
+        return {}
+
+    def array(self, members: list[Any]) -> Schema:
+        if members[-1] is ...:
+            items = self.keys_of(members[0])
+            # Elements with names are merged with those of other files; other arrays are replaced as a whole.
+            complete = {"required": ["name"]} if _named(members[0]) else self.complete(members[0])
+            return {"type": "array", "items": {"allOf": [items, complete]} if complete else items}
+        each = [self.keys_of(member) for member in members]
+        return {"type": "array", "items": each, "minItems": len(each), "maxItems": len(each)}
+
+    def complete(self, kind: Any) -> Schema:
+        """Return what is required of a value that no other file adds to; nothing, if nothing is."""
+        if kind in KIND_OF:
+            name = KIND_OF[kind]
+            return self.define(f"{name}.complete", lambda: self.required_choice(name))
+        if get_origin(kind) in (Union, types.UnionType):
+            found = [schema for member in get_args(kind) if (schema := self.complete(member))]
+            return found[0] if len(found) == 1 else {"allOf": found} if found else {}
+        if get_origin(kind) is tuple and _named(get_args(kind)[0]):
+            return {"items": self.complete(get_args(kind)[0])}
+        if get_origin(kind) in (Mapping, dict) and (schema := self.complete(get_args(kind)[1])):
+            return {"additionalProperties": schema}
+        if inspect.isclass(kind) and attrs.has(kind):
+            parts = [self.required(kind), self.complete(_inline(kind))]
+            parts = [schema for schema in parts if schema]
+            schema = parts[0] if len(parts) == 1 else {"allOf": parts}
+            return self.put(f"{_path(kind)}.complete", schema) if parts else {}
+        return {}
+
+    def keys(self, cls: type[Any]) -> Schema:
+        """Return the schema of a table: these keys and no others."""
+        return {
+            "type": "object",
+            "description": inspect.getdoc(cls) or "",
+            "properties": self.properties(cls),
+            "additionalProperties": False,
+        }
+
+    def properties(self, cls: type[Any]) -> dict[str, Schema]:
+        documented, hints = field_docs(cls), get_type_hints(cls)
+        found = {}
+        for key, field in _fields(cls).items():
+            schema = self.keys_of(hints[field.name])
+            limit(schema, field.validator)
+            about: Schema = {}
+            if meaning := inspect.cleandoc(documented.get(field.name, "")):
+                about["description"] = meaning
+            if (default := default_of(field)) not in (None, attrs.NOTHING):
+                about["default"] = default
+            # What stands beside a `$ref` is not read.
+            found[key] = {"allOf": [schema], **about} if about and "$ref" in schema else schema | about
+        return found
+
+    def required(self, cls: type[Any]) -> Schema:
+        hints = get_type_hints(cls)
+        fields = _fields(cls)
+        inner = {key: schema for key, f in fields.items() if (schema := self.complete(hints[f.name]))}
+        required = [key for key, field in fields.items() if field.default is attrs.NOTHING]
+        return {**({"required": required} if required else {}), **({"properties": inner} if inner else {})}
+
+    def choice(self, kind: str, own: type[Any] | None = None) -> Schema:
+        """Return the schema of a table whose `use` says which component's fields it has, beside its `own`."""
+        parts = [(name, self.plugins.find(kind, name).cls) for name in self.plugins.names(kind)]
+        use = {
+            "enum": [name for name, _ in parts],
+            "description": f"The {kind} by its name.",
+            "x-taplo": {"docs": {"enumValues": [_first_line(cls) for _, cls in parts]}},
+        }
+        beside = self.properties(own) if own is not None else {}
+        label = kind if own is None else _path(own)
+        variants: list[Schema] = []
+        fields: dict[str, dict[str, Schema]] = {}
+        for name, cls in parts:
+            schema = self.keys(cls)
+            schema["properties"] |= beside
+            variant = self.put(f"{label}.{name}", schema)
+            variants.append({"if": _uses(name), "then": variant})
+            for key, found in schema["properties"].items():
+                if found not in fields.setdefault(key, {}).values():
+                    fields[key][f"{variant['$ref']}/properties/{key}"] = found
+            schema["properties"] = {"use": {"const": name}, **schema["properties"]}
+        refs = {key: [{"$ref": ref} for ref in found] for key, found in fields.items()}
+        union = {key: found[0] if len(found) == 1 else {"anyOf": found} for key, found in refs.items()}
+        any_of_them = self.put(
+            f"{label}.any",
+            {"type": "object", "properties": {"use": use, **union}, "additionalProperties": False},
+        )
+        return {
+            "allOf": [
+                {"type": "object", "properties": {"use": use}},
+                # This refuses nothing: it is what editors complete from.
+                {"anyOf": [{}, any_of_them]},
+                # Where another file says which component it is.
+                {"if": {"required": ["use"]}, "else": any_of_them},
+                *variants,
+            ]
+        }
+
+    def required_choice(self, kind: str) -> Schema:
+        found = [
+            (name, self.required(self.plugins.find(kind, name).cls)) for name in self.plugins.names(kind)
+        ]
+        variants = [{"if": _uses(name), "then": schema} for name, schema in found if schema]
+        return {"required": ["use"], **({"allOf": variants} if variants else {})}
+
+    def define(self, name: str, make: Callable[[], Schema]) -> Schema:
+        """Return a reference to the definition `name`, which is made where it is not there."""
+        if name not in self.definitions:
+            self.put(name, {})  # a component may hold others of its kind
+            self.put(name, make())
+        return {"$ref": f"#/definitions/{name}"}
+
+    def put(self, name: str, schema: Schema) -> Schema:
+        """Make a definition; returns a reference to it."""
+        self.definitions[name] = schema
+        return {"$ref": f"#/definitions/{name}"}
+
+
+def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
+    """Return the fields that are keys of a table, by key."""
+    left_out = ("skip", "inline")
+    fields = (f for f in attrs.fields(cls) if not any(f.metadata.get(word) for word in left_out))
+    return {field.metadata.get("key", field.name): field for field in fields}
+
+
+def _inline(cls: type[Any]) -> Any:
+    """Return the protocol of the component that stands in a table beside its own keys, if there is one."""
+    found = next((field.name for field in attrs.fields(cls) if field.metadata.get("inline")), None)
+    return None if found is None else get_type_hints(cls)[found]
+
+
+def _named(kind: Any) -> bool:
+    return inspect.isclass(kind) and attrs.has(kind) and "name" in _fields(kind)
+
+
+def _path(cls: type[Any]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _first_line(cls: type[Any]) -> str:
+    return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+
+def _uses(name: str) -> Schema:
+    return {"required": ["use"], "properties": {"use": {"const": name}}}

@@ -1,0 +1,67 @@
+"""The commands `new`: something to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from sentbed.errors import SentbedError
+
+QUICKSTART = "recipes/quickstart.toml"
+"""The recipe that a clone of sentbed has."""
+
+
+@click.group()
+def new() -> None:
+    """Start something from a template."""
+
+
+@new.command()
+@click.argument("path", required=False, type=click.Path(dir_okay=False))
+def recipe(path: str | None) -> None:
+    """Write a commented recipe to PATH, or print it."""
+    from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
+
+    if path is None:
+        click.echo(RECIPE_TEMPLATE, nl=False)
+        return
+    if Path(path).exists():
+        raise SentbedError(f"`{path}` exists already; choose another name")
+    from sentbed.helpers import write_atomic
+
+    write_atomic(Path(path), RECIPE_TEMPLATE)
+    click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
+
+
+@new.command()
+@click.argument("kind")
+@click.argument("name")
+@click.option("--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default.")
+def plugin(kind: str, name: str, out: str | None) -> None:
+    """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
+
+    KIND is backbone, pooler, loss, data, evaluator, runtime or tracker.
+    """
+    import shlex
+
+    from sentbed.errors import suggest
+    from sentbed.tools import load_plugins
+
+    from sentbed_workbench.scaffold import KINDS, require_name, settings, write_plugin
+
+    if kind not in KINDS:
+        raise click.UsageError(f"there is no template for the kind `{kind}`.{suggest(kind, list(KINDS))}")
+    require_name(kind, name, load_plugins())
+    directory = out or f"sentbed-{name}"
+    for file in write_plugin(kind, name, Path(directory)):
+        click.echo(f"{directory}/{file}")
+    chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(kind, name))
+    place = shlex.quote(directory)
+    test = shlex.quote(f"{directory}[test]")
+    click.echo("\nThen:")
+    click.echo(f"  pip install -e {test}")
+    click.echo(f"  pytest {place}")
+    recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
+    if recipe != QUICKSTART:
+        click.echo(f"  sentbed new recipe {recipe}")
+    click.echo(f"  sentbed run {recipe} {chosen}")

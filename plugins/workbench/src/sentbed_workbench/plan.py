@@ -1,0 +1,216 @@
+"""What a recipe will take, before anything is loaded: parameters, memory, steps, time.
+
+Components say what they know (`sentbed.protocols.planning`); here it is put together, stage by stage. Where a
+part does not say, or what it needs is not on this machine, the number is None and `problems` has the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from sentbed.errors import SentbedError
+from sentbed.protocols import Device, Outline, OutlineContext, Sketch
+from sentbed.tools import EncoderRecipe, Recipe, needs_of
+
+from sentbed_workbench.plan_batches import look
+from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, method, numbers
+
+LENGTH = 32
+"""Tokens of the texts by which the speed of encoding is given."""
+
+
+@attrs.frozen
+class EncoderPlan:
+    """An encoder as it will be built."""
+
+    name: str
+    backbone: str
+    source: str = ""
+    parameters: int | None = None
+    """Backbone, pooler and head."""
+    trainable: int | None = None
+    at_most: str = ""
+    """Why the real numbers may be lower."""
+    width: int | None = None
+    """Of its vectors."""
+    layers: int | None = None
+    hidden: int | None = None
+    """Width of a token state."""
+    inner: int | None = None
+    heads: int | None = None
+    vocabulary: int | None = None
+    positions: int | None = None
+    weight_bytes: int | None = None
+    copy_bytes: int | None = None
+    """Of the weights in the form that encodes."""
+    tokens_a_second: tuple[float, float] | None = None
+    """That it encodes, on one device, in texts of 32 tokens."""
+    problem: str = ""
+    """Why it is not known."""
+
+
+@attrs.frozen
+class StagePlan:
+    """A stage as it will be trained."""
+
+    name: str
+    trained: tuple[str, ...]
+    frozen: tuple[str, ...]
+    batch_size: int
+    micro_batch: int | None
+    epochs: int | None
+    rows: int | None = None
+    steps: int | None = None
+    validations: int | None = None
+    negatives: int | None = None
+    """Of an anchor in a full batch, at most."""
+    tokens_a_text: float | None = None
+    tokens_a_step: float | None = None
+    lengths: str = ""
+    """How the lengths of the texts are known."""
+    trained_parameters: int | None = None
+    flops_a_step: float | None = None
+    """On all devices."""
+    memory: Mapping[str, int] = attrs.field(factory=dict)
+    """Bytes of one device by part, while training; see docs/machine.md."""
+    evaluating: Mapping[str, int] = attrs.field(factory=dict)
+    """The same during a validation."""
+    peak: int | None = None
+    fits: bool | None = None
+    advice: str = ""
+    seconds: tuple[float, float] | None = None
+    """Without validations."""
+    problems: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Plan:
+    """What a recipe will take."""
+
+    name: str
+    device: Device
+    device_problem: str
+    encoders: tuple[EncoderPlan, ...]
+    stages: tuple[StagePlan, ...]
+    encoding: Mapping[str, int]
+    """Bytes of one device by part, for evaluations outside of stages."""
+    encoding_fits: bool | None
+
+
+def plan(recipe: Recipe, on: str | None = None) -> Plan:
+    """Return what a recipe will take on its runtime; `on` names a device that is not here."""
+    device, problem = _device(recipe.runtime, on)
+    learning = {name for stage in recipe.stage for name in recipe.trained(stage)}
+    encoders = {
+        name: _encoder(encoder, recipe.runtime, device, name in learning)
+        for name, encoder in recipe.encoders.items()
+    }
+    held = encoding(encoders, list(encoders), device)
+    return Plan(
+        name=recipe.run.name,
+        device=device,
+        device_problem=problem,
+        encoders=tuple(_encoder_plan(name, encoder, device) for name, encoder in encoders.items()),
+        stages=tuple(_stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))),
+        encoding=held,
+        encoding_fits=fits(sum(held.values()), device) if held else None,
+    )
+
+
+def _device(runtime: Any, on: str | None) -> tuple[Device, str]:
+    precision = getattr(runtime, "precision", "fp32")
+    unknown = Device(
+        runtime.name,
+        "unknown",
+        "bf16" if precision == "auto" else precision,
+        count=(getattr(runtime, "devices", None) or 1) * getattr(runtime, "nodes", 1),
+        parallel=getattr(runtime, "parallel", "ddp"),
+    )
+    try:
+        device: Device = method(runtime, "outline")(on)
+    except SentbedError as error:
+        return unknown, str(error)
+    return device, ""
+
+
+def _encoder(recipe: EncoderRecipe, runtime: Any, device: Device, training: bool) -> Parts:
+    context = OutlineContext(needs_of(recipe.pooler), device.precision, device.kind, training)
+    try:
+        outline: Outline = method(recipe.backbone, "outline")(context)
+        sketch: Sketch = method(runtime, "sketch_pooler")(recipe.pooler, outline.width)
+    except SentbedError as error:
+        return Parts(recipe, problem=str(error))
+    pooled = sketch.width or outline.width
+    after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
+    head = recipe.head
+    if head.projection is not None:
+        after["projection.weight"] = (head.projection, pooled)
+        after |= {"projection.bias": (head.projection,)} if head.bias else {}
+    return Parts(recipe, outline, after, head.projection or pooled)
+
+
+def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
+    outline = encoder.outline
+    if outline is None:
+        return EncoderPlan(name, encoder.recipe.backbone.name, problem=encoder.problem)
+    speed = None
+    if device.flops is not None:
+        low, high = (share * device.flops / outline.forward.of(1, LENGTH) * LENGTH for share in device.share)
+        speed = low, high
+    return EncoderPlan(
+        name=name,
+        backbone=encoder.recipe.backbone.name,
+        source=outline.source,
+        parameters=outline.parameters + numbers(encoder.after),
+        trainable=numbers(encoder.trained),
+        at_most=outline.at_most,
+        width=encoder.width,
+        layers=outline.layers,
+        hidden=outline.width,
+        inner=outline.inner,
+        heads=outline.heads,
+        vocabulary=outline.vocabulary,
+        positions=outline.max_length,
+        weight_bytes=encoder.held,
+        copy_bytes=outline.copy_bytes,
+        tokens_a_second=speed,
+    )
+
+
+def _stage_plan(recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device) -> StagePlan:
+    stage = recipe.stage[index]
+    towers = recipe.towers(stage)
+    texts = look(recipe, index, {name: encoder.outline for name, encoder in encoders.items()})
+    steps = stage.steps
+    if steps is None and texts.batches_an_epoch is not None:
+        steps = texts.batches_an_epoch * (stage.epochs or 1)
+    columns = frozenset(stage.columns_used)
+    known: dict[str, Any] = {
+        "rows": texts.rows,
+        "steps": steps,
+        "validations": None if steps is None or not stage.validate else -(-steps // stage.validate.every),
+        "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns)
+        if hasattr(stage.loss, "negatives")
+        else None,
+        "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
+        "lengths": texts.source,
+    }
+    problems = [texts.problem] if texts.problem else []
+    if unknown := [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]:
+        problems += [f"the encoder `{name}` is not known" for name in unknown]
+    else:
+        costs = Costs(recipe, stage, encoders, device, texts)
+        problems += costs.problems
+        known |= costs.fields(steps)
+    return StagePlan(
+        name=stage.name,
+        trained=recipe.trained(stage),
+        frozen=tuple(stage.freeze),
+        batch_size=stage.batch_size,
+        micro_batch=stage.micro_batch,
+        epochs=stage.epochs,
+        problems=tuple(problems),
+        **known,
+    )

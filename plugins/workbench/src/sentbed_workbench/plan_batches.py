@@ -1,0 +1,207 @@
+"""What a stage's steps are made of, before it is trained: rows, lengths of texts, passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed.errors import SentbedError
+from sentbed.helpers import plan_batches
+from sentbed.protocols import Cost, Outline
+from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, Stage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SAMPLE = 2000
+"""Rows whose texts are looked at."""
+TRIED = 4
+"""Batches that are drawn from them."""
+TOKENS_A_WORD = 1.3
+"""Of English, about, where no tokenizer is at hand."""
+SPECIAL = 2
+"""Tokens around a text, about."""
+FIRST_IDEOGRAM = 0x2E80
+"""From this code point on, a character is about a token."""
+NO_LIMIT = 2**31
+
+
+@attrs.frozen(eq=False)
+class Texts:
+    """The texts of a stage."""
+
+    rows: int | None
+    """In the data; None where they are not known."""
+    batches_an_epoch: int | None
+    lengths: Mapping[str, NDArray[np.int64]]
+    """Tokens of some rows' texts, by column; of all columns the same rows."""
+    source: str
+    """How the lengths are known."""
+    problem: str = ""
+    """Why rows are not known."""
+
+
+@attrs.frozen
+class Work:
+    """What one tower does in a step."""
+
+    tokens: float = 0.0
+    """Without padding."""
+    forward: float = 0.0
+    """Operations, those of a second forward pass included."""
+    backward: float = 0.0
+    kept: float = 0.0
+    """Bytes for the backward pass, at most."""
+
+
+def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
+    """Look at the data of a stage; where it cannot be had, texts are taken to be as long as they may be."""
+    import numpy as np
+
+    stage = recipe.stage[index]
+    towers = recipe.towers(stage)
+    longest = {c: np.array([stage.max_length or recipe.encoders[t].max_length]) for c, t in towers.items()}
+    as_long = "taken to be as long as `max_length` allows"
+    if getattr(stage.data, "fetches", False):
+        return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
+    try:
+        data = stage.data.open()
+        sampler = Sampler(
+            data,
+            stage.columns_used,
+            stage.batch_size,
+            (recipe.run.seed, index),
+            distinct=stage.distinct,
+            shuffle_buffer=stage.shuffle_buffer,
+        )
+        numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data))).astype(np.int64).tolist()
+        texts = data.rows(numbers)
+    except SentbedError as error:
+        return Texts(None, None, longest, as_long, str(error))
+    lengths, guessed = {}, False
+    for column, tower in towers.items():
+        outline = outlines[tower]
+        counted = _count(stage, recipe.encoders[tower], outline, texts[column])
+        guessed |= counted is None
+        lengths[column] = _guess(stage, recipe.encoders[tower], texts[column]) if counted is None else counted
+    source = f"tokenised, {len(numbers):,} rows"
+    if guessed:
+        source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
+    return Texts(len(data), sampler.batches_an_epoch, lengths, source)
+
+
+def _count(
+    stage: Stage, encoder: EncoderRecipe, outline: Outline | None, texts: Sequence[str]
+) -> NDArray[np.int64] | None:
+    """Return the tokens of each text, as training sees it; None where there is no tokenizer for it."""
+    tokenizer = None if outline is None else outline.tokenizer
+    if outline is None or tokenizer is None:
+        return None
+    prompt = encoder.resolved_prompt
+    if prompt is not None:
+        tokenizer = PromptTokenizer(tokenizer, prompt, outline.max_length, stage.normalize_text)
+    try:
+        return tokenizer.encode(texts, stage.max_length or encoder.max_length).lengths
+    except SentbedError:
+        # A prompt that is too long is found when it runs, and is no affair of a plan.
+        return None
+
+
+def _guess(stage: Stage, encoder: EncoderRecipe, texts: Sequence[str]) -> NDArray[np.int64]:
+    import numpy as np
+
+    most = stage.max_length or encoder.max_length
+    prompt = encoder.resolved_prompt
+    around = SPECIAL if prompt is None else SPECIAL + _tokens(prompt.apply("", stage.normalize_text))
+    if prompt is None:
+        return np.array([min(most, SPECIAL + _tokens(text)) for text in texts])
+    return np.array([min(most, _tokens(text)) + around for text in texts])
+
+
+def _tokens(text: str) -> int:
+    ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
+    words = sum(word.isascii() for word in text.split()) if ideograms else len(text.split())
+    return max(1, round(TOKENS_A_WORD * words) + ideograms)
+
+
+def draw(texts: Texts, rows: int) -> list[dict[str, NDArray[np.int64]]]:
+    """Return the lengths of some batches of so many rows, by column."""
+    import numpy as np
+
+    known = len(next(iter(texts.lengths.values())))
+    generator = np.random.default_rng(0)
+    batches = []
+    for _ in range(TRIED):
+        chosen = generator.choice(known, rows, replace=rows > known)
+        batches.append({column: lengths[chosen] for column, lengths in texts.lengths.items()})
+    return batches
+
+
+def train(
+    outline: Outline,
+    batches: Sequence[Mapping[str, NDArray[np.int64]]],
+    columns: Sequence[str],
+    keys: Sequence[str],
+    micro_batch: int | None,
+) -> Work:
+    """Return what a tower does in a step: `columns` with gradient, `keys` without."""
+    import numpy as np
+
+    found = []
+    for batch in batches:
+        tokens = forward = backward = kept = 0.0
+        if columns:
+            lengths = np.concatenate([batch[column] for column in columns])
+            passes = _passes(lengths)
+            forward = _sum(outline.forward, passes)
+            backward = _sum(outline.backward, passes)
+            kept = _sum(outline.activations, passes)
+            if micro_batch is not None and micro_batch * len(columns) < len(lengths):
+                forward *= 2
+                kept = _largest_chunk(outline.activations, lengths, micro_batch * len(columns))
+            tokens = float(lengths.sum())
+        if keys:
+            lengths = np.concatenate([batch[column] for column in keys])
+            forward += _sum(outline.forward, _passes(lengths))
+            tokens += float(lengths.sum())
+        found.append(Work(tokens, forward, backward, kept))
+    count = len(found)
+    return Work(
+        sum(work.tokens for work in found) / count,
+        sum(work.forward for work in found) / count,
+        sum(work.backward for work in found) / count,
+        max(work.kept for work in found),
+    )
+
+
+def encode(
+    outline: Outline,
+    batches: Sequence[Mapping[str, NDArray[np.int64]]],
+    columns: Sequence[str],
+    token_budget: int,
+) -> Work:
+    """Return what a frozen tower does in a step."""
+    tokens = forward = 0.0
+    for batch in batches:
+        for column in columns:
+            forward += _sum(outline.forward, _passes(batch[column], token_budget))
+            tokens += float(batch[column].sum())
+    return Work(tokens / len(batches), forward / len(batches))
+
+
+def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[int, int]]:
+    """Return the texts and the length of each pass, as an engine cuts them."""
+    return [(len(rows), int(lengths[rows].max())) for rows in plan_batches(lengths, budget)]
+
+
+def _sum(cost: Cost, passes: Sequence[tuple[int, int]]) -> float:
+    return sum(cost.of(texts, length) for texts, length in passes)
+
+
+def _largest_chunk(cost: Cost, lengths: NDArray[np.int64], texts: int) -> float:
+    """Return the cost of the most expensive chunk: at most so many texts, and their average tokens."""
+    budget = max(math.ceil(lengths.sum() * texts / len(lengths)), int(lengths.max()))
+    return max(cost.of(min(texts, budget // length), length) for length in map(int, set(lengths.tolist())))

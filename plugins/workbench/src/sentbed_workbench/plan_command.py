@@ -1,0 +1,193 @@
+"""The command `plan`: what a recipe will take, before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from sentbed.tools import set_option
+
+if TYPE_CHECKING:
+    from sentbed.protocols import Device
+
+    from sentbed_workbench.plan import EncoderPlan, Plan, StagePlan
+
+LABEL_WIDTH = 14
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@set_option()
+@click.option("--on", metavar="DEVICE", help="Plan for a device that is not here, such as `H100` or `v5e`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, in bytes, operations and seconds.")
+def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool) -> None:
+    """Say what RECIPE will take: parameters, memory, negatives, steps, time. No weights are read.
+
+    What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda --on A100`.
+    """
+    from sentbed.errors import RecipeError
+    from sentbed.tools import load_recipe
+
+    from sentbed_workbench.plan import plan as plan_recipe
+
+    try:
+        loaded = load_recipe(recipe, overrides)
+    except RecipeError as error:
+        # What is missing on this machine may be there where the recipe is to run.
+        loaded = load_recipe(recipe, overrides, look=False)
+        for message in dict.fromkeys(problem.message for problem in error.problems):
+            click.echo(f"not here: {message}", err=True)
+    found = plan_recipe(loaded, on)
+    click.echo(_as_json(found) if as_json else "\n".join(_lines(found)))
+
+
+def _as_json(found: Plan) -> str:
+    import json
+
+    import attrs
+
+    return json.dumps(attrs.asdict(found), indent=2)
+
+
+def _lines(found: Plan) -> Iterator[str]:
+    yield from _device(found.device, found.device_problem)
+    for encoder in found.encoders:
+        yield ""
+        yield from _encoder(encoder)
+    for stage in found.stages:
+        yield ""
+        yield from _stage(stage, found.device)
+    if not found.stages and found.encoding:
+        yield ""
+        yield "evaluation"
+        yield from _memory(found.encoding, found.device, found.encoding_fits, "memory")
+    if found.stages:
+        yield ""
+        yield "Evaluations take time of their own: how many sentences they have is not known here."
+
+
+def _device(device: Device, problem: str) -> Iterator[str]:
+    several = f"{device.count} x " if device.count > 1 else ""
+    spread = f", {device.parallel}" if device.count > 1 else ""
+    yield f"runtime {device.kind}: {several}{device.name}, {device.precision}{spread}"
+    if problem:
+        yield _row("unknown", problem)
+    facts = []
+    if device.flops is not None:
+        facts.append(f"{device.flops / 1e12:,.2f} TFLOP/s".replace(".00", ""))
+    if device.bandwidth is not None:
+        facts.append(f"{_bytes(device.bandwidth)}/s")
+    if facts:
+        yield _row("speed", f"{', '.join(facts)} ({device.source})")
+    if device.memory is not None:
+        yield _row("memory", _bytes(device.memory))
+
+
+def _encoder(encoder: EncoderPlan) -> Iterator[str]:
+    yield f"encoder {encoder.name}: {encoder.backbone}"
+    if encoder.problem:
+        yield _row("unknown", encoder.problem)
+        return
+    most = "at most " if encoder.at_most else ""
+    yield _row("from", encoder.source)
+    trainable = encoder.trainable or 0
+    trained = "all trainable" if trainable == encoder.parameters else f"{trainable:,} trainable"
+    yield _row("parameters", f"{most}{encoder.parameters:,}, {trained}")
+    if encoder.at_most:
+        yield _row("", f"({encoder.at_most})")
+    shape = [f"{encoder.layers} layers of width {encoder.hidden}"]
+    if encoder.heads is not None:
+        shape.append(f"{encoder.heads} heads")
+    if encoder.inner is not None:
+        shape.append(f"inner width {encoder.inner}")
+    shape.append(f"{most}{encoder.vocabulary:,} words in the vocabulary")
+    yield _row("shape", ", ".join(shape))
+    yield _row("vector", f"{encoder.width} numbers")
+    yield _row("weights", _bytes(encoder.weight_bytes or 0))
+    if encoder.tokens_a_second is not None:
+        low, high = encoder.tokens_a_second
+        yield _row("encodes", f"{_short(low)} to {_short(high)} tokens/s a device, in texts of 32")
+
+
+def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
+    frozen = f", beside {', '.join(stage.frozen)} (frozen)" if stage.frozen else ""
+    yield f"stage {stage.name}: trains {', '.join(stage.trained)}{frozen}"
+    for problem in stage.problems:
+        yield _row("unknown", problem)
+    if stage.rows is not None:
+        yield _row("rows", f"{stage.rows:,}")
+    micro = "" if stage.micro_batch is None else f", {stage.micro_batch} at a time"
+    epochs = "" if stage.epochs is None else f", {stage.epochs} epoch{'s' * (stage.epochs != 1)}"
+    steps = "unknown number of steps" if stage.steps is None else f"{stage.steps:,} steps"
+    yield _row("steps", f"{steps} of {stage.batch_size:,} rows{micro}{epochs}")
+    negatives = "unknown" if stage.negatives is None else f"{stage.negatives:,} an anchor and step, at most"
+    yield _row("negatives", negatives)
+    if stage.tokens_a_text is not None:
+        step = "" if stage.tokens_a_step is None else f", {stage.tokens_a_step:,.0f} a step"
+        yield _row("tokens", f"{stage.tokens_a_text:.1f} a text{step} ({stage.lengths})")
+    if stage.flops_a_step is not None:
+        yield _row("arithmetic", f"{stage.flops_a_step / 1e12:,.3g} TFLOP a step")
+    if stage.memory:
+        yield from _memory(stage.memory, device, stage.fits, "memory", stage.peak)
+    if stage.evaluating:
+        yield _row("validation", f"{_bytes(sum(stage.evaluating.values()))}: {_parts(stage.evaluating)}")
+    if stage.advice:
+        yield _row("advice", stage.advice)
+    if stage.seconds is not None:
+        low, high = stage.seconds
+        share = " to ".join(f"{part:.0%}" for part in device.share)
+        fast, slow = _duration(low), _duration(high)
+        time = f"about {fast}" if fast == slow else f"{fast} to {slow}"
+        also = (
+            f", and {stage.validations:,} validation{'s' * (stage.validations != 1)}"
+            if stage.validations
+            else ""
+        )
+        yield _row("time", f"{time}, at {share} of the peak ({device.share_source}){also}")
+
+
+def _memory(
+    parts: Mapping[str, int], device: Device, fits: bool | None, label: str, peak: int | None = None
+) -> Iterator[str]:
+    total = peak or sum(parts.values())
+    verdict = ""
+    if fits is not None and device.memory is not None:
+        verdict = f" of {_bytes(device.memory)}: {'fits' if fits else 'DOES NOT FIT'}"
+    each = " on each device" if device.count > 1 else ""
+    yield _row(label, f"{_bytes(total)}{each}{verdict}")
+    for name, size in sorted(parts.items(), key=lambda part: -part[1]):
+        yield _row("", f"{_bytes(size):>9}  {name}")
+
+
+def _parts(parts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_bytes(size)}" for name, size in sorted(parts.items(), key=lambda p: -p[1]))
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {label:<{LABEL_WIDTH}}{text}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _short(number: float) -> str:
+    """Return a number in three digits."""
+    if number >= 999_500:
+        return f"{float(f'{number / 1e6:.3g}'):,g} million"
+    return f"{float(f'{number:.3g}'):,g}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"

@@ -1,0 +1,239 @@
+"""`sentbed diff`: in which values two recipes differ, and where each of them comes from.
+
+Recipes are compared as they are in force: with what they extend, settings of the command line and defaults.
+Elements of an array of tables belong together by name, such as stages, or else by their number. Where order
+decides nothing, as of evaluations, equal ones belong together, then those with the same component.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from sentbed.tools import MAIN_ENCODER, KeyPath, Plugins, leaves, read_document, unstructure
+
+from sentbed_workbench.explain import DEFAULT, Explanation, explain, recipe_of, spelled, variants_key, written
+
+NO_SCORE = (
+    "bootstrap",
+    "checkpoint",
+    "expected",
+    "tracker",
+    "run.cache",
+    "run.name",
+    "study.baseline",
+    "study.expected",
+    "study.order",
+)
+"""Tables and values on which no score depends, beside the names of stages."""
+
+_WIDTH = 100
+"""Characters of a table that is shown."""
+
+
+@attrs.frozen
+class Side:
+    """What one of the recipes has."""
+
+    path: KeyPath
+    """Where it has it."""
+    value: Any
+    origin: str
+    """Who said so: a file and line, `--set`, `default`."""
+
+
+@attrs.frozen
+class Difference:
+    """A value, or a table, that two recipes do not share."""
+
+    table: str
+    """The table that it belongs to: `run`, `stage.nli`, `encoders.zh`."""
+    key: str
+    """Its path below that table; empty where the table itself is what only one has."""
+    a: Side | None
+    """Of the first recipe; None where it has no such value."""
+    b: Side | None
+    """Of the second recipe."""
+
+    @property
+    def path(self) -> str:
+        """The path, with names in the place of numbers."""
+        return ".".join(part for part in (self.table, self.key) if part)
+
+    @property
+    def decides(self) -> bool:
+        """Whether a score may depend on it."""
+        if self.table.startswith("stage.") and self.key == "name":
+            return False
+        return not any(f"{self.path}.".startswith(f"{one}.") for one in NO_SCORE)
+
+
+def read(
+    places: tuple[str, str], overrides: Sequence[str], plugins: Plugins, cells: Sequence[str] = ()
+) -> tuple[Explanation, Explanation]:
+    """Read two recipes, or those of run directories; see `explaining.explain`.
+
+    One cell is that of each recipe that has a study; of two, each is that of one recipe.
+
+    Raises:
+        RecipeError: where one is no recipe, or has no such cell.
+    """
+    a, b = map(recipe_of, places)
+    first, second = (cells[0], cells[-1]) if cells else (None, None)
+    if len(cells) == 1:
+        studies = [variants_key(read_document(path, overrides), plugins) is not None for path in (a, b)]
+        if any(studies):
+            first, second = (cells[0] if has else None for has in studies)
+    return explain(a, overrides, plugins, first), explain(b, overrides, plugins, second)
+
+
+def compare(a: Explanation, b: Explanation) -> list[Difference]:
+    """Return the differences of two recipes, in the order of a recipe."""
+    return list(_Comparison(a, b).tables(unstructure(a.recipe), unstructure(b.recipe), ((), ()), ()))
+
+
+@attrs.frozen
+class _Comparison:
+    a: Explanation
+    b: Explanation
+
+    def tables(
+        self, a: Mapping[str, Any], b: Mapping[str, Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
+    ) -> Iterator[Difference]:
+        """Compare two tables, which are at these places of their recipes."""
+        others = "use" in a and "use" in b and a["use"] != b["use"]
+        for key in {**a, **b}:
+            both: tuple[KeyPath, KeyPath] = ((*at[0], key), (*at[1], key))
+            if key in a and key in b:
+                yield from self.values(a[key], b[key], both, (*shown, key))
+                continue
+            side = self.side(self.a, a[key], both[0]) if key in a else self.side(self.b, b[key], both[1])
+            # What another component has by default says nothing of the recipes.
+            if not (others and side.origin == DEFAULT):
+                yield _only(side, key in a, (*shown, key))
+
+    def values(self, a: Any, b: Any, at: tuple[KeyPath, KeyPath], shown: KeyPath) -> Iterator[Difference]:
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            yield from self.tables(a, b, at, shown)
+        elif _is_array(a) and _is_array(b) and (a or b):
+            yield from self.arrays(a, b, at, shown)
+        elif a != b:
+            sides = self.side(self.a, a, at[0]), self.side(self.b, b, at[1])
+            yield Difference(*_split(shown), *sides)
+
+    def arrays(
+        self, a: Sequence[Any], b: Sequence[Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
+    ) -> Iterator[Difference]:
+        named = all(isinstance(item.get("name"), str) for item in (*a, *b))
+        found = _pairs(a, b, named, shown)
+        if named and list(found.values()) != sorted(found.values()):
+            first, second = ([item["name"] for item in side] for side in (a, b))
+            where = ".".join(part for part in _split(shown) if part)
+            sides = self.side(self.a, first, at[0]), self.side(self.b, second, at[1])
+            yield Difference(where, "order", *sides)
+        for i, element in enumerate(a):
+            path = (*shown, element.get("name", i))
+            if i in found:
+                yield from self.tables(element, b[found[i]], ((*at[0], i), (*at[1], found[i])), path)
+            else:
+                yield _only(self.side(self.a, element, (*at[0], i)), True, path)
+        for i, element in enumerate(b):
+            if i not in found.values():
+                path = (*shown, element.get("name", i))
+                yield _only(self.side(self.b, element, (*at[1], i)), False, path)
+
+    def side(self, explanation: Explanation, value: Any, path: KeyPath) -> Side:
+        if path[:2] == ("encoders", MAIN_ENCODER) and MAIN_ENCODER in explanation.recipe.document.data:
+            path = path[1:]
+        origin = explanation.origin(path)
+        if isinstance(value, Mapping):
+            said = {at: one for at, _ in leaves(value, path) if (one := explanation.origin(at)) != DEFAULT}
+            # A table stands where its first value stands; what it has by default need not be shown.
+            origin = next(iter(said.values()), DEFAULT)
+            value = _without_defaults(value, path, said.keys()) or value
+        return Side(path, value, origin)
+
+
+def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
+    return Difference(*_split(shown), side if first else None, None if first else side)
+
+
+def _without_defaults(value: Any, at: KeyPath, said: Collection[KeyPath]) -> Any:
+    inner = [path for path in said if path[: len(at)] == at]
+    if not isinstance(value, Mapping):
+        return value
+    below = {key: (*at, key) for key in value}
+    kept = {key: path for key, path in below.items() if any(p[: len(path)] == path for p in inner)}
+    return {key: _without_defaults(value[key], path, inner) for key, path in kept.items()}
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
+
+
+def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> dict[int, int]:
+    """Return which elements of two arrays of tables belong together, in the order of the first."""
+    rules: list[Callable[[int, Any], Any]] = [lambda number, _: number]
+    if shown in (("evaluate",), ("tracker",)) or (shown[0] == "stage" and shown[2:] == ("watch",)):
+        rules = [lambda _, item: item, lambda _, item: item.get("use")]
+    elif named:
+        rules.insert(0, lambda _, item: item["name"])
+    found: dict[int, int] = {}
+    for key in rules:
+        for i, j in itertools.product(range(len(a)), range(len(b))):
+            if i not in found and j not in found.values() and key(i, a[i]) == key(j, b[j]):
+                found[i] = j
+    return dict(sorted(found.items()))
+
+
+def _split(path: KeyPath) -> tuple[str, str]:
+    """Return the table that a path is shown under, and the rest."""
+    if path[:2] == ("encoders", MAIN_ENCODER):
+        path = path[1:]
+    depth = 2 if path[0] in ("stage", "evaluate", "tracker", "encoders") else 1
+    return spelled(path[:depth]), spelled(path[depth:])
+
+
+def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[str]:
+    """Yield what there is to say, in lines."""
+    if differences:
+        yield from (f"--- {names[0]}", f"+++ {names[1]}")
+    for table, group in itertools.groupby(differences, key=lambda difference: difference.table):
+        yield from ("", f"[{table}]")
+        for difference in group:
+            yield difference.key or "the whole table"
+            for sign, side in (("-", difference.a), ("+", difference.b)):
+                yield f"  {sign} " + (f"{_shown(side.value)}   # {side.origin}" if side else "not set")
+    if not any(difference.decides for difference in differences):
+        if differences:
+            yield ""
+        yield "no difference in what is computed"
+
+
+def _shown(value: Any) -> str:
+    """Return a value as TOML; a table that is long only by its size."""
+    if not isinstance(value, Mapping):
+        return written(value)
+    whole = "{ " + ", ".join(f"{spelled((key,))} = {_shown(item)}" for key, item in value.items()) + " }"
+    return whole if len(whole) <= _WIDTH else f"a table of {len(list(leaves(value)))} values"
+
+
+def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[str, Any]:
+    """Return the same for programs."""
+
+    def side(found: Side | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        return {"path": spelled(found.path), "value": found.value, "origin": found.origin}
+
+    return {
+        "a": names[0],
+        "b": names[1],
+        "same_scores": not any(difference.decides for difference in differences),
+        "differences": [
+            {"path": one.path, "a": side(one.a), "b": side(one.b), "decides": one.decides}
+            for one in differences
+        ],
+    }

@@ -1,0 +1,169 @@
+"""What `sentbed new plugin` writes: a distribution with one component, to start from.
+
+`templates/KIND/` and `templates/common/` hold its files. They are files as they are written, except for the
+name of the component, which stands there as `new-name`, `new_name` and `NewName`, and a few words in braces.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import attrs
+from sentbed import API_VERSION
+from sentbed.errors import PluginError, RunError
+from sentbed.helpers import write_directory
+from sentbed.tools import OURS, Plugins
+
+TEMPLATES = Path(__file__).parent / "templates"
+COMMON = "common"
+SUFFIX = "-tpl"
+"""Without it, tools would take the templates for code of this distribution."""
+
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@attrs.frozen
+class Template:
+    """What differs between kinds, beside the files."""
+
+    what: str
+    """The kind in words."""
+    needs: tuple[str, ...]
+    """What its code imports, beside sentbed and attrs."""
+    tests: tuple[str, ...]
+    """What its tests import, or the kit tries it with."""
+    settings: tuple[str, ...]
+    """What makes `quickstart.toml`, and the recipe of `sentbed new recipe`, use it; as for `--set`."""
+
+
+TORCH = "torch>=2.6"
+ENGINE = ("sentbed-backbones", "sentbed-hardware", "sentbed-losses", "sentbed-poolers")
+"""What the kit needs to try a part in an encoder that learns."""
+
+KINDS: Mapping[str, Template] = MappingProxyType(
+    {
+        "backbone": Template(
+            "backbone",
+            ("numpy>=1.26", "safetensors>=0.4", TORCH),
+            ENGINE,
+            ('encoder.backbone={ use = "{name}" }',),
+        ),
+        "pooler": Template("pooler", (TORCH,), ENGINE, ("encoder.pooler.use={name}",)),
+        "loss": Template("loss", (TORCH,), ENGINE, ("stage.0.loss.use={name}", "stage.0.loss.temperature=")),
+        "data": Template(
+            "data source",
+            (),
+            (),
+            ("stage.0.data.use={name}", "stage.0.data.path=pkg:sentbed_data/sample/sts-dev.tsv"),
+        ),
+        "evaluator": Template("evaluator", ("numpy>=1.26",), (), ("evaluate.0.use={name}",)),
+        "runtime": Template("runtime", ("sentbed-hardware",), (*ENGINE, TORCH), ("runtime.use={name}",)),
+        "tracker": Template("tracker", (), (), ('tracker=[{ use = "{name}" }]',)),
+    }
+)
+
+
+def require_name(kind: str, name: str, plugins: Plugins) -> None:
+    """Raise `PluginError` where a component of this kind cannot have this name, with the reason."""
+    if not NAME.fullmatch(name):
+        raise PluginError(
+            f"{name!r} cannot be the name of a component; take lower-case letters and digits, a letter "
+            "first, with single dashes between them, such as `weighted-mean`"
+        )
+    if problem := _conflict(kind, name, plugins):
+        raise PluginError(f"{problem}; choose another name")
+
+
+def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
+    if (kind, name) in plugins.clashes:
+        return plugins.clashes[kind, name].message.partition(";")[0]
+    if (kind, name) in plugins.components:
+        owner = plugins.components[kind, name]
+        return f"the {kind} `{name}` is offered by `{owner.distribution}` {owner.version} already"
+    ours = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
+    if ours is not None:
+        return f"the {kind} `{name}` belongs to `{ours}`"
+    distribution = f"sentbed-{name}"
+    if distribution in {*OURS, *(plugin.distribution for plugin in plugins.plugins)}:
+        return f"there is a distribution `{distribution}` already"
+    made = {_module(name), _class(name)}
+    if made & {*keyword.kwlist, *_taken(kind)}:
+        return f"the module `{_module(name)}` or the class `{_class(name)}` would have a name that is taken"
+    return None
+
+
+def settings(kind: str, name: str) -> tuple[str, ...]:
+    """Return what makes a recipe to start from use the component, each as for `--set`."""
+    return tuple(setting.replace("{name}", name) for setting in KINDS[kind].settings)
+
+
+def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
+    """Write a distribution with one component into a new directory; return the names of its files.
+
+    Raises:
+        RunError: where `directory` exists or cannot be written.
+    """
+    if directory.exists():
+        raise RunError(f"`{directory}` exists already; name a new directory with `--out`")
+    template = KINDS[kind]
+    words = {
+        "new-name": name,
+        "new_name": _module(name),
+        "NewName": _class(name),
+        "{kind}": template.what,
+        "{api}": API_VERSION,
+        "{dependencies}": _listed("sentbed", "attrs>=24.2", *template.needs),
+        "{test_dependencies}": _listed("pytest>=8", *template.tests),
+    }
+    files = {_filled(path, words): _filled(text, words) for path, text in _files(kind)}
+
+    def fill(root: Path) -> None:
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+
+    write_directory(directory, fill)
+    return sorted(files)
+
+
+def _files(kind: str) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file, as in the templates."""
+    for root in (TEMPLATES / COMMON, TEMPLATES / kind):
+        for path in sorted(root.rglob(f"*{SUFFIX}")):
+            yield path.relative_to(root).as_posix().removesuffix(SUFFIX), path.read_text(encoding="utf-8")
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _listed(*requirements: str) -> str:
+    return ", ".join(f'"{requirement}"' for requirement in requirements)
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _class(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
+def _taken(kind: str) -> set[str]:
+    """Return the modules and names in the code of a template."""
+    found = set()
+    for path, text in _files(kind):
+        if path.endswith(".py") and not path.startswith("tests/"):
+            found.add(Path(path).stem)
+            for node in ast.walk(ast.parse(text)):
+                match node:
+                    case ast.Name(id=word) | ast.alias(name=word) | ast.ClassDef(name=word):
+                        found.add(word)
+    return found - {"new_name", "NewName"}

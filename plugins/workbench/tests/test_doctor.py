@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, version
+from pathlib import Path
+
+import pytest
+from sentbed import __version__
+from sentbed import _machine as limits
+from sentbed._registry.registry import OURS, Plugins, load_plugins
+from sentbed.errors import PluginError
+from sentbed.protocols import Finding
+from sentbed_data.catalog import collections, look
+from sentbed_workbench import doctor
+from sentbed_workbench.doctor import AREAS, Diagnosis, examine
+
+Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+HEAD = "import sentbed\nfrom sentbed._findings import Trial\nfrom sentbed.protocols import Finding\n"
+GIB = 2**30
+
+
+def plugin(body: str) -> str:
+    return f"{HEAD}\n@sentbed.hookimpl\ndef findings():\n    {body}\n"
+
+
+def only(found: Diagnosis, what: str) -> Finding:
+    (finding,) = (finding for finding in found.findings if finding.what == what)
+    return finding
+
+
+@pytest.fixture
+def alone() -> Diagnosis:
+    """What core finds without any plugin."""
+    return examine(load=lambda: load_plugins([]))
+
+
+@pytest.fixture
+def with_plugins(distribute: Distribute) -> Callable[..., Diagnosis]:
+    """What is found with plugins of these hook bodies."""
+
+    def look(attempt: bool = False, **bodies: str) -> Diagnosis:
+        points = distribute("made-up", {name: plugin(body) for name, body in bodies.items()})
+        return examine(attempt, load=lambda: load_plugins(points))
+
+    return look
+
+
+# --- plugins -----------------------------------------------------------------------------------------------
+
+
+def test_findings_of_all_plugins_stand_area_by_area(with_plugins: Callable[..., Diagnosis]):
+    found = with_plugins(
+        first="return [Finding('zebras', 'a', 'no'), Finding('trackers', 'b', 'yes')]",
+        second="return [Finding(area, 'd', 'no') for area in ('apes', 'zebras', 'devices')]",
+    )
+    areas = list(dict.fromkeys(finding.area for finding in found.findings))
+    assert areas == [area for area in AREAS if area in areas] + ["apes", "zebras"]
+    assert {"installation", "machine", "devices", "data", "trackers", "executors"} <= set(areas)
+    assert [finding.what for finding in found.findings if finding.area == "zebras"] == ["a", "d"]
+    assert found.broken == ()
+
+
+def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(with_plugins: Callable[..., Diagnosis]):
+    found = with_plugins(
+        good="return [Finding('devices', 'something', 'yes')]", bad="raise OSError('no such device')"
+    )
+    assert found.broken == ("made-up:bad",)
+    failed = only(found, "findings of made-up:bad")
+    assert (failed.area, failed.status) == ("installation", "no")
+    assert failed.detail == "could not look: OSError: no such device"
+    assert only(found, "something").status == "yes"
+
+
+@pytest.mark.parametrize("body", ["return ['yes']", "return None", "yield 3"])
+def test_a_plugin_that_returns_no_findings_is_broken(body: str, with_plugins: Callable[..., Diagnosis]):
+    found = with_plugins(bad=body)
+    assert found.broken == ("made-up:bad",)
+    assert only(found, "findings of made-up:bad").detail.startswith("could not look: TypeError: ")
+
+
+def test_a_plugin_that_cannot_be_loaded_is_broken_with_its_reason(distribute: Distribute):
+    points = distribute("made-up", {"good": "", "bad": "raise ImportError('libthing.so is missing')"})
+    found = examine(load=lambda: load_plugins(points))
+    assert found.broken == ("made-up:bad",)
+    broken = only(found, "made-up")
+    assert broken.status == "no"
+    assert broken.detail == "1.0; `bad` cannot be loaded: ImportError: libthing.so is missing"
+    assert broken.remedy == "`pip install --force-reinstall made-up`, or `pip uninstall made-up`"
+
+
+def test_a_registry_that_refuses_still_leaves_what_core_finds():
+    def refuse() -> Plugins:
+        raise PluginError("the loss `x` is offered by `a` and by `b`; uninstall one of them")
+
+    found = examine(load=refuse)
+    assert found.broken == ("plugins",)
+    assert only(found, "plugins").detail.endswith("uninstall one of them")
+    assert only(found, "cores").status in ("yes", "limited")
+
+
+def test_a_trial_is_made_only_when_asked_for(distribute: Distribute):
+    attempt = "lambda: Finding('hub', 'hub', 'no', 'asked')"
+    body = f"return [Trial('hub', 'hub', 'yes', 'not asked', attempt={attempt})]"
+    points = distribute("made-up", {"one": plugin(body)})
+    before, after = (examine(attempt, load=lambda: load_plugins(points)) for attempt in (False, True))
+    assert (only(before, "hub").detail, before.untried) == ("not asked", ("hub",))
+    assert (only(after, "hub").detail, after.untried) == ("asked", ())
+
+
+def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(with_plugins: Callable[..., Diagnosis]):
+    body = "return [Trial('hub', 'hub', 'yes', 'there', 'ask again', attempt=lambda: 1 / 0)]"
+    found = with_plugins(True, one=body)
+    assert found.broken == ()
+    assert only(found, "hub") == Finding(
+        "hub", "hub", "no", "there; tried: ZeroDivisionError: division by zero", "ask again"
+    )
+
+
+# --- what is installed -------------------------------------------------------------------------------------
+
+
+def test_python_and_sentbed_are_those_that_run(alone: Diagnosis):
+    assert only(alone, "Python").detail == f"{platform.python_version()}, {sys.executable}"
+    assert only(alone, "sentbed") == Finding("installation", "sentbed", "yes", __version__)
+
+
+def test_core_alone_names_each_distribution_of_ours_to_install(alone: Diagnosis):
+    for name in OURS:
+        assert only(alone, name) == Finding(
+            "installation", name, "no", "not installed", f"`pip install {name}`"
+        )
+    assert alone.broken == alone.untried == ()
+
+
+def test_a_plugin_whose_requirements_are_not_met_is_limited(distribute: Distribute, tmp_path: Path):
+    points = distribute("made-up", {"fine": ""})
+    (metadata,) = tmp_path.glob("site/made_up*/METADATA")
+    metadata.write_text(metadata.read_text() + "Requires-Dist: attrs<1\n")
+    finding = only(examine(load=lambda: load_plugins(points)), "made-up")
+    assert (finding.status, finding.remedy) == ("limited", "`pip install --upgrade made-up`")
+    assert finding.detail == f"1.0; needs attrs<1, found {version('attrs')}"
+
+
+def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off")
+    points = distribute("made-up", {"on": "", "off": ""})
+    found = examine(load=lambda: load_plugins(points))
+    finding = only(found, "made-up")
+    assert (finding.status, finding.remedy, found.broken) == ("limited", "", ())
+    assert finding.detail == (
+        "1.0; `off` is disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
+    )
+
+
+# --- the machine -------------------------------------------------------------------------------------------
+
+
+def test_cores_and_memory_are_those_of_the_machine(alone: Diagnosis, monkeypatch: pytest.MonkeyPatch):
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert only(alone, "cores").detail.startswith(f"{usable} of {os.cpu_count()} usable")
+    monkeypatch.setattr(limits, "physical_memory", lambda: 64 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: None)
+    assert _machine("memory") == Finding("machine", "memory", "yes", "64.0 GiB")
+    monkeypatch.setattr(limits, "memory_limit", lambda: 4 * GIB)
+    limited = _machine("memory")
+    assert limited.status == "limited"
+    assert limited.detail == "4.0 GiB of 64.0 GiB, the limit of the control group"
+
+
+def _machine(what: str) -> Finding:
+    return only(examine(load=lambda: load_plugins([])), what)
+
+
+def test_a_part_of_the_cores_is_limited(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(limits, "usable_cores", lambda: 4)
+    monkeypatch.setattr(limits, "core_quota", lambda: None)
+    assert _machine("cores") == Finding("machine", "cores", "limited", "4 of 8 usable")
+    monkeypatch.setattr(limits, "core_quota", lambda: 1.5)
+    assert _machine("cores").detail == "4 of 8 usable, time of 1.5 granted"
+    monkeypatch.setattr(limits, "usable_cores", lambda: 8)
+    monkeypatch.setattr(limits, "core_quota", lambda: 8.0)
+    assert _machine("cores") == Finding("machine", "cores", "yes", "8 of 8 usable")
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no /dev/shm")
+def test_little_shared_memory_and_little_disk_are_limited(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(64 << 20, 0, 2_100_000_000))
+    shared, disk = _machine("shared memory"), _machine("disk for runs")
+    assert (shared.status, shared.detail) == ("limited", "0.1 GiB, /dev/shm")
+    assert "--shm-size" in shared.remedy
+    assert (disk.status, disk.detail) == ("limited", f"2.1 GB free, {Path('runs').absolute()}")
+    assert "--out" in disk.remedy
+
+
+def test_the_disk_is_that_of_the_nearest_directory_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Path] = []
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(path) or Usage(9e12, 0, 9e12))
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "not" / "yet"))
+    found = _machine("disk for the cache")
+    assert (found.status, found.detail) == ("yes", f"9000.0 GB free, {tmp_path / 'not' / 'yet'}")
+    assert tmp_path in asked
+
+
+def test_a_directory_that_cannot_be_written_to_is_a_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    found = _machine("disk for the cache")
+    assert (found.status, found.detail) == ("no", f"`{tmp_path}` cannot be written to")
+    assert "SENTBED_CACHE" in found.remedy
+
+
+def test_a_look_of_core_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_CACHE_GB", "many")
+    found = _machine("kept vectors")
+    assert found.status == "no"
+    assert found.detail.startswith("could not look: `SENTBED_CACHE_GB` is 'many'")
+
+
+# --- data --------------------------------------------------------------------------------------------------
+
+
+def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SENTBED_DATA", raising=False)
+    missing = _machine("SENTBED_DATA")
+    assert (missing.status, missing.detail) == ("no", "not set")
+    assert missing.remedy == "`export SENTBED_DATA=DIR`"
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path / "none"))
+    assert _machine("SENTBED_DATA").status == "no"
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    assert _machine("SENTBED_DATA") == Finding("data", "SENTBED_DATA", "yes", str(tmp_path))
+
+
+KNOWN = """import sentbed
+from sentbed.protocols import KnownData, KnownFile
+
+@sentbed.hookimpl
+def known_data():
+    def known(name, *files):
+        return KnownData(name, "Something.", (name,), files, "http://localhost")
+    return [
+        known("whole", KnownFile("a.txt", rows=1000)),
+        known("half", KnownFile("a.txt"), KnownFile("b.txt")),
+        known("none", KnownFile("a.txt")),
+    ]
+"""
+
+
+def test_known_data_is_complete_where_all_files_are_there(
+    distribute: Distribute, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    put("data/whole/a.txt", "a row\n")
+    monkeypatch.setenv("SENTBED_DATA", str(put("data/half/b.txt", "a row\n").parent.parent))
+    plugins = load_plugins(distribute("made-up", {"knows": KNOWN}))
+    found = only(examine(load=lambda: plugins), "known data")
+    assert (found.status, found.detail) == ("limited", "complete: whole; incomplete: half; missing: none")
+    assert "sentbed data get NAME" in found.remedy
+    # Rows are not counted: that is what `sentbed data list` is for.
+    assert look(collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])).state == "wrong row count"
+
+
+def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import numpy as np
+    from sentbed._encoder.vector_store import Space, VectorStore
+
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
+    monkeypatch.setenv("SENTBED_CACHE_GB", "2")
+    store = VectorStore()
+    store.encode(Space({"a": 1}, {"width": 4}), ["x", "y"], lambda texts: np.zeros((len(texts), 4), "f4"), 4)
+    found = _machine("kept vectors")
+    assert (found.status, found.detail) == ("yes", f"0.0 GB of 2.0 GB, 2 vectors, {tmp_path / 'vectors'}")
+    monkeypatch.setenv("SENTBED_CACHE_GB", "0")
+    assert _machine("kept vectors").status == "no"
+
+
+# --- executors ---------------------------------------------------------------------------------------------
+
+
+def test_ray_is_found_by_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+    from sentbed import _findings as looking
+
+    monkeypatch.setattr(looking, "version_of", {"ray": "2.60.0"}.get)
+    assert _machine("ray").detail == "2.60.0"
+    monkeypatch.setattr(looking, "version_of", lambda _: None)
+    found = _machine("ray")
+    assert (found.status, found.remedy) == ("no", "`pip install 'sentbed[ray]'`")
+    assert _machine("local").status == "yes"
+
+
+def test_every_look_of_core_belongs_to_a_known_area():
+    assert {area for area, _, _ in doctor._OWN} <= set(AREAS)

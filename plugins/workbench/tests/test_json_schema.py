@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import attrs
+import jsonschema
+import pytest
+import tomli
+from attrs.validators import and_, deep_iterable, ge, gt, in_, le, lt, matches_re, max_len, min_len, optional
+from click.testing import CliRunner
+from sentbed import FilePath, RecipeError
+from sentbed._cli import main as cli
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.show import describe
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed.protocols import Loss
+from sentbed_workbench.json_schema import recipe_schema
+from toy_plugin import RECIPE, TOWERS
+
+
+@attrs.frozen
+class Inner:
+    """A table within a component."""
+
+    first: int
+    second: int = 2
+
+
+@attrs.frozen
+class Every:
+    """A loss with a field of each type."""
+
+    name: ClassVar[str] = "every"
+
+    text: str = attrs.field(default="a", validator=and_(matches_re("[a-z]+"), max_len(3)))
+    """A word."""
+    whole: int | None = attrs.field(default=None, validator=optional(and_(ge(1), lt(9))))
+    number: float = attrs.field(default=0.5, validator=and_(gt(0.0), le(1.0)))
+    flag: bool = False
+    file: FilePath | None = None
+    one_of: Literal["x", "y", 3] = "x"
+    among: int = attrs.field(default=2, validator=in_((2, 4)))
+    many: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
+    two: tuple[str, int] = ("a", 1)
+    some: str | tuple[str, ...] = attrs.field(default=("s",), validator=min_len(1))
+    mapped: Mapping[str, float] = attrs.field(factory=dict)
+    inner: float | Inner = 1.0
+    others: tuple[Loss, ...] = ()
+    hidden: int = attrs.field(default=0, metadata={"skip": True})
+    odd: Any = None
+    begins: str = attrs.field(default="ab", validator=matches_re("[a-z]b", func=re.match))
+    holds: str = attrs.field(default="b", validator=matches_re("b", func=re.search))
+    either: str = attrs.field(default="a", validator=matches_re("a", flags=re.IGNORECASE))
+    pythons: str = attrs.field(default="aa", validator=matches_re(r"(?P<one>a)(?P=one)"))
+    finite: float = attrs.field(default=math.inf, validator=le(math.inf))
+    place: Any = Path("x")
+    some_of: Any = attrs.field(factory=frozenset, validator=in_((frozenset(), 1)))
+    twice: int = attrs.field()
+
+    @twice.default
+    def _twice(self) -> int:
+        return 2 * (self.whole or 0)
+
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@attrs.frozen
+class Deep:
+    """A table with a type that is there for a type checker only."""
+
+    number: Decimal | None = None
+
+
+@attrs.frozen
+class Unreadable:
+    """A loss with a type that cannot be read."""
+
+    name: ClassVar[str] = "unreadable"
+
+    deep: Deep = Deep()
+
+
+@pytest.fixture(scope="module")
+def parts(toy_points: Iterable[EntryPoint]) -> Plugins:
+    """The toy plugin, and a loss `every` more."""
+    plugins = load_plugins(toy_points)
+    more = {("loss", "every"): attrs.evolve(plugins.find("loss", "pull"), name="every", cls=Every)}
+    return attrs.evolve(plugins, components={**plugins.components, **more})
+
+
+@pytest.fixture(scope="module")
+def schema(parts: Plugins) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(recipe_schema(parts), allow_nan=False)))
+
+
+@pytest.fixture(scope="module")
+def judge(schema: dict[str, Any]) -> jsonschema.Draft7Validator:
+    jsonschema.Draft7Validator.check_schema(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+def faults(judge: jsonschema.Draft7Validator, text: str) -> list[tuple[str, str]]:
+    errors = judge.iter_errors(tomli.loads(text))
+    return [(".".join(map(str, error.absolute_path)), error.message) for error in errors]
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, TOWERS])
+def test_a_recipe_is_accepted_and_so_is_any_part_of_one(judge: jsonschema.Draft7Validator, recipe: str):
+    assert faults(judge, recipe) == []
+    whole = tomli.loads(recipe)
+    assert [list(judge.iter_errors({key: value})) for key, value in whole.items() if key != "schema"] == [
+        [] for _ in range(len(whole) - 1)
+    ]
+
+
+LOSS = 'use = "pull"'
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        'text = "abc"',
+        "whole = 8",
+        "number = 1",
+        "number = 0.001",
+        "flag = true",
+        'file = "x.csv"',
+        "one_of = 3",
+        "among = 4",
+        "many = [1, 2]",
+        'two = ["b", 2]',
+        'some = "s"',
+        'some = ["s", "t"]',
+        "mapped = { a = 1, b = 2.5 }",
+        "inner = 3",
+        "inner = { first = 1 }",
+        'begins = "abc"',
+        'holds = "abc"',
+        'either = "A"',
+        'pythons = "aa"',
+        'others = [{ use = "pull" }, { use = "every", others = [{ use = "chase" }] }]',
+        "odd = { anything = [1] }",
+    ],
+)
+def test_a_value_of_a_field_is_accepted(judge: jsonschema.Draft7Validator, field: str):
+    assert faults(judge, RECIPE.replace(LOSS, f'use = "every", {field}')) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "at"),
+    [
+        ("text = 3", "text"),
+        ('text = "abcd"', "text"),
+        ('text = "A"', "text"),
+        ("whole = 0", "whole"),
+        ("whole = 9", "whole"),
+        ("whole = 1.5", "whole"),
+        ("whole = true", "whole"),
+        ("number = 0.0", "number"),
+        ("number = 1.5", "number"),
+        ('number = "1"', "number"),
+        ("flag = 1", "flag"),
+        ("file = 1", "file"),
+        ('begins = "aab"', "begins"),
+        ('holds = "a"', "holds"),
+        ('one_of = "z"', "one_of"),
+        ("among = 3", "among"),
+        ("many = [0]", "many.0"),
+        ("many = 1", "many"),
+        ('two = ["a"]', "two"),
+        ("two = [1, 2]", "two.0"),
+        ("some = []", "some"),
+        ('some = ""', "some"),
+        ("mapped = { a = true }", "mapped.a"),
+        ("inner = { second = 3 }", "inner"),
+        ("inner = { first = 1, third = 3 }", "inner"),
+        ("others = [{ }]", "others.0"),
+        ('others = [{ use = "every", others = [{ use = "none" }] }]', "others.0.others.0.use"),
+        ("hidden = 1", ""),
+        ("name = 1", ""),
+    ],
+)
+def test_a_value_that_a_field_cannot_have_is_refused_where_it_stands(
+    judge: jsonschema.Draft7Validator, field: str, at: str
+):
+    found = faults(judge, RECIPE.replace(LOSS, f'use = "every", {field}'))
+    assert found
+    assert {place for place, _ in found} == {f"stage.0.loss.{at}".rstrip(".")}
+
+
+def test_a_mistake_has_one_message(judge: jsonschema.Draft7Validator):
+    recipe = RECIPE.replace(LOSS, 'use = "pull", temperture = 1').replace("seed = 7", 'seed = "7"')
+    assert sorted(faults(judge, recipe)) == [
+        ("run.seed", "'7' is not of type 'integer'"),
+        ("stage.0.loss", "Additional properties are not allowed ('temperture' was unexpected)"),
+    ]
+
+
+def test_a_file_on_top_of_another_may_leave_keys_out_and_may_not_add_any(judge: jsonschema.Draft7Validator):
+    top = 'extends = "base.toml"\nschema = 1\n[[stage]]\nname = "pull"\nloss.temperature = 2\nvalidate = {}\n'
+    assert faults(judge, top) == []
+    assert faults(judge, top.replace('extends = "base.toml"\n', "")) != []
+    # Without `use`, any field of any loss may be meant, and no other.
+    assert faults(judge, top.replace("temperature", "temperture")) != []
+    assert faults(judge, top.replace("temperature = 2", 'temperature = "2"')) != []
+    assert faults(judge, top.replace('name = "pull"\n', "")) == [("stage.0", "'name' is a required property")]
+
+
+def test_an_array_that_is_replaced_as_a_whole_is_complete_anywhere(judge: jsonschema.Draft7Validator):
+    assert faults(judge, 'extends = "a.toml"\n[[evaluate]]\nat = ["end"]\n') == [
+        ("evaluate.0", "'use' is a required property")
+    ]
+
+
+def test_a_study_may_leave_to_its_axes_what_is_required(judge: jsonschema.Draft7Validator):
+    axes = '[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1]\n'
+    bare = RECIPE.replace(", lr = 0.5", "")
+    assert faults(judge, bare) == [("stage.0.optimizer", "'lr' is a required property")]
+    assert faults(judge, bare + axes) == []
+
+
+def test_either_encoder_or_encoders(judge: jsonschema.Draft7Validator):
+    assert faults(judge, RECIPE + "[encoders.en]\n") != []
+    assert faults(judge, re.sub(r"\[encoder\].+?\n\n", "", RECIPE, flags=re.DOTALL)) != []
+    assert faults(judge, TOWERS.replace("[encoders.zh]", "[encoders.zh]\nmax_lenth = 3")) != []
+
+
+def test_keys_have_their_documentation_and_defaults(schema: dict[str, Any], parts: Plugins):
+    pull = schema["definitions"]["loss.pull"]
+    assert pull["description"] == "Half the mean squared distance of a pair."
+    assert pull["properties"]["temperature"] == {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "description": "What the distance is divided by.",
+        "default": 1.0,
+    }
+    use = schema["definitions"]["loss.any"]["properties"]["use"]
+    assert use["enum"] == parts.names("loss")
+    about = dict(zip(use["enum"], use["x-taplo"]["docs"]["enumValues"], strict=True))
+    assert about["pull"] == "Half the mean squared distance of a pair."
+    run = schema["allOf"][0]["properties"]["run"]["$ref"].rpartition("/")[2]
+    assert schema["definitions"][run]["properties"]["seed"]["default"] == 42
+
+
+def test_a_default_that_json_cannot_say_is_left_out(schema: dict[str, Any], parts: Plugins):
+    fields = schema["definitions"]["loss.every"]["properties"]
+    unknown = ["finite", "place", "some_of", "twice"]
+    assert [key for key in fields if "default" not in fields[key]] == [
+        "use",
+        "whole",
+        "file",
+        "odd",
+        *unknown,
+    ]
+    assert fields["number"] == {
+        "type": "number",
+        "exclusiveMinimum": 0.0,
+        "maximum": 1.0,
+        "default": 0.5,
+    }
+    assert "maximum" not in fields["finite"]
+    assert "enum" not in fields["some_of"]
+    text = describe(parts.find("loss", "every"))
+    assert [
+        key for key in fields if f"  {key}: " in text and re.search(rf"  {key}: .*, optional", text)
+    ] == unknown
+    assert "  whole: int | None, default none\n" in text
+    assert "  many: tuple[int, ...], default []\n" in text
+
+
+def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
+    parts: Plugins, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    info = attrs.evolve(parts.find("loss", "pull"), name="unreadable", cls=Unreadable)
+    more = {**parts.components, ("loss", "unreadable"): info}
+    monkeypatch.setattr(
+        "sentbed._registry.registry.load_plugins", lambda: attrs.evolve(parts, components=more)
+    )
+    result = CliRunner().invoke(cli.main, ["schema"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == schema
+    assert result.stderr.startswith(
+        "warning: the schema is without the loss `unreadable` of `toy`: its fields"
+    )
+    assert "name 'Decimal' is not defined" in result.stderr
+
+
+def test_what_editors_complete_from_has_every_field_of_every_component(
+    schema: dict[str, Any], parts: Plugins
+):
+    definitions = schema["definitions"]
+    for kind in ("loss", "optimizer", "data", "backbone"):
+        found = set(definitions[f"{kind}.any"]["properties"])
+        classes = [parts.find(kind, name).cls for name in parts.names(kind)]
+        fields = {f.name for cls in classes for f in attrs.fields(cls) if not f.metadata.get("skip")}
+        assert found == {"use", *fields}
+
+
+def test_every_reference_leads_somewhere(schema: dict[str, Any]):
+    references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(schema)))
+    assert len(references) > 20
+    for reference in references:
+        place: Any = schema
+        for key in reference.split("/"):
+            place = place[key]
+        assert isinstance(place, dict)
+
+
+def test_a_whole_number_in_the_place_of_a_float_is_accepted_and_not_the_other_way_round(
+    judge: jsonschema.Draft7Validator, plugins: Plugins, put: Callable[[str, str], Path]
+):
+    assert faults(judge, RECIPE.replace("lr = 0.5", "lr = 1")) == []
+    assert faults(judge, RECIPE.replace("epochs = 2", "epochs = 2.5")) != []
+    # JSON does not tell 2.0 from 2, `sentbed check` does.
+    whole = RECIPE.replace("epochs = 2", "epochs = 2.0")
+    assert faults(judge, whole) == []
+    with pytest.raises(RecipeError, match=r"found 2\.0, expected a whole number"):
+        load_recipe(put("recipe.toml", whole), plugins=plugins)
+
+
+def test_the_command_prints_it_or_writes_it(installed_toy: Path, tmp_path: Path):
+    run = CliRunner().invoke
+    printed = run(cli.main, ["schema"])
+    assert printed.exit_code == 0
+    assert json.loads(printed.output)["$schema"] == "http://json-schema.org/draft-07/schema#"
+    file = tmp_path / "sentbed.schema.json"
+    assert run(cli.main, ["schema", "--output", str(file)]).output == f"{file}\n"
+    assert file.read_text() == printed.output

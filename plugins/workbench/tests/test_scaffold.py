@@ -1,0 +1,256 @@
+"""What `sentbed new plugin` writes; `tests/test_scaffold_alone.py` installs it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import pytest
+import tomli
+from click.testing import CliRunner, Result
+from sentbed import API_VERSION
+from sentbed._cli import main as cli
+from sentbed._document.structure import unstructure
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.show import RECIPE_TEMPLATE
+from sentbed._registry.registry import KINDS as HOOKS
+from sentbed._registry.registry import load_plugins
+from sentbed_workbench.scaffold import KINDS, settings, write_plugin
+
+SLOW_RULES = "not keeps_every_rule and not computes_what"
+"""What of the tests that are written takes longer than some seconds, in the kinds with tensors."""
+
+WITHOUT_TENSORS = {"data", "evaluator", "tracker"}
+
+
+def new(*words: str | Path) -> Result:
+    return CliRunner().invoke(cli.main, ["new", "plugin", *map(str, words)])
+
+
+def run(*words: str | Path, cwd: Path, path: str = "src") -> None:
+    environment = {**os.environ, "PYTHONPATH": path, "MYPYPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a plugin of each kind, `KIND/`."""
+    root = tmp_path_factory.mktemp("plugins")
+    for kind in KINDS:
+        write_plugin(kind, f"my-{kind}", root / kind)
+    return root
+
+
+# --- what is written ---------------------------------------------------------------------------------------
+
+
+def test_there_is_a_template_for_six_kinds_and_trackers() -> None:
+    assert set(KINDS) == {"backbone", "pooler", "loss", "data", "evaluator", "runtime", "tracker"}
+    assert set(KINDS) < set(HOOKS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_distribution_is_complete(kind: str, written: Path) -> None:
+    project = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]
+    assert project["name"] == f"sentbed-my-{kind}"
+    assert project["entry-points"]["sentbed"] == {f"my-{kind}": f"sentbed_my_{kind}"}
+    package = written / kind / "src" / f"sentbed_my_{kind}"
+    assert f'sentbed_api = "{API_VERSION}"' in (package / "__init__.py").read_text()
+    assert f"def {HOOKS[kind]}()" in (package / "__init__.py").read_text()
+    assert f'name: ClassVar[str] = "my-{kind}"' in (package / f"my_{kind}.py").read_text()
+    for name in (".gitignore", "README.md", f"tests/test_my_{kind}.py", f"src/sentbed_my_{kind}/py.typed"):
+        assert (written / kind / name).is_file()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
+    files = [path for path in (written / kind).rglob("*") if path.is_file()]
+    assert len(files) > 6
+    for path in files:
+        text = f"{path.relative_to(written)}\n{path.read_text()}"
+        assert not [
+            word for word in ("new-name", "new_name", "NewName", "-tpl", "{api}", "{kind}") if word in text
+        ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
+    ending = kind.capitalize()
+    for path in (written / kind / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.ClassDef) and node.name.endswith(ending * 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path) -> None:
+    module = written / kind / "src" / f"sentbed_my_{kind}" / f"my_{kind}.py"
+    said = ast.get_docstring(ast.parse(module.read_text())) or ""
+    assert ("`_torch.py`" in said) == (module.parent / "_torch.py").exists()
+    assert "`README.md` and in `tests/`" in said
+    first = (written / kind / "README.md").read_text().partition("\n")[0]
+    assert first.startswith("<!-- ")
+    assert first.endswith("here, in `src/` and in `tests/`. -->")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_imported_is_required(kind: str, written: Path) -> None:
+    requirements = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]["dependencies"]
+    named = {requirement.partition(">")[0].replace("-", "_") for requirement in requirements}
+    package = written / kind / "src" / f"sentbed_my_{kind}"
+    imported = set()
+    for path in package.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Import(names=[ast.alias(name=module)]) | ast.ImportFrom(module=str(module)):
+                    imported.add(module.partition(".")[0])
+    assert imported - sys.stdlib_module_names - {package.name} == named
+
+
+def test_the_code_passes_ruff(written: Path) -> None:
+    run("ruff", "check", "--no-cache", "--config", "line-length = 110", ".", cwd=written)
+    for kind in KINDS:
+        run("ruff", "check", "--no-cache", "--extend-select", "E,I,RUF", ".", cwd=written / kind)
+        run("ruff", "format", "--no-cache", "--check", ".", cwd=written / kind)
+
+
+@pytest.mark.slow
+def test_the_code_passes_mypy(written: Path) -> None:
+    sources = [written / kind / "src" for kind in KINDS]
+    tests = [path for kind in KINDS for path in (written / kind / "tests").glob("*.py")]
+    path = os.pathsep.join(map(str, sources))
+    # What it knows of torch is kept from one time to the next.
+    cache = Path(__file__).parents[2] / ".mypy_cache" / "scaffold"
+    run("mypy", "--strict", "--cache-dir", cache, *sources, *tests, cwd=written, path=path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_tests_pass(kind: str, written: Path) -> None:
+    chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
+    run("pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-k", chosen, cwd=written / kind)
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+def test_the_help_names_every_kind() -> None:
+    text = new("--help").stdout
+    assert [kind for kind in KINDS if kind not in text] == []
+
+
+def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = new("loss", "far")
+    assert done.exit_code == 0
+    files, _, commands = done.stdout.partition("\n\nThen:\n")
+    assert sorted(files.splitlines()) == sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    )
+    assert "sentbed-far/src/sentbed_far/far.py" in files
+    assert commands.splitlines() == [
+        "  pip install -e 'sentbed-far[test]'",
+        "  pytest sentbed-far",
+        "  sentbed new recipe mine.toml",
+        "  sentbed run mine.toml --set stage.0.loss.use=far --set stage.0.loss.temperature=",
+    ]
+
+
+def test_in_a_clone_the_recipe_is_the_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    commands = new("pooler", "far", "--out", tmp_path / "far").stdout.splitlines()[-3:]
+    assert commands[1:] == [
+        f"  pytest {tmp_path / 'far'}",
+        "  sentbed run recipes/quickstart.toml --set encoder.pooler.use=far",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
+    kind: str, written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    template = tmp_path / "mine.toml"
+    template.write_text(RECIPE_TEMPLATE)
+    monkeypatch.syspath_prepend(written / kind / "src")
+    name = f"my-{kind}"
+    point = EntryPoint(name, f"sentbed_my_{kind}", "sentbed")
+    plugins = load_plugins([*entry_points(group="sentbed"), point])
+    for recipe in (template, Path(__file__).parents[2] / "recipes" / "quickstart.toml"):
+        found = load_recipe(recipe, settings(kind, name), plugins, look=False)
+        assert f'"use": "{name}"' in json.dumps(unstructure(found))
+
+
+def test_a_directory_with_a_space_is_quoted(tmp_path: Path) -> None:
+    place = tmp_path / "a plugin"
+    assert f"  pytest '{place}'\n" in new("tracker", "steps", "--out", place).stdout
+
+
+def test_a_directory_that_exists_is_left_alone(tmp_path: Path) -> None:
+    done = new("pooler", "late", "--out", tmp_path)
+    assert (done.exit_code, list(tmp_path.iterdir())) == (1, [])
+    assert done.stderr == f"error: `{tmp_path}` exists already; name a new directory with `--out`\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("poler", "Did you mean `pooler`?"), ("schedule", "Choose one of")]
+)
+def test_other_kinds_are_refused_with_those_that_there_are(kind: str, hint: str, tmp_path: Path) -> None:
+    done = new(kind, "mine", "--out", tmp_path / "new")
+    assert done.exit_code == 2
+    assert f"there is no template for the kind `{kind}`" in done.stderr
+    assert hint in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["Mean", "my_mean", "2mean", "-mean", "mean-", "my--mean", "", "über", "a/b"]
+)
+def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
+    done = new("pooler", "--out", tmp_path / "new", "--", name)
+    assert done.exit_code == 1
+    assert f"error: {name!r} cannot be the name of a component" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "reason"),
+    [
+        ("pooler", "mean", "the pooler `mean` is offered by `sentbed-poolers`"),
+        ("backbone", "losses", "there is a distribution `sentbed-losses` already"),
+        ("pooler", "class", "the module `class` or the class `Class` would have a name that is taken"),
+        ("loss", "true", "the module `true` or the class `True`"),
+        ("pooler", "module", "the class `Module`"),
+        ("backbone", "tokenizer", "the module `tokenizer`"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused_with_whose_it_is(
+    kind: str, name: str, reason: str, tmp_path: Path
+) -> None:
+    done = new(kind, name, "--out", tmp_path / "new")
+    assert done.exit_code == 1
+    assert reason in done.stderr
+    assert "choose another name" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_name_of_ours_is_refused_where_it_is_not_installed(tmp_path: Path) -> None:
+    from sentbed.errors import PluginError
+    from sentbed_workbench.scaffold import require_name
+
+    with pytest.raises(PluginError, match="the loss `queue` belongs to `sentbed-losses`"):
+        require_name("loss", "queue", load_plugins([]))
+    require_name("pooler", "queue", load_plugins([]))
