@@ -30,7 +30,7 @@ class RayPool:
     gpus: int = 0
     """GPUs of an actor."""
     address: str | None = None
-    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray is started on this machine."""
+    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
     retries: int = RETRIES
     say: Say = print
 

@@ -29,7 +29,7 @@ class LocalPool:
 
     workers: int = 1
     cpus: int | None = None
-    """Threads per worker; by default torch's choice in this process, and equal shares of the cores for several."""
+    """Threads per worker; by default torch's choice for one, and equal shares of the cores for several."""
     gpus: int = 0
     """GPUs reserved for each of several workers; with 0, every worker sees all."""
     retries: int = RETRIES
@@ -142,7 +142,7 @@ def _how(code: int | None) -> str:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C for a process started within; a terminal sends it to all, and the parent ends its workers."""
+    """Block Ctrl-C, which a terminal sends to all, for processes started within; the parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -159,7 +159,7 @@ def _work(
     threads: int,
     environment: dict[str, str],
 ) -> None:
-    """Do tasks until the connection closes; SIGTERM raises `KeyboardInterrupt`, so that a run saves its state."""
+    """Do tasks until the connection closes; at SIGTERM a run saves its state, then `KeyboardInterrupt`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         # A run replaces this handler while it trains.

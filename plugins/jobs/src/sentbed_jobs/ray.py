@@ -25,7 +25,7 @@ class Ray:
     gpus: int = attrs.field(default=0, validator=ge(0))
     """GPUs of an actor."""
     address: str | None = None
-    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray is started on this machine."""
+    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; Ray is reached with its first task."""
