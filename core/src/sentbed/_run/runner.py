@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,9 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
-from sentbed import _locks as locks
 from sentbed._encoder.encoder import Encoder, evaluate, pair_name
 from sentbed._encoder.vector_store import VectorStore
+from sentbed._locks import locked
 from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, first_stages, resolved_toml
 from sentbed._recipe.shared_pass import can_share
@@ -40,6 +39,7 @@ from sentbed.protocols import START, Engine, RunStatus, Score
 
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
+LOCK = ".lock"
 
 
 @attrs.define(eq=False)
@@ -360,7 +360,7 @@ def new_directory(directory: Path) -> Path:
     """Make a directory, or take one that is empty. Raises `RunError` where it holds something."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        held = sorted(p.name for p in directory.iterdir())
+        held = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
     except OSError as error:
         raise RunError(
             f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
@@ -380,7 +380,7 @@ def _free_name(name: str) -> Path:
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Keep other processes out of a run directory. Raises `RunError` where one is in it."""
-    with locks.held(partial(os.open, directory, os.O_RDONLY)) as free:
+    with locked(directory / LOCK) as free:
         if not free:
             raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
         yield
