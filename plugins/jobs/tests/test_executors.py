@@ -13,7 +13,6 @@ import pytest
 import toy_work
 from sentbed import DataError, RecipeError, RunError, RuntimeUnavailableError
 from sentbed_jobs import LocalExecutor, executor
-from sentbed_jobs.local import cores
 from toy_work import AwkwardError, Doubling
 
 
@@ -44,7 +43,7 @@ def test_each_of_several_workers_starts_once_and_they_share_the_cores(work: Doub
     assert len(list(LocalExecutor(2).run(work, range(10)))) == 10
     started = work.notes("started")
     assert len({pid for pid, *_ in started}) == len(started) == 2
-    assert {threads for _, threads, _ in started} == {str(max(1, cores() // 2))}
+    assert {threads for _, threads, _ in started} == {str(max(1, usable_cores() // 2))}
     assert str(os.getpid()) not in {pid for pid, *_ in started}
 
 
