@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import toy_work
 from sentbed import DataError, RecipeError, RunError, RuntimeUnavailableError
+from sentbed.helpers import usable_cores
 from sentbed_jobs import LocalExecutor, executor
 from toy_work import AwkwardError, Doubling
 
