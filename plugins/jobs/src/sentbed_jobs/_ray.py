@@ -22,7 +22,6 @@ from sentbed_jobs.pool import RETRIES, Died, Done, Failed, Hand, Lost, News, Say
 from sentbed.protocols import Lost, Start, Told
 
 from sentbed_jobs.pool import RETRIES, Died, Done, Event, Failed, Result, Say, Task, TaskRunner, run_pool
-from sentbed_jobs.processes import cores
 >>>>>>> work
 
 
