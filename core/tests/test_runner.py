@@ -22,7 +22,7 @@ from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
 REPORTS = {"report.html", "report.json", "report.md", "tables"}
-FILES = {"encoder", "log.jsonl", "manifest.json", "resolved.toml", *REPORTS}
+FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", *REPORTS}
 VALIDATED = RECIPE.replace(
     "[[evaluate]]",
     '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
