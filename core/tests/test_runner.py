@@ -20,7 +20,7 @@ from sentbed._run.runner import RunResult, build_encoder, build_encoders
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
-FILES = {"encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
+FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
 VALIDATED = RECIPE.replace(
     "[[evaluate]]",
     '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',

@@ -137,22 +137,18 @@ def _has(kind: Any, wanted: Any) -> bool:
     return kind is wanted or any(_has(part, wanted) for part in get_args(kind))
 
 
-_hashes: dict[tuple[Path, int, int, int], str] = {}
+_hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
 
 
 def _hash(path: Path) -> str:
-    """Return the hex digest of a file, or of all files below a directory with their relative names."""
-    if path.is_dir():
-        digest = hashlib.sha256()
-        for file in sorted(p for p in path.rglob("*") if p.is_file()):
-            digest.update(f"{file.relative_to(path).as_posix()}\0{_hash(file)}\n".encode())
-        return digest.hexdigest()
-    state = path.stat()
-    known = (path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    """Return `sha256` of a file or directory, which is read once while nothing in it changes."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    states = [(file, file.stat()) for file in files]
+    known = path, tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states)
     if known in _hashes:
         return _hashes[known]
     found = sha256(path)
-    if time.time() - state.st_mtime > _SETTLED:
+    if all(time.time() - state.st_mtime > _SETTLED for _, state in states):
         _hashes[known] = found
     return found
 
