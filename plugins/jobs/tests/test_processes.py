@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import toy_work
 from sentbed import DataError, RecipeError, RunError
+from sentbed.helpers import usable_cores
 from sentbed_jobs.processes import LocalPool
 from toy_work import AwkwardError, Doubling
 

@@ -58,6 +58,7 @@ from sentbed.protocols.report import (
     StageCurve,
     Watched,
 )
+from sentbed.protocols.run import Run
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -107,6 +108,7 @@ __all__ = [
     "RecipeTable",
     "ReportData",
     "ReportSection",
+    "Run",
     "RunStatus",
     "Runtime",
     "Scatter",
