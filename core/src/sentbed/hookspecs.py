@@ -213,7 +213,7 @@ def stage_finished(run: Run, stage: str, steps: int, best_score: float | None, b
 
 @hookspec
 def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return what the report of a run is to have besides; called however the run ends, before it is written."""
+    """Return further tables of a run's report; called however the run ends, before `write_report`."""
 
 
 @hookspec
