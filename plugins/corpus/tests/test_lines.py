@@ -157,7 +157,7 @@ def test_a_directory_that_is_no_encoder_is_an_error(installed_toy: Path, put: Pu
 
 def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder: Encoder, tmp_path: Path):
     found = evaluate_encoder(str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"])
-    assert found.primary == pytest.approx(Gap("ab", target=1.5).evaluate(encoder).primary)
+    assert found.primary == pytest.approx(Gap("ab", target=1.5).prepare().evaluate(encoder).primary)
     (score,) = found.scores
     assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
 

@@ -18,7 +18,8 @@ import attrs
 import pluggy
 
 from sentbed import _locks as locks
-from sentbed._encoder.encoder import Encoder, evaluate, pair_name
+from sentbed._encoder.companions import Companions
+from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, first_stages, resolved_toml
@@ -27,6 +28,7 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import score_items as items
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import Kept, prune, write_state
+from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import describe, peak_memory_gib
 from sentbed._run.record import RECORD, plain, record_json
@@ -36,7 +38,7 @@ from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed._signals import Stop
 from sentbed.errors import RecipeError, RunError, SentbedError
-from sentbed.protocols import START, Engine, RunStatus, Score
+from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score
 
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
@@ -66,8 +68,8 @@ class RunInfo:
     """Recipes of other runs that will encode the same texts with the same backbone."""
     stop: Stop = attrs.field(factory=Stop)
     """Whether the run was asked to end."""
-    plugins: Plugins | None = None
-    """Those that it is run with."""
+    evaluations: Evaluations = attrs.field(factory=Evaluations)
+    """Its evaluators with the data that they have read."""
 
     @property
     def last(self) -> int:
@@ -121,7 +123,8 @@ def execute(
     info: RunInfo, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
 ) -> RunResult:
     """Run what `info` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
-    recipe, directory, info.plugins = info.recipe, info.directory, plugins
+    recipe, directory = info.recipe, info.directory
+    info.evaluations.plugins = plugins
     history = History()
     with info.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
         try:
@@ -176,12 +179,14 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     return _build(recipe, name, recipe.runtime.build())
 
 
-def build_encoders(recipe: Recipe, engine: Engine) -> dict[str, Encoder]:
+def build_encoders(
+    recipe: Recipe, engine: Engine, evaluations: Evaluations | None = None
+) -> dict[str, Encoder]:
     """Build every encoder of a recipe on one engine."""
-    return {name: _build(recipe, name, engine) for name in recipe.encoders}
+    return {name: _build(recipe, name, engine, evaluations) for name in recipe.encoders}
 
 
-def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
+def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None) -> Encoder:
     """Build one encoder; its weights depend on the recipe alone, not on what was built before it."""
 
     def texts() -> Iterator[str]:
@@ -192,9 +197,11 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
                 found = True
                 yield from stage.data.open().texts(columns)
         if not found:
-            for evaluate in recipe.evaluate:
-                if (evaluate.encoder or recipe.main_encoder) == name:
-                    yield from getattr(evaluate.with_, "texts", tuple)()
+            known = evaluations or Evaluations()
+            for entry in recipe.evaluate:
+                if (entry.encoder or recipe.main_encoder) == name:
+                    prepared = known.prepared(entry.with_)
+                    yield from prepared.texts() if isinstance(prepared, DrivesEncoder) else ()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
     return Encoder.build(recipe.encoders[name], engine, texts, head_seed=_head_seed(recipe, name))
@@ -205,41 +212,43 @@ def _head_seed(recipe: Recipe, name: str) -> int:
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
-def _accompany(recipe: Recipe, others: Sequence[Recipe], encoders: dict[str, Encoder]) -> None:
-    """Give the encoders companions: those of other recipes over the same backbones."""
-    for other in others:
-        if can_share(recipe, other):
-            for name, encoder in encoders.items():
-                # What is wrong with it is for its own run to say.
-                with suppress(Exception):
-                    encoder.accompany(other.encoders[name], _head_seed(other, name))
+def _accompany(info: RunInfo, encoders: dict[str, Encoder], hooks: pluggy.HookRelay) -> None:
+    """Let the passes of the encoders give vectors to those of other recipes over the same backbones."""
+    for other in info.beside:
+        if not can_share(info.recipe, other):
+            continue
+        for name, encoder in encoders.items():
+            companions = info.evaluations.shared.setdefault(name, Companions(encoder))
+            try:
+                companions.add(other.encoders[name], _head_seed(other, name))
+            except Exception as error:  # noqa: BLE001 - what is wrong with it must not stop this run
+                message = f"another run's `{name}` cannot be encoded for in the same pass: {error}"
+                hooks.warned(run=info, message=message)
 
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = info.recipe
-    _read_evaluations(info.begun)
-    store = _store(info, hooks)
+    info.evaluations.prepare(info.begun)
+    info.evaluations.store = _store(info, hooks)
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
     if hasattr(engine, "say"):
         engine.say = lambda message: hooks.warned(run=info, message=message)
     try:
-        _work(info, hooks, resumed, engine, store)
+        _work(info, hooks, resumed, engine)
     finally:
         # An engine that is broken has none, and the error that broke it is on its way.
         with suppress(SentbedError):
             info.facts["counters"] = dict(engine.counters())
 
 
-def _work(
-    info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None, engine: Engine, store: VectorStore | None
-) -> None:
+def _work(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = info.recipe
-    encoders = build_encoders(recipe, engine)
+    encoders = build_encoders(recipe, engine, info.evaluations)
     require_fit(info.begun, encoders)
-    if store is not None:
-        _accompany(recipe, info.beside, encoders)
+    if info.evaluations.store is not None:
+        _accompany(info, encoders, hooks)
     # What other runs have their encoders draw changes nothing here.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
@@ -250,7 +259,7 @@ def _work(
         hooks.warned(run=info, message=message)
     info.facts["weights"] = weights
     if resumed is None:
-        _evaluate(info, encoders, "start", hooks, store)
+        _evaluate(info, encoders, "start", hooks)
         if recipe.stage:
             write_state(info, 0, 0, hooks)
     try:
@@ -267,7 +276,7 @@ def _work(
         if info.stages is None and (info.stepped or resumed is None):
             _save(info, encoders)
     if info.stages is None:
-        _evaluate(info, encoders, "end", hooks, store)
+        _evaluate(info, encoders, "end", hooks)
 
 
 def _store(info: RunInfo, hooks: pluggy.HookRelay) -> VectorStore | None:
@@ -282,15 +291,6 @@ def _store(info: RunInfo, hooks: pluggy.HookRelay) -> VectorStore | None:
     )
 
 
-def _read_evaluations(recipe: Recipe) -> None:
-    """Find what is wrong with the data of any evaluation, before the first one or a training stage."""
-    looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
-    evaluators = [entry.with_ for entry in (*recipe.evaluate, *looks) if entry is not None]
-    for evaluator in {repr(evaluator): evaluator for evaluator in evaluators}.values():
-        if read := getattr(evaluator, "read", None):
-            read()
-
-
 def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:
     """Give every encoder the weights with which stage `index` begins, or, after the last, the result."""
     wanted: dict[str, str] = {}
@@ -302,7 +302,7 @@ def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:
         if source == info.sources.get(name, PRETRAINED):
             continue
         if source == PRETRAINED:
-            fresh = _build(info.recipe, name, encoders[name].engine)
+            fresh = _build(info.recipe, name, encoders[name].engine, info.evaluations)
             encoders[name].backbone, encoders[name].placed = fresh.backbone, fresh.placed
         else:
             encoders[name].restore(info.kept[source].paths[name])
@@ -331,21 +331,21 @@ def _evaluate(
     encoders: dict[str, Encoder],
     at: Literal["start", "end"],
     hooks: pluggy.HookRelay,
-    store: VectorStore | None,
 ) -> None:
-    for entry in info.recipe.evaluate:
-        if at not in entry.at:
-            continue
+    evaluations = info.evaluations
+    entries = [entry for entry in info.recipe.evaluate if at in entry.at]
+    bar = evaluations.bar(entries)
+    for entry in entries:
         name = entry.encoder or info.recipe.main_encoder
         label = pair_name(name, entry.second) + (START if at == "start" else "")
-        evaluator = entry.with_
-        hooks.evaluation_started(run=info, evaluator=evaluator.name, encoder=label)
-        told = partial(_progressed, info=info, hooks=hooks, evaluator=evaluator.name, encoder=label)
-        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told, store, info.plugins)
-        if store is not None:
+        evaluator = entry.with_.name
+        hooks.evaluation_started(run=info, evaluator=evaluator, encoder=label)
+        told = partial(_progressed, info=info, hooks=hooks, evaluator=evaluator, encoder=label)
+        evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
+        if (store := evaluations.store) is not None:
             info.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
         items.keep_items(info.directory, evaluation.scores)
-        hooks.scores_ready(run=info, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
+        hooks.scores_ready(run=info, encoder=label, evaluator=evaluator, evaluation=evaluation)
 
 
 def _progressed(

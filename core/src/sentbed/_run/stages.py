@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pluggy
 
-from sentbed._encoder.encoder import Encoder, evaluate, pair_name
+from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import Keeper, Kept, Saver
@@ -208,9 +208,9 @@ class _Watch:
         for watch in self.stage.watch:
             if not (last or step % watch.every == 0):
                 continue
-            name = watch.encoder or self.run.recipe.trained(self.stage)[0]
-            evaluation = evaluate(self.encoders, watch.with_, name, watch.second, plugins=self.run.plugins)
-            who = pair_name(name, watch.second)
+            trained = self.run.recipe.trained(self.stage)[0]
+            evaluation = self.run.evaluations.look(self.encoders, watch, trained)
+            who = pair_name(watch.encoder or trained, watch.second)
             self.hooks.observed(
                 run=self.run, stage=self.stage.name, step=step, encoder=who, evaluation=evaluation
             )

@@ -45,6 +45,14 @@ from sentbed.protocols.engine import (
     Trainer,
     Training,
 )
+from sentbed.protocols.evaluation import (
+    DrivesEncoder,
+    PartProgress,
+    Preparation,
+    Prepared,
+    Texts,
+    Vectors,
+)
 from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
 from sentbed.protocols.findings import Finding
 from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
@@ -79,6 +87,7 @@ __all__ = [
     "DataSource",
     "Dataset",
     "Device",
+    "DrivesEncoder",
     "Engine",
     "Evaluation",
     "Evaluator",
@@ -102,8 +111,11 @@ __all__ = [
     "Optimizer",
     "Outline",
     "OutlineContext",
+    "PartProgress",
     "PlacedEncoder",
     "Pooler",
+    "Preparation",
+    "Prepared",
     "RecipeTable",
     "ReportData",
     "ReportSection",
@@ -121,6 +133,7 @@ __all__ = [
     "Tell",
     "Tensor",
     "TextEncoder",
+    "Texts",
     "TokenBatch",
     "TokenIds",
     "TokenStates",
@@ -131,5 +144,6 @@ __all__ = [
     "Training",
     "Variant",
     "Variants",
+    "Vectors",
     "Watched",
 ]

@@ -87,6 +87,7 @@ def search(
     prompts = _prompts(recipe, name, wanted)
 
     store = VectorStore(say=say) if recipe.run.cache else None
+    prepared = wanted.with_.prepare()
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _decides(recipe, plugins, encoder))
     taken_over = sum(template in journal.lines for template in prompts)
@@ -100,7 +101,9 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt))
-            evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins)
+            evaluation = tried.evaluate(
+                wanted.with_, name, store=store, plugins=plugins, prepared=prepared
+            )
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:
