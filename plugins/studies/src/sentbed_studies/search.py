@@ -31,7 +31,6 @@ from sentbed.tools import (
     load_plugins,
     new_directory,
     plain,
-    read_candidates,
     resolved_toml,
     score_record,
     unstructure,
@@ -40,6 +39,7 @@ from sentbed_report.run_report import Candidate, Ranking
 from sentbed_report.wording import verdict
 from sentbed_report.write import write_report
 
+from sentbed_studies.candidates import read_candidates
 from sentbed_studies.search_table import Search
 
 JOURNAL = "search.jsonl"
