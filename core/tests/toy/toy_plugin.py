@@ -18,7 +18,6 @@ from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl
 from sentbed._encoder.batching import pad
-from sentbed._run.record import record_json as to_json
 from sentbed._text_table import TextTable
 from sentbed.protocols import (
     BuildContext,
@@ -28,7 +27,6 @@ from sentbed.protocols import (
     Items,
     LossOutput,
     Prepared,
-    ReportData,
     Scatter,
     Score,
     StepResult,
@@ -136,14 +134,8 @@ at = ["start", "end"]
 
 
 def quicken(patch: Any) -> None:
-    """Let runs leave out figures, `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
+    """Let runs leave out `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
 
-    def write(directory: Path, data: ReportData) -> Path:
-        (directory / "report.html").touch()
-        (directory / "report.json").write_text(to_json(data))
-        return directory / "report.html"
-
-    patch.setattr("sentbed._run.runner.write_report", write)
     patch.setattr("os.fsync", lambda _: None)
     patch.setattr("sentbed._run.manifest._git", lambda _: None)
 
