@@ -38,6 +38,11 @@ class Texts:
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
 
+    @property
+    def both(self) -> list[str]:
+        """The texts of the first side, then those of the second."""
+        return [*self.first, *self.second]
+
 
 @attrs.frozen(eq=False)
 class Vectors:
@@ -65,7 +70,7 @@ class Vectors:
 
         texts = self.lists[name]
         if self.second is None:
-            return self.encoder.encode([*texts.first, *texts.second])
+            return self.encoder.encode(texts.both)
         if not texts.second:
             return self.encoder.encode(list(texts.first))
         if not texts.first:
