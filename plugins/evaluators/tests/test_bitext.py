@@ -105,7 +105,7 @@ def test_a_margin_over_few_or_opposite_lines_is_a_number(write: Write, table_enc
 def test_the_second_file_is_encoded_by_the_second_encoder(write: Write, table_encoder: Any) -> None:
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(90), "b": at(0)})
-    result = Bitext(parallel=files(write, ["a", "b"], ["b", "a"])).prepare().evaluate(encoder)
+    result = Bitext(parallel=files(write, ["a", "b"], ["b", "a"])).prepare().evaluate(encoder, encoder.second)
     assert values(result)["accuracy"] == 100
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["b", "a"]])
 

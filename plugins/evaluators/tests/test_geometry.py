@@ -193,7 +193,7 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     encoder.second = table_encoder({"b0": NORTH, "b1": NORTH, "b2": EAST, "b3": SOUTH})
     # Beside a2 only b3 may stand: b0 and b1 are aligned, b2 is its translation.
     geometry = parallel(write, "a0\na1\na2\na3\n", "b0\nb1\nb2\nb3\n", pairs=3, positives=2)
-    result = geometry.prepare().evaluate(encoder)
+    result = geometry.prepare().evaluate(encoder, encoder.second)
     assert (encoder.calls, encoder.second.calls) == ([["a0", "a1", "a2"]], [["b0", "b1", "b3"]])
 
     # Of the 15 pairs among east, north x 3, west and south, 3 are equal, 4 opposite and 8 orthogonal.
@@ -282,4 +282,4 @@ def test_two_sides_of_different_width_are_an_error(write: Write, table_encoder: 
     encoder = table_encoder(width=4)
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(encoder)
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(encoder, encoder.second)

@@ -107,9 +107,8 @@ def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, calls: Any) -> None:
-    encoder.device = "cuda:1"
     fields = {"protocol": "logistic", "mode": "fast", "seed": 3}
-    (score,) = evaluator(directory, "Tense", **fields).prepare().evaluate(encoder).scores
+    (score,) = evaluator(directory, "Tense", **fields).prepare().evaluate(encoder, device="cuda:1").scores
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert protocol == {
@@ -127,7 +126,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     assert calls[0][0] == ("logistic", "fast", 3, "cuda:1")
     file = directory / "past_present.txt"
     file.write_text(file.read_text().replace("te 3", "te III"))
-    (changed,) = evaluator(directory, "Tense").prepare().evaluate(encoder).scores
+    (changed,) = evaluator(directory, "Tense").prepare().evaluate(encoder, device="cuda:1").scores
     assert changed.protocol["data"] != data
 
 
@@ -159,7 +158,7 @@ def test_the_classifier_is_sentevals_split_one(directory: Path, encoder: Any, pr
 def test_progress_names_the_task(directory: Path, encoder: Any, calls: Any) -> None:
     told: list[tuple[str, int, int]] = []
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "Tense").prepare().evaluate(encoder)
+    evaluator(directory, "Tense").prepare().evaluate(encoder, progress=encoder.progress)
     assert told == [("Tense: classifiers", 1, 1)]
 
 

@@ -114,11 +114,11 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(
     path = beir(write, documents, queries, judged)
     seen: list[tuple[str, int, int]] = []
     encoder.progress = lambda *told: seen.append(told)
-    whole = values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder))
+    whole = values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress))
     assert seen == [("search", 50, 50)]
     monkeypatch.setattr(retrieval, "CHUNK", 7)
     encoder.calls.clear()
-    assert values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder)) == pytest.approx(whole)
+    assert values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress)) == pytest.approx(whole)
     assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
 
     # A naive ranking of everything, for nDCG at 10.
@@ -161,13 +161,13 @@ def test_documents_are_encoded_by_the_second_encoder(write: Write, table_encoder
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(80), "b": at(5)})
     path = str(write("p.tsv", "sentence1\tsentence2\na\ta\nb\tb\n"))
-    result = Retrieval(path=path, k=(1, 2)).prepare().evaluate(encoder)
+    result = Retrieval(path=path, k=(1, 2)).prepare().evaluate(encoder, encoder.second)
     assert values(result)["recall@1"] == 0
     assert values(result)["mrr@2"] == pytest.approx(50)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["a", "b"]])
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match="width 2, that of the second one of width 5"):
-        Retrieval(path=path).prepare().evaluate(encoder)
+        Retrieval(path=path).prepare().evaluate(encoder, encoder.second)
 
 
 @pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])

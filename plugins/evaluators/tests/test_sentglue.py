@@ -322,9 +322,8 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
     told: list[tuple[str, int, int]] = []
-    encoder.device = "cuda:1"
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(encoder)
+    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(encoder, device="cuda:1", progress=encoder.progress)
     assert spy.made == ("senteval", "test", 1111, "cuda:1")
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
 

@@ -44,7 +44,7 @@ def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encod
     path = write("cross.tsv", "sentence1\tsentence2\tscore\na\tx\t5\nb\ty\t1\n")
     encoder = table_encoder({"a": [1.0, 0.0], "b": [0.0, 1.0]})
     encoder.second = table_encoder({"x": [3.0, 4.0], "y": [4.0, -3.0]})
-    result = STS(path=str(path)).prepare().evaluate(encoder)
+    result = STS(path=str(path)).prepare().evaluate(encoder, encoder.second)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["x", "y"]])
     np.testing.assert_allclose(result.scatters[0].y, [0.6, -0.6], atol=1e-6)
 

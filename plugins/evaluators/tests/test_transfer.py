@@ -53,7 +53,7 @@ def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encode
     encoder = table_encoder(width=6)
     encoder.progress = lambda what, done, total: seen.add(what)
 
-    evaluation = evaluator.prepare().evaluate(encoder)
+    evaluation = evaluator.prepare().evaluate(encoder, progress=encoder.progress)
 
     main = [score for score in evaluation.scores if score.metric == "accuracy"]
     assert [score.task for score in main] == [*PAPERS, "AVG"]

@@ -262,7 +262,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
 def test_progress_is_told_by_task(data: Path, cache: Path, encoder: Any, recorder: Recorder) -> None:
     told = []
     encoder.progress = lambda what, done, total: told.append((what, done, total))
-    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).prepare().evaluate(encoder)
+    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).prepare().evaluate(encoder, progress=encoder.progress)
     assert told == [("ROC: classifiers", 1, 1), ("CQA: classifiers", 1, 1)]
 
 
