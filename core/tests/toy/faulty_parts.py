@@ -81,7 +81,14 @@ class Size:
         """Prepare one list."""
         if self.fault == "an iterator":
             return DrivesEncoder(lambda encoder: self._score({"all": encoder.encode(iter(TEXTS))}))  # type: ignore[arg-type]
-        return Prepared({"all": Texts(TEXTS)}, self._score)
+        if self.fault == "one half":
+            return self._score  # type: ignore[return-value]
+        texts = Texts(
+            [f"{text} {random.random()}" for text in TEXTS] if self.fault == "other texts" else TEXTS
+        )
+        if self.fault == "two sides":
+            texts = Texts(TEXTS[:4], TEXTS[4:])
+        return Prepared({"all": texts} | ({"more": texts} if self.fault == "one more" else {}), self._score)
 
     def _score(self, found: Any) -> Evaluation:
         import numpy as np

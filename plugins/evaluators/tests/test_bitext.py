@@ -111,7 +111,9 @@ def test_the_second_file_is_encoded_by_the_second_encoder(write: Write, table_en
 
 
 def test_only_the_first_pairs_are_taken(write: Write, encoder: Any) -> None:
-    result = Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2).prepare().evaluate(encoder)
+    result = (
+        Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2).prepare().evaluate(encoder)
+    )
     assert values(result)["accuracy"] == 100
     assert (result.scores[0].protocol["pairs"], result.scores[0].protocol["split"]) == (2, "first lines")
 
@@ -133,7 +135,9 @@ def test_files_that_are_not_parallel_are_an_error(
 
 def test_a_zero_vector_is_refused_by_name(write: Write, table_encoder: Any) -> None:
     with pytest.raises(RunError, match="the embedding of 'y' is a zero vector"):
-        Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).prepare().evaluate(table_encoder({"y": [0.0] * 5}))
+        Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).prepare().evaluate(
+            table_encoder({"y": [0.0] * 5})
+        )
 
 
 def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -
 
 def test_only_the_named_convention_is_reported(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own").prepare().evaluate(encoder)
+    result = (
+        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own").prepare().evaluate(encoder)
+    )
     assert [(score.task, score.protocol["id"]) for score in result.scores] == [("own", "st5")] * 2
 
 
@@ -79,7 +81,11 @@ def test_a_zero_vector_is_an_error(write: Write, table_encoder: Any) -> None:
 def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write, table_encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\ta\t0\n")
     encoder = table_encoder({"a": [2.0, 0.0], "b": [0.0, 3.0], "c": [-1.0, 0.0]})
-    result = Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity")).prepare().evaluate(encoder)
+    result = (
+        Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity"))
+        .prepare()
+        .evaluate(encoder)
+    )
     names = [(score.protocol["id"], score.metric) for score in result.scores]
     convention = [("wang-isola", "alignment"), ("wang-isola", "uniformity")]
     convention += [("st5", "alignment"), ("st5", "uniformity")]
@@ -120,7 +126,11 @@ def test_without_alignment_no_pair_needs_to_be_positive(write: Write, encoder: A
 
 def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n")
-    result = Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy")).prepare().evaluate(encoder)
+    result = (
+        Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy"))
+        .prepare()
+        .evaluate(encoder)
+    )
     for score in result.scores:
         if score.metric != "alignment":
             assert score.items is None

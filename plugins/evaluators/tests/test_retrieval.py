@@ -118,7 +118,9 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(
     assert seen == [("search", 50, 50)]
     monkeypatch.setattr(retrieval, "CHUNK", 7)
     encoder.calls.clear()
-    assert values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress)) == pytest.approx(whole)
+    assert values(
+        Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress)
+    ) == pytest.approx(whole)
     assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
 
     # A naive ranking of everything, for nDCG at 10.

@@ -257,7 +257,12 @@ def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, spy: Spy) -> None:
-    (score,) = evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3).prepare().evaluate(encoder).scores
+    (score,) = (
+        evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3)
+        .prepare()
+        .evaluate(encoder)
+        .scores
+    )
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert len(data) == 64
@@ -314,7 +319,10 @@ def test_both_classifiers_take_features_from_disk(
 ) -> None:
     expected = evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder).scores == expected.scores
+    assert (
+        evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder).scores
+        == expected.scores
+    )
     assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {protocol}
 
 
@@ -323,7 +331,9 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
 ) -> None:
     told: list[tuple[str, int, int]] = []
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(encoder, device="cuda:1", progress=encoder.progress)
+    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(
+        encoder, device="cuda:1", progress=encoder.progress
+    )
     assert spy.made == ("senteval", "test", 1111, "cuda:1")
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
 

@@ -74,7 +74,8 @@ def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encode
 def test_mrpc_has_an_f1_beside_its_accuracy(downstream: Path, table_encoder: type) -> None:
     scores = (
         SentEvalTransfer(("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False)
-        .prepare().evaluate(table_encoder())
+        .prepare()
+        .evaluate(table_encoder())
         .scores
     )
     f1 = next(score for score in scores if score.metric == "f1")
@@ -87,7 +88,8 @@ def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream: Path, tabl
     tasks = ("CR", "SST2", "TREC", "MRPC")
     scores = (
         SentEvalTransfer(tasks, "logistic", "fast", data_dir=str(downstream), check_sizes=False)
-        .prepare().evaluate(table_encoder())
+        .prepare()
+        .evaluate(table_encoder())
         .scores
     )
     splits = {(score.task, score.metric): score.protocol["split"] for score in scores}

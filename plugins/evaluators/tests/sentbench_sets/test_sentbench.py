@@ -148,7 +148,9 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
-    (score,) = SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)).prepare().evaluate(encoder).scores
+    (score,) = (
+        SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)).prepare().evaluate(encoder).scores
+    )
     ((kind, (train, test)),) = recorder.given
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
@@ -262,7 +264,9 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
 def test_progress_is_told_by_task(data: Path, cache: Path, encoder: Any, recorder: Recorder) -> None:
     told = []
     encoder.progress = lambda what, done, total: told.append((what, done, total))
-    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).prepare().evaluate(encoder, progress=encoder.progress)
+    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).prepare().evaluate(
+        encoder, progress=encoder.progress
+    )
     assert told == [("ROC: classifiers", 1, 1), ("CQA: classifiers", 1, 1)]
 
 
