@@ -57,7 +57,7 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
         for number, recipe in enumerate(recipes):
             directory = Path(place) / str(number)
             directory.mkdir()
-            info = RunInfo(recipe.run.name, directory, recipe, scatters=False, beside=recipes)
+            info = RunInfo(recipe.run.name, directory, recipe, beside=recipes)
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 scores.append(execute(info, plugins).scores)
