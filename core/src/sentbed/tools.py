@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed._document.structure import KIND_OF, structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, encode_into
-    from sentbed._encoder.encoder import ENCODER_FILE, PartProgress, saved_recipe
+    from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe
     from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
@@ -100,7 +100,6 @@ __all__ = [
     "Document",
     "EncoderRecipe",
     "KeyPath",
-    "PartProgress",
     "Plugins",
     "Prompt",
     "PromptTokenizer",
@@ -183,7 +182,6 @@ _HOMES = {
     "WINDOW": "sentbed._encoder.batching",
     "encode_into": "sentbed._encoder.batching",
     "ENCODER_FILE": "sentbed._encoder.encoder",
-    "PartProgress": "sentbed._encoder.encoder",
     "saved_recipe": "sentbed._encoder.encoder",
     "LIMIT_VARIABLE": "sentbed._encoder.vector_store",
     "VectorStore": "sentbed._encoder.vector_store",

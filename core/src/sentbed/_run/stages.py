@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pluggy
 
-from sentbed._encoder.encoder import Encoder, evaluate, pair_name
+from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
@@ -181,11 +181,9 @@ class _Loop:
         for watch in self.stage.watch:
             if not (self.ended or self.step % watch.every == 0):
                 continue
-            name = watch.encoder or self.context.recipe.trained(self.stage)[0]
-            evaluation = evaluate(
-                self.encoders, watch.with_, name, watch.second, plugins=self.context.plugins
-            )
-            who = pair_name(name, watch.second)
+            trained = self.context.recipe.trained(self.stage)[0]
+            evaluation = self.context.evaluations.look(self.encoders, watch, trained)
+            who = pair_name(watch.encoder or trained, watch.second)
             self.hooks.observed(
                 run=self.context.run,
                 stage=self.stage.name,

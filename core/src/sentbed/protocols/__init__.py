@@ -45,6 +45,14 @@ from sentbed.protocols.engine import (
     Trainer,
     Training,
 )
+from sentbed.protocols.evaluation import (
+    DrivesEncoder,
+    PartProgress,
+    Preparation,
+    Prepared,
+    Texts,
+    Vectors,
+)
 from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
 from sentbed.protocols.findings import Finding
 from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
@@ -80,6 +88,7 @@ __all__ = [
     "DataSource",
     "Dataset",
     "Device",
+    "DrivesEncoder",
     "Engine",
     "Evaluation",
     "Evaluator",
@@ -103,8 +112,11 @@ __all__ = [
     "Optimizer",
     "Outline",
     "OutlineContext",
+    "PartProgress",
     "PlacedEncoder",
     "Pooler",
+    "Preparation",
+    "Prepared",
     "RecipeTable",
     "ReportData",
     "ReportSection",
@@ -123,6 +135,7 @@ __all__ = [
     "Tell",
     "Tensor",
     "TextEncoder",
+    "Texts",
     "TokenBatch",
     "TokenIds",
     "TokenStates",
@@ -133,5 +146,6 @@ __all__ = [
     "Training",
     "Variant",
     "Variants",
+    "Vectors",
     "Watched",
 ]
