@@ -1,4 +1,4 @@
-"""By what a cell is known: everything that decides its scores."""
+"""Keys of cells: hashes of everything that decides their scores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Identities:
         without the place of those that it names. What is on a hub is known by its name and revision.
         """
         content = {
-            "recipe": self._content(_decisive(recipe)),
+            "recipe": self._content(decisive(recipe)),
             "more": self._content(more),
             "sentbed": __version__,
         }
@@ -98,16 +98,15 @@ class Identities:
         return self._code[component]
 
 
-def _decisive(recipe: Recipe) -> Recipe:
-    """Return a recipe without that on which no score depends."""
+def decisive(recipe: Recipe) -> Recipe:
+    """Return a recipe without what no score depends on."""
     return attrs.evolve(
         recipe,
         run=attrs.evolve(recipe.run, name="any", cache=True),
-        bootstrap=None,
         checkpoint=Checkpoint(),
         tracker=(),
         expected={},
-        study=None,
+        tables={key: table for key, table in recipe.tables.items() if table.traits.decides},
     )
 
 
