@@ -924,7 +924,9 @@ def recipe_tables() -> dict[str, type[RecipeTable]]:
 def report_sections(run: Any, data: ReportData) -> list[ReportSection]:
     if (dice := run.recipe.table(Dice)) is None:
         return []
-    return [ReportSection("dice", "Dice", ("sides", "status"), ((dice.sides, data.status),), "They are fair.")]
+    return [
+        ReportSection("dice", "Dice", ("sides", "status"), ((dice.sides, data.status),), "They are fair.")
+    ]
 
 
 class Recorder:
