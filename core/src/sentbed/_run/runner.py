@@ -213,10 +213,8 @@ def _accompany(info: RunInfo, encoders: dict[str, Encoder], hooks: pluggy.HookRe
             try:
                 encoder.accompany(other.encoders[name], _head_seed(other, name))
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
-                message = (
-                    f"`{name}` of `{other.run.name}` is not encoded in the same pass: {reason_of(error)}"
-                )
-                hooks.warned(run=info, message=f"{apart}: {reason_of(error)}")
+                what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
+                hooks.warned(run=info, message=f"{what}: {reason_of(error)}")
 
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
