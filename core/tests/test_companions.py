@@ -290,7 +290,7 @@ def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], execu
 
 
 def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
-    recipes: list[Recipe], executed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    recipes: list[Recipe], executed: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     expected, _ = executed(recipes[0])
     assemble = Engine.assemble
@@ -302,3 +302,6 @@ def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
 
     monkeypatch.setattr(Engine, "assemble", fail)
     assert executed(recipes[0], *recipes)[0] == expected
+    warnings = json.loads((tmp_path / "run-2" / "report.json").read_text())["warnings"]
+    assert warnings
+    assert all("cannot be encoded in the same pass: ValueError: no such head" in one for one in warnings)

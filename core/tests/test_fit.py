@@ -248,7 +248,7 @@ def test_a_mask_pooler_needs_a_template(parts: Plugins):
 def test_a_mask_pooler_needs_a_mask_in_the_template(parts: Plugins):
     message = (
         "the pooler `blank` reads the mask token, and the template '<{text}>' has none; "
-        'write `{mask}` in it, or use `template = "prompt-bert"`'
+        "write `{mask}` in it, or use the template `prompt-bert`"
     )
     assert found(parts, "masked", "blank", Prompt("<{text}>")) == [("prompt", message)]
     for template in ("<{text}> is {mask}", "prompt-bert"):

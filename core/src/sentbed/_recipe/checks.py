@@ -84,8 +84,8 @@ def test_data_problem(why: str, evaluator: Evaluator) -> str:
     """Return the sentence for an evaluator that chooses and may see test data."""
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
-        'development data only; give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or '
-        'tell `sts` with `split = "dev"` that its file is one'
+        "development data only; choose an evaluator that does, or say in this one that its data is a "
+        'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`'
     )
 
 
@@ -221,7 +221,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
             add(
                 f"the loss `{stage.loss.name}` encodes the column `{key}` by a moving average of "
                 f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
-                "or use the loss `queue`",
+                "or use a loss that keeps none",
                 "loss",
                 misfit=True,
             )

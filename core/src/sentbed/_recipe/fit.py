@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed._recipe.prompts import MASK, Prompt
+from sentbed._recipe.prompts import MASK, TEMPLATES, Prompt
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 
@@ -75,8 +75,8 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         yield (
             "prompt",
             f"the pooler `{pooler.name}` reads the mask token, and the template "
-            f"{str(resolved.template)!r} has none; "
-            'write `{mask}` in it, or use `template = "prompt-bert"`',
+            f"{str(resolved.template)!r} has none; write `{{mask}}` in it, or use the template "
+            + _either([name for name, text in TEMPLATES.items() if MASK in text]),
         )
     if has_mask and offers is not None and "mask-token" not in offers:
         others = _fitting(encoder, "backbone", plugins)

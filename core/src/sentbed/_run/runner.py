@@ -177,9 +177,9 @@ def _accompany(context: RunContext, encoders: dict[str, Encoder], hooks: pluggy.
             companions = context.evaluations.shared.setdefault(name, Companions(encoder))
             try:
                 companions.add(other.encoders[name], _head_seed(other, name))
-            except Exception as error:  # noqa: BLE001 - what is wrong with it must not stop this run
-                message = f"another run's `{name}` cannot be encoded for in the same pass: {error}"
-                hooks.warned(run=context.run, message=message)
+            except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
+                what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
+                hooks.warned(run=context.run, message=f"{what}: {reason_of(error)}")
 
 
 def _go(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None) -> None:
