@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from sentbed._cli.options import FAILED, set_before_axes, set_option
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.overrides import apply_overrides, set_values
-    from sentbed._document.structure import KIND_OF, structure, unstructure
+    from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, encode_into
     from sentbed._encoder.encoder import ENCODER_FILE, PartProgress, saved_recipe
     from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
-    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits, needs_of
+    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
@@ -59,8 +59,7 @@ if TYPE_CHECKING:
         type_name,
     )
     from sentbed._registry.catalog import OURS
-    from sentbed._registry.registry import GROUP, KINDS, ComponentInfo, Plugins, load_plugins
-    from sentbed._registry.rules import ATTRIBUTES, METHODS, NEEDED
+    from sentbed._registry.registry import GROUP, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.settings import Settings
     from sentbed._run.manifest import describe, peak_memory_gib
     from sentbed._run.processes import done_elsewhere
@@ -71,19 +70,14 @@ if TYPE_CHECKING:
     from sentbed._run.score_items import attach_items, keep_items
 
 __all__ = [
-    "ATTRIBUTES",
     "ENCODER_FILE",
     "EXTENDS",
     "FAILED",
     "GROUP",
-    "KINDS",
-    "KIND_OF",
     "LIMIT_VARIABLE",
     "MAIN_ENCODER",
     "MANIFEST",
     "MASK",
-    "METHODS",
-    "NEEDED",
     "OPTIONAL",
     "OURS",
     "REASONS",
@@ -139,7 +133,6 @@ __all__ = [
     "load_recipe",
     "locked",
     "misfits",
-    "needs_of",
     "new_directory",
     "parse_template",
     "peak_memory_gib",
@@ -173,7 +166,6 @@ _HOMES = {
     "leaves": "sentbed._document.extends",
     "apply_overrides": "sentbed._document.overrides",
     "set_values": "sentbed._document.overrides",
-    "KIND_OF": "sentbed._document.structure",
     "structure": "sentbed._document.structure",
     "unstructure": "sentbed._document.structure",
     "Document": "sentbed._document.toml",
@@ -192,7 +184,6 @@ _HOMES = {
     "REASONS": "sentbed._recipe.fit",
     "TEMPLATE": "sentbed._recipe.fit",
     "misfits": "sentbed._recipe.fit",
-    "needs_of": "sentbed._recipe.fit",
     "MASK": "sentbed._recipe.prompts",
     "Demonstration": "sentbed._recipe.prompts",
     "Prompt": "sentbed._recipe.prompts",
@@ -229,13 +220,9 @@ _HOMES = {
     "type_name": "sentbed._recipe.show",
     "OURS": "sentbed._registry.catalog",
     "GROUP": "sentbed._registry.registry",
-    "KINDS": "sentbed._registry.registry",
     "ComponentInfo": "sentbed._registry.registry",
     "Plugins": "sentbed._registry.registry",
     "load_plugins": "sentbed._registry.registry",
-    "ATTRIBUTES": "sentbed._registry.rules",
-    "METHODS": "sentbed._registry.rules",
-    "NEEDED": "sentbed._registry.rules",
     "Settings": "sentbed._registry.settings",
     "describe": "sentbed._run.manifest",
     "peak_memory_gib": "sentbed._run.manifest",

@@ -14,7 +14,7 @@ from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._encoder.vector_store import Others, Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
-from sentbed._recipe.fit import misfits, needs_of
+from sentbed._recipe.fit import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
@@ -31,6 +31,7 @@ from sentbed.protocols import (
     Evaluator,
     PlacedEncoder,
     Runtime,
+    TextEncoder,
     Tokenizer,
 )
 
@@ -83,7 +84,7 @@ class Encoder:
         whatever the backbone has drawn. Raises `ModelError`.
         """
         recipe = _self_contained(recipe)
-        context = BuildContext(texts, saved / BACKBONE if saved else None, needs_of(recipe.pooler))
+        context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs)
         backbone = recipe.backbone.build(context)
         if head_seed is not None:
             engine.seed(head_seed)
@@ -136,7 +137,7 @@ class Encoder:
         It is the one that `build` makes with that seed. Nothing happens where the engine has no way to encode
         for several at once.
         """
-        if hasattr(self.placed, "beside"):
+        if self.placed.beside(()) is not None:
             recipe = _self_contained(recipe)
             self.engine.seed(head_seed)
             placed = self.engine.assemble(self.backbone, recipe.pooler, recipe.head)
@@ -144,11 +145,10 @@ class Encoder:
 
     def others(self, space: Space) -> Others | None:
         """Return what a pass for this encoder, whose space is given, can do for its companions as well."""
-        beside: Any = getattr(self.placed, "beside", None)
-        together = beside([one.placed for one in self.companions]) if beside and self.companions else None
+        together = self.placed.beside([one.placed for one in self.companions]) if self.companions else None
         if together is None:
             return None
-        hashed = getattr(together, "fingerprints", lambda: [None] * (1 + len(self.companions)))()
+        hashed = together.fingerprints()
         spaces = [one.space(known) for one, known in zip(self.companions, hashed[1:], strict=True)]
         found = {space.name: (space, self)}
         for its, one in zip(spaces, self.companions, strict=True):
@@ -159,7 +159,8 @@ class Encoder:
         def encode(
             texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
         ) -> NDArray[np.float32]:
-            placed = beside([rest[number][1].placed for number in chosen])
+            placed = self.placed.beside([rest[number][1].placed for number in chosen])
+            assert placed is not None, "it was there for all of them"
             return attrs.evolve(self, placed=placed, companions=()).encode(texts, progress)
 
         return Others([its for its, _ in rest], [one.width for _, one in rest], encode)
@@ -197,12 +198,12 @@ class Encoder:
             "precision": self.engine.describe()["precision"],
             "pooler": {
                 "train": pooler.name,
-                "test": getattr(pooler, "at_test", pooler.name),
+                "test": pooler.traits.at_test or pooler.name,
                 **{key: value for key, value in unstructure(pooler).items() if key != "use"},
             },
             "max_length": self.recipe.max_length,
         }
-        facts |= getattr(self.backbone, "protocol", {})
+        facts |= self.backbone.protocol
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
     def space(self, fingerprint: str | None = None) -> Space | None:
@@ -211,13 +212,12 @@ class Encoder:
         Weights are hashed as they are now, unless `fingerprint` is that of the placed encoder: what training
         has changed since is another space.
         """
-        weights = getattr(self.placed, "fingerprint", None)
-        tokens = getattr(self.backbone.tokenizer, "fingerprint", None)
+        tokens = self.backbone.tokenizer.fingerprint
         parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
         code = code_of(*map(type, parts), *ENCODING)
-        if weights is None or tokens is None or code is None:
+        if tokens is None or code is None:
             return None
-        if not (hashed := fingerprint or weights()):
+        if not (hashed := fingerprint or self.placed.fingerprint()):
             return None
         prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
         key = {
@@ -228,7 +228,7 @@ class Encoder:
             "engine": {"token_budget": self.engine.token_budget, **self.engine.describe()},
             "code": [__version__, code],
         }
-        model = getattr(self.recipe.backbone, "model", None) or self.recipe.backbone.name
+        model = self.recipe.backbone.traits.model or self.recipe.backbone.name
         about = {"model": model, "pooler": self.recipe.pooler.name, "width": self.width}
         about |= {"precision": self.engine.describe()["precision"], "max_length": recipe["max_length"]}
         return Space(key, about)
@@ -354,7 +354,7 @@ class Encoder:
         target = Path(path)
         if target.is_dir() and any(target.iterdir()):
             raise RunError(f"`{path}` is not empty; export into a new directory")
-        merged: Any = getattr(self.backbone, "merged", tuple)()
+        merged = self.backbone.merged()
         self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 
     def restore(self, path: Path) -> None:
@@ -421,8 +421,8 @@ def pair_name(name: str, second: str | None) -> str:
 
 
 @attrs.frozen(eq=False)
-class _Seen:
-    """What an evaluator sees of an encoder: a `TextEncoder` with all that it may have."""
+class _Seen(TextEncoder):
+    """What an evaluator sees of an encoder."""
 
     encoder: Encoder
     told: PartProgress | None = None
@@ -447,7 +447,7 @@ class _Seen:
 
     @property
     def device(self) -> str:
-        return str(getattr(self.encoder.engine, "device", "cpu"))
+        return str(self.encoder.engine.device)
 
     @property
     def machine(self) -> Mapping[str, Any]:

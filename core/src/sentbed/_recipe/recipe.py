@@ -166,9 +166,9 @@ class Stage:
     @property
     def columns_used(self) -> tuple[str, ...]:
         """The data's columns that the loss uses, in the data's order."""
-        takes = getattr(self.loss, "takes", None)
-        wanted = self.data.columns if takes is None else self.loss.needs | frozenset(takes)
-        return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in self.loss.needs))
+        loss = self.loss.traits
+        wanted = self.data.columns if loss.takes is None else loss.needs | loss.takes
+        return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in loss.needs))
 
 
 @attrs.frozen

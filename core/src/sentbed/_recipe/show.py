@@ -13,31 +13,33 @@ import attrs
 
 from sentbed._document.structure import unstructure
 from sentbed._registry.registry import ComponentInfo, Plugins
+from sentbed.kinds import KINDS
 
 REQUIRED, OPTIONAL = "required", "optional"
-
-_PLACES = {
-    "backbone": "[encoder]\nbackbone = {}",
-    "pooler": "[encoder]\npooler = {}",
-    "loss": "[[stage]]\nloss = {}",
-    "data": "[[stage]]\ndata = {}",
-    "optimizer": "[[stage]]\noptimizer = {}",
-    "schedule": "[[stage]]\nschedule = {}",
-    "runtime": "[runtime]\n{}",
-    "evaluator": "[[evaluate]]\n{}",
-    "tracker": "[[tracker]]\n{}",
-    "exporter": "sentbed export ENCODER DIRECTORY --to {}",
-    "importer": "sentbed import SOURCE DIRECTORY --from {}",
-    "executor": "sentbed study RECIPE --executor {}",
-}
-
 
 def describe(info: ComponentInfo) -> str:
     """Return a component's documentation: what it is, its fields with defaults and meaning, an example."""
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
+    lines += _traits(info)
     return "\n".join([*lines, "", "example:", textwrap.indent(example(info), "  ")])
+
+
+def _traits(info: ComponentInfo) -> list[str]:
+    """Return what a component can do beside its fields, as far as it differs from what most can."""
+    said = KINDS[info.kind].traits_of(info.cls)
+    if said is None:
+        return ["", "traits:", "  they follow from the fields"]
+    fields = [(field, getattr(said, field.name)) for field in attrs.fields(type(said))]
+    lines = [f"  {field.name}: {_trait(value)}" for field, value in fields if value != field.default]
+    return ["", "traits:", *lines] if lines else []
+
+
+def _trait(value: Any) -> str:
+    if isinstance(value, frozenset | tuple):
+        return ", ".join(sorted(value)) or "none"
+    return str(value)
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
@@ -96,7 +98,7 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     """Read the string under each field from the source; Python keeps none at run time."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if base is object:
+        if not attrs.has(base):
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(tree, ast.ClassDef)
@@ -157,8 +159,9 @@ def default_text(field: attrs.Attribute[Any]) -> str:
 def example(info: ComponentInfo) -> str:
     required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
     pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
-    place = _PLACES[info.kind]
-    if info.kind in ("exporter", "importer", "executor"):
+    kind = KINDS[info.kind]
+    place = kind.example
+    if kind.on_command_line:
         options = (f" --set {field.name}={_sample(field)}" for field in required)
         return place.format(info.name) + "".join(options)
     inline = "= {}" in place

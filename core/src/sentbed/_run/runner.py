@@ -194,7 +194,7 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
         if not found:
             for evaluate in recipe.evaluate:
                 if (evaluate.encoder or recipe.main_encoder) == name:
-                    yield from getattr(evaluate.with_, "texts", tuple)()
+                    yield from evaluate.with_.texts()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
     return Encoder.build(recipe.encoders[name], engine, texts, head_seed=_head_seed(recipe, name))
@@ -221,8 +221,7 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     store = _store(info, hooks)
     engine = recipe.runtime.build()
     info.facts["engine"] = dict(engine.describe())
-    if hasattr(engine, "say"):
-        engine.say = lambda message: hooks.warned(run=info, message=message)
+    engine.report_to(lambda message: hooks.warned(run=info, message=message))
     try:
         _work(info, hooks, resumed, engine, store)
     finally:
@@ -287,8 +286,7 @@ def _read_evaluations(recipe: Recipe) -> None:
     looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
     evaluators = [entry.with_ for entry in (*recipe.evaluate, *looks) if entry is not None]
     for evaluator in {repr(evaluator): evaluator for evaluator in evaluators}.values():
-        if read := getattr(evaluator, "read", None):
-            read()
+        evaluator.read()
 
 
 def _place(info: RunInfo, index: int, encoders: dict[str, Encoder]) -> None:

@@ -190,7 +190,7 @@ def _open(run: RunInfo, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
         if not run.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
         hooks.warned(run=run, message=message)
-    left_out = dict(getattr(dataset, "left_out", {}))
+    left_out = dict(dataset.left_out)
     run.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
     return dataset
 

@@ -30,7 +30,7 @@ _LAYOUT = 1
 
 
 @attrs.frozen(eq=False)
-class StreamedTable:
+class StreamedTable(Dataset):
     """A `Dataset` over record batches that lie in a memory map: only the rows asked for are read."""
 
     fields: Mapping[str, int]

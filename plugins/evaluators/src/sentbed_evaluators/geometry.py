@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 import attrs
 from sentbed import DataError, FilePath, RunError
 from sentbed.errors import suggest
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Items, Score, TextEncoder
 
 from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
@@ -42,7 +42,7 @@ _DEFAULT_TASK = "STSB"
 
 
 @attrs.frozen
-class Geometry:
+class Geometry(Evaluator):
     """Alignment of positive pairs, uniformity and anisotropy of all sentences.
 
     Of all, lower is better. They are not multiplied by 100.
@@ -69,8 +69,6 @@ class Geometry:
     """
 
     name: ClassVar[str] = "geometry"
-    cites: ClassVar[tuple[str, ...]] = ("wang2020alignment",)
-    two_sided: ClassVar[bool] = True
 
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
@@ -110,11 +108,11 @@ class Geometry:
     """What to measure, of `alignment`, `uniformity` and `anisotropy`."""
 
     @property
-    def development(self) -> bool:
-        """Whether the pairs are a development or training task of SentEval's, or files said to be such."""
-        if self.path is None and self.parallel is None:
-            return self.task in DEVELOPMENT
-        return self.split in ("train", "dev")
+    def traits(self) -> EvaluatorTraits:
+        """Development data are development or training tasks of SentEval's, or files said to be such."""
+        files = self.path is not None or self.parallel is not None
+        development = self.split in ("train", "dev") if files else self.task in DEVELOPMENT
+        return EvaluatorTraits(cites=("wang2020alignment",), development=development, two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield missing data and parameters that cannot be used."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Items, Score, TextEncoder
 
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.probing_files import TASKS, find_root, read_task
@@ -18,7 +18,7 @@ from sentbed_evaluators.tasks import average, classifier_of, part_progress, task
 
 
 @attrs.frozen
-class SentEvalProbing:
+class SentEvalProbing(Evaluator):
     """SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.
 
     A linear classifier on the frozen vector of one sentence is trained on 100,000 sentences, its penalty is
@@ -27,7 +27,7 @@ class SentEvalProbing:
     """
 
     name: ClassVar[str] = "senteval-probing"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018probing",)
+    traits = EvaluatorTraits(cites=("conneau2018probing",))
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, RunError
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Items, Score, TextEncoder
 
 from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.feature_table import feature_table
@@ -29,7 +29,7 @@ FOLDED = ("CoLA", "MRPC", "RTE")
 
 
 @attrs.frozen
-class SentGLUE:
+class SentGLUE(Evaluator):
     """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
 
     Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; it sees u of a
@@ -49,7 +49,7 @@ class SentGLUE:
     """
 
     name: ClassVar[str] = "sentglue"
-    cites: ClassVar[tuple[str, ...]] = ("wang2019glue", "ni2022sentencet5")
+    traits = EvaluatorTraits(cites=("wang2019glue", "ni2022sentencet5"))
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Items, Score, TextEncoder
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
 from sentbed_evaluators.features import FORMULAS, pair_features
@@ -32,7 +32,7 @@ PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
 
 @attrs.frozen
-class SentEvalTransfer:
+class SentEvalTransfer(Evaluator):
     """Accuracy x 100 of a linear classifier on frozen embeddings, as SentEval trains it.
 
     MR, CR, SUBJ and MPQA are scored by nested cross-validation; TREC and MRPC pick the penalty by
@@ -45,8 +45,7 @@ class SentEvalTransfer:
     """
 
     name: ClassVar[str] = "senteval-transfer"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
-    development: ClassVar[bool] = False
+    traits = EvaluatorTraits(cites=("conneau2018senteval",), development=False)
 
     tasks: tuple[str, ...] = PAPERS
     """Of `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC`, `MRPC`, in the order of the report. Default: the

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
+from sentbed.protocols import Exporter
 from sentbed import ModelError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ class OtherVectorsError(ModelError):
 
 
 @attrs.frozen
-class ToSentenceTransformers:
+class ToSentenceTransformers(Exporter):
     """A folder that sentence-transformers 5 and 6 load, of its stock modules alone, with the same vectors.
 
     Adapters are merged. A prompt goes into the tokenizer, since the prompts of sentence-transformers have no

@@ -28,7 +28,7 @@ class Queue(Contrastive):
     """
 
     name: ClassVar[str] = "queue"
-    cites: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
+    papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Vectors in the memory, at least a batch; 0 is none. 10,000 for base and 200,000 for large models in the
@@ -53,6 +53,10 @@ class Queue(Contrastive):
                 "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "
                 "use the loss `momentum`, or set `size = 0` for no memory"
             )
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return the most negatives in a denominator, the memory among them."""
+        return super().negatives(batch_size, columns) + self.size
 
     def _too_small(self, batch_size: int) -> Iterator[str]:
         if 0 < self.size < batch_size:

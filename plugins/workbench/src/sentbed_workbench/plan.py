@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.protocols import Device, Outline, OutlineContext, Sketch
-from sentbed.tools import EncoderRecipe, Recipe, needs_of
+from sentbed.tools import EncoderRecipe, Recipe
 
 from sentbed_workbench.plan_batches import look
 from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, method, numbers
@@ -136,7 +136,7 @@ def _device(runtime: Any, on: str | None) -> tuple[Device, str]:
 
 
 def _encoder(recipe: EncoderRecipe, runtime: Any, device: Device, training: bool) -> Parts:
-    context = OutlineContext(needs_of(recipe.pooler), device.precision, device.kind, training)
+    context = OutlineContext(recipe.pooler.traits.needs, device.precision, device.kind, training)
     try:
         outline: Outline = method(recipe.backbone, "outline")(context)
         sketch: Sketch = method(runtime, "sketch_pooler")(recipe.pooler, outline.width)
