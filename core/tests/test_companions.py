@@ -18,7 +18,7 @@ from sentbed._encoder.vector_store import SEGMENT, VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.runner import RunInfo, execute
-from sentbed.protocols import Head, TokenBatch
+from sentbed.protocols import Head, PlacedEncoder, TokenBatch
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -29,7 +29,7 @@ HEADS = (Head(), Head(normalize=True), Head(projection=3), Head(projection=3, no
 TEXTS = ["abc", "de", "", "abc", "some more words"]
 
 
-class Several:
+class Several(PlacedEncoder):
     """What `beside` of the toy engine returns; counts its passes."""
 
     passes: ClassVar[list[int]] = []

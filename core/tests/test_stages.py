@@ -14,7 +14,7 @@ from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.runner import RunInfo, build_encoder, build_encoders
 from sentbed._run.stages import Kept, require_fit, train_stage
-from sentbed.protocols import Evaluation, TokenIds, Training
+from sentbed.protocols import Evaluation, Evaluator, TokenIds, Training
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
 Load = Callable[..., Recipe]
@@ -92,7 +92,7 @@ def details(recorder: Recorder, event: str, key: str) -> list[Any]:
 
 
 @attrs.frozen
-class Scripted:
+class Scripted(Evaluator):
     """Gives the scores that it is told, one a call."""
 
     name: ClassVar[str] = "scripted"
@@ -290,7 +290,7 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    compares_texts: ClassVar[bool] = True
+    traits = attrs.evolve(Pull.traits, compares_texts=True)
 
 
 def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(

@@ -36,9 +36,11 @@ class Kind:
         return self.example.startswith("sentbed ")
 
     def traits_of(self, cls: type[Any]) -> ComponentTraits | None:
-        """Return what a component of a class says whose fields have their defaults; None where some have none."""
+        """Return what a component says whose fields have their defaults; None where some have none."""
         if isinstance(cls.traits, ComponentTraits):
             return cls.traits
+        if cls.traits is self.base.traits:
+            return self.traits()
         try:
             traits: ComponentTraits = cls().traits
         except (TypeError, ValueError):
@@ -87,7 +89,8 @@ class Found(Protocol):
     """A component's class, as `Components` finds it."""
 
     @property
-    def cls(self) -> type[Any]: ...
+    def cls(self) -> type[Any]:
+        """The class."""
 
 
 class Components(Protocol):

@@ -83,10 +83,11 @@ def make_converter(plugins: Components, base: Path, check: bool = True) -> cattr
         (lambda t: t is Any, lambda value, _: value),
         (lambda t: t is ModelId, partial(_model, base)),
         (lambda t: t is FilePath, partial(_path, base)),
-        (lambda t: t in (str, int, float, bool), _primitive),
     )
     for fits, hook in hooks:
         converter.register_structure_hook_func(fits, hook)
+    for kind in _NOUN:
+        converter.register_structure_hook(kind, _primitive)
     return converter
 
 

@@ -17,6 +17,7 @@ from sentbed.kinds import KINDS
 
 REQUIRED, OPTIONAL = "required", "optional"
 
+
 def describe(info: ComponentInfo) -> str:
     """Return a component's documentation: what it is, its fields with defaults and meaning, an example."""
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]

@@ -37,13 +37,16 @@ from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
 
+OFFERED = frozenset(kind.hook for kind in KINDS.values())
+"""The hooks by which a plugin offers components."""
+
 OFFERS = ("commands", "recipe_tables", "known_data", "findings")
 """The hooks by which a plugin offers what is no component."""
 
 LIFECYCLE: tuple[str, ...] = tuple(
     name
     for name, value in vars(hookspecs).items()
-    if hasattr(value, "sentbed_spec") and name not in {*(kind.hook for kind in KINDS.values()), *OFFERS}
+    if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
 )
 """The hooks that a run calls, in its order."""
 
@@ -215,7 +218,7 @@ def _load(
         registered = True
         manager.register(plugin, name=info.key)
         offered = _components(manager, plugin, info)
-        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - {kind.hook for kind in KINDS.values()}
+        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - OFFERED
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others

@@ -11,6 +11,7 @@ import attrs
 from sentbed.kinds import Kind
 from sentbed.protocols import LazyCommand, RecipeTable
 
+
 def fault_of(kind: Kind, cls: Any) -> str | None:
     """Return which rule a component breaks."""
     label, base = getattr(cls, "__qualname__", repr(cls)), kind.base.__name__

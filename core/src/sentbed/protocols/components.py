@@ -1,7 +1,7 @@
 """Components: the base classes of what plugins offer, and of what they build.
 
-A component is a frozen attrs class below the base class of its kind. Its fields are its recipe parameters, its
-`traits` say what it can do beside them, and a method that is not abstract has a default that is right for most.
+A component is a frozen attrs class that inherits from the base class of its kind. Its fields are its recipe
+parameters, its `traits` say what it can do beside them. Methods that are not abstract have a default.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class BuiltBackbone:
     origin: Mapping[str, Any]
     """Where the weights came from, with their hash, for the manifest."""
     shares_prefix: bool = False
-    """Whether `inference(...)(input_ids, attention_mask, prefix)` takes ids `(shared,)` that stand before every
-    row; `TokenStates` and its mask then include them."""
+    """Whether `inference(...)(input_ids, attention_mask, prefix)` takes ids `(shared,)` that stand before
+    every row; `TokenStates` and its mask then include them."""
     dispatched: bool = False
     """Whether its weights are on their devices already."""
 
@@ -314,6 +314,7 @@ class TextEncoder(ABC):
 
     def progress(self, what: str, done: int, total: int) -> None:
         """To be called with how far a part of the evaluation is (`encode` reports itself)."""
+        return
 
     def at_length(self, max_length: int) -> TextEncoder | None:
         """Return the same encoder as it cuts texts at so many tokens, special tokens included.
@@ -420,7 +421,7 @@ class Evaluator(Component):
         return ()
 
     def texts(self) -> Iterable[str]:
-        """Return texts on which an encoder with random weights may train a tokenizer where no stage gives any."""
+        """Return texts on which a random encoder may train its tokenizer where no stage gives any."""
         return ()
 
 
@@ -480,10 +481,10 @@ class Optimizer(Component):
         """Return a `torch.optim.Optimizer` over these named parameters."""
 
     def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        """Return its twin for engines on JAX, an `optax.GradientTransformation`, over parameters of these shapes.
+        """Return its twin for engines on JAX, an `optax.GradientTransformation`; None where it has none.
 
-        It gives updates, which the engine multiplies by minus the learning rate of the step. None where it has
-        no twin: those engines cannot train with it.
+        It is over parameters of these names and shapes, and gives updates, which the engine multiplies by
+        minus the learning rate of the step.
         """
         return None
 

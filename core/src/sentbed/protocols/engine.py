@@ -48,8 +48,8 @@ class PlacedEncoder:
     thread, ahead of it."""
     module: Module = None
     """On engines of PyTorch: backbone, pooler and head as one torch module in fp32, called
-    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler` and `projection` (an identity where
-    the head has none) and `normalize: bool`; who changes weights in it calls `weights_changed()`."""
+    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler` and `projection` (an identity
+    where the head has none) and `normalize: bool`; who changes weights in it calls `weights_changed()`."""
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Sentence vectors `(batch, width)`, in eval mode, without gradient."""
@@ -180,7 +180,7 @@ class Engine:
     """In torch's words, for evaluators that train a classifier."""
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` from now on with what the user should know, such as that a batch did not fit and was halved."""
+        """Call `say` from now on with what the user should know, such as that a batch was halved."""
 
     def describe(self) -> Mapping[str, Any]:
         """Device, `precision` (which every score carries) and threads, as they are in force."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import TextTable
-from sentbed.protocols import DataSource, Dataset
+from sentbed.protocols import Dataset, DataSource
 
 
 @attrs.frozen(kw_only=True)

@@ -8,8 +8,8 @@ from random import Random
 from typing import ClassVar, Literal
 
 import attrs
-from sentbed.protocols import DataTraits
 from sentbed import DataError
+from sentbed.protocols import DataTraits
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.labelled_files import LabelledFiles, Wanted

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import attrs
-from sentbed.protocols import DataSource, DataTraits
 from sentbed import DataError, FilePath, locate
+from sentbed.protocols import DataSource, DataTraits
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.library_formats import require

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import attrs
-from sentbed.protocols import DataSource
 from sentbed import DataError, FilePath
+from sentbed.protocols import DataSource
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.plain_text import numbered_lines, text_file

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
-from sentbed.protocols import DataSource
 from sentbed import FilePath
 from sentbed.helpers import TextTable
+from sentbed.protocols import DataSource
 
 from sentbed_data.triplets import Triplets
 

@@ -9,8 +9,8 @@ import math
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Schedule
 from attrs.validators import and_, ge, le
+from sentbed.protocols import Schedule
 
 
 def _span(length: float, total_steps: int) -> float:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed.protocols import Importer
 from attrs.validators import ge
 from sentbed import ModelError
+from sentbed.protocols import Importer
 
 if TYPE_CHECKING:
     from sentbed import Encoder

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed.protocols import Exporter
 from attrs.validators import min_len, optional
 from sentbed import FilePath, ModelError
+from sentbed.protocols import Exporter
 
 if TYPE_CHECKING:
     from sentbed import Encoder

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-from sentbed.protocols import Exporter
 from attrs.validators import and_, ge, le
 from sentbed import ModelError
+from sentbed.protocols import Exporter
 
 if TYPE_CHECKING:
     from sentbed import Encoder

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import LossTraits
 from attrs.validators import and_, ge, lt
+from sentbed.protocols import LossTraits
 
 from sentbed_losses.queue import Queue
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed.protocols import Tracker
 from attrs.validators import min_len
 from sentbed import RunError, hookimpl
+from sentbed.protocols import Tracker
 
 from sentbed_trackers.outbox import Outbox
 from sentbed_trackers.series import SeriesTracker, missing

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed.protocols import Tracker
 from sentbed import FilePath, RunError, hookimpl
+from sentbed.protocols import Tracker
 
 from sentbed_trackers.series import SeriesTracker, missing
 
