@@ -308,7 +308,7 @@ def test_a_type_checker_refuses_a_misspelt_trait(traits: str, said: str | None, 
         (
             "LossTraits(needs=frozenset())",
             "'mine'",
-            "the `traits` of the loss `Mine` are 'mine', expected `LossTraits(...)`",
+            "the loss `Mine` has 'mine' as `traits`; write `traits = LossTraits(...)`",
         ),
     ],
 )

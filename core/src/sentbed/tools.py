@@ -56,10 +56,12 @@ if TYPE_CHECKING:
         hints_of,
         is_plain,
         tables,
+        traits_lines,
         type_name,
     )
     from sentbed._registry.catalog import OURS
-    from sentbed._registry.registry import GROUP, ComponentInfo, Plugins, load_plugins
+    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
+    from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
     from sentbed._run.manifest import describe, peak_memory_gib
     from sentbed._run.processes import done_elsewhere
@@ -74,6 +76,7 @@ __all__ = [
     "EXTENDS",
     "FAILED",
     "GROUP",
+    "LIFECYCLE",
     "LIMIT_VARIABLE",
     "MAIN_ENCODER",
     "MANIFEST",
@@ -138,6 +141,7 @@ __all__ = [
     "peak_memory_gib",
     "plain",
     "progress_bars",
+    "promise_fault",
     "read_document",
     "record_json",
     "resolved_toml",
@@ -152,6 +156,7 @@ __all__ = [
     "structure_recipe",
     "tables",
     "test_data_problem",
+    "traits_lines",
     "type_name",
     "unstructure",
 ]
@@ -217,9 +222,12 @@ _HOMES = {
     "hints_of": "sentbed._recipe.show",
     "is_plain": "sentbed._recipe.show",
     "tables": "sentbed._recipe.show",
+    "traits_lines": "sentbed._recipe.show",
     "type_name": "sentbed._recipe.show",
     "OURS": "sentbed._registry.catalog",
     "GROUP": "sentbed._registry.registry",
+    "LIFECYCLE": "sentbed._registry.registry",
+    "promise_fault": "sentbed._registry.rules",
     "ComponentInfo": "sentbed._registry.registry",
     "Plugins": "sentbed._registry.registry",
     "load_plugins": "sentbed._registry.registry",

@@ -331,7 +331,7 @@ class Pull(Loss):
     """Half the mean squared distance of a pair."""
 
     name: ClassVar[str] = "pull"
-    traits = LossTraits(needs=frozenset({"anchor", "positive"}))
+    traits = LossTraits(needs=frozenset({"anchor", "positive"}), stateful=True)
 
     temperature: float = attrs.field(default=1.0, validator=gt(0))
     """What the distance is divided by."""
@@ -738,7 +738,7 @@ class Engine(protocols.Engine):
             optimizer.build(parameters),
             lambda step: optimizer.lr * schedule.factor(step, training.total_steps),
             self.rng,
-            loss.initial_state() if hasattr(loss, "initial_state") else {},
+            loss.initial_state() if training.loss.traits.stateful else {},
             {name: value.copy() for name, value in averaged},
         )
 

@@ -18,6 +18,7 @@ from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.protocols import (
     LABEL,
     Backbone,
+    ComponentTraits,
     DataSource,
     Evaluator,
     Head,
@@ -159,9 +160,9 @@ class Stage:
     watch: tuple[Watch, ...] = ()
 
     @property
-    def cites(self) -> tuple[str, ...]:
-        """Keys of the papers behind how the stage is computed: gradient caching."""
-        return ("gao2021gradcache",) if self.micro_batch is not None else ()
+    def traits(self) -> ComponentTraits:
+        """The paper behind how the stage is computed: gradient caching."""
+        return ComponentTraits(cites=("gao2021gradcache",) if self.micro_batch is not None else ())
 
     @property
     def columns_used(self) -> tuple[str, ...]:

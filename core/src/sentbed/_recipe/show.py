@@ -23,24 +23,22 @@ def describe(info: ComponentInfo) -> str:
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
-    lines += _traits(info)
+    if said := traits_lines(info):
+        lines += ["", "traits:", *(f"  {line}" for line in said)]
     return "\n".join([*lines, "", "example:", textwrap.indent(example(info), "  ")])
 
 
-def _traits(info: ComponentInfo) -> list[str]:
-    """Return what a component can do beside its fields, as far as it differs from what most can."""
+def traits_lines(info: ComponentInfo) -> list[str]:
+    """Return `name: value` of each trait in which a component with default fields differs from most."""
     said = KINDS[info.kind].traits_of(info.cls)
     if said is None:
-        return ["", "traits:", "  they follow from the fields"]
-    fields = [(field, getattr(said, field.name)) for field in attrs.fields(type(said))]
-    lines = [f"  {field.name}: {_trait(value)}" for field, value in fields if value != field.default]
-    return ["", "traits:", *lines] if lines else []
-
-
-def _trait(value: Any) -> str:
-    if isinstance(value, frozenset | tuple):
-        return ", ".join(sorted(value)) or "none"
-    return str(value)
+        return ["they follow from the fields"]
+    fields = ((field, getattr(said, field.name)) for field in attrs.fields(type(said)))
+    shown = {field.name: value for field, value in fields if value != field.default}
+    return [
+        f"{name}: {(', '.join(sorted(value)) or 'none') if isinstance(value, frozenset | tuple) else value}"
+        for name, value in shown.items()
+    ]
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:

@@ -14,35 +14,31 @@ from sentbed.protocols import LazyCommand, RecipeTable
 
 def fault_of(kind: Kind, cls: Any) -> str | None:
     """Return which rule a component breaks."""
-    label, base = getattr(cls, "__qualname__", repr(cls)), kind.base.__name__
+    label = getattr(cls, "__qualname__", repr(cls))
     if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(getattr(cls, "name", None), str)):
         return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
         return f"the {kind.name} `{label}` must be frozen: decorate it with `@attrs.frozen`"
-    if not issubclass(cls, kind.base):
-        return (
-            f"the {kind.name} `{label}` does not inherit from `sentbed.protocols.{base}`; "
-            f"write `class {cls.__name__}({base})`"
-        )
-    if lacking := next(iter(sorted(cls.__abstractmethods__)), None):
-        what = f"no method `{lacking}`" if callable(getattr(cls, lacking)) else f"no `{lacking}`"
-        return f"the {kind.name} `{label}` has {what}; see `sentbed.protocols.{base}`"
+    if fault := promise_fault(kind, cls):
+        return f"the {kind.name} `{label}` {fault}"
     if inspect.getdoc(cls) in (None, inspect.getdoc(kind.base)):
         return f"the {kind.name} `{label}` has no docstring; its first line is what users are shown"
-    return _traits_fault(kind, cls, label)
+    return None
 
 
-def _traits_fault(kind: Kind, cls: type[Any], label: str) -> str | None:
-    """Return what is wrong with how a class says what it can do."""
-    wanted = kind.traits.__name__
+def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
+    """Return in which way an attrs class breaks the promises of a kind, as the end of a sentence."""
+    base, wanted = kind.base.__name__, kind.traits.__name__
+    if not issubclass(cls, kind.base):
+        return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
+    if lacking := next(iter(sorted(cls.__abstractmethods__)), None):
+        what = f"no method `{lacking}`" if callable(getattr(cls, lacking)) else f"no `{lacking}`"
+        return f"has {what}; see `sentbed.protocols.{base}`"
     if not isinstance(cls.traits, property | kind.traits):
-        return f"the `traits` of the {kind.name} `{label}` are {cls.traits!r}, expected `{wanted}(...)`"
+        return f"has {cls.traits!r} as `traits`; write `traits = {wanted}(...)`"
     for word in sorted(attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()):
         if hasattr(cls, word):
-            return (
-                f"the {kind.name} `{label}` says `{word}` beside its traits, where nobody reads it; "
-                f"write `traits = {wanted}({word}=...)`"
-            )
+            return f"says `{word}` beside its traits, where nobody reads it; write `traits = {wanted}({word}=...)`"
     return None
 
 

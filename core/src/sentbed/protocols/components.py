@@ -183,8 +183,9 @@ class Loss(Component):
         numbers of the classes. The module is a pure function of its arguments and its parameters: nothing is
         kept between calls, gradients are stopped with `.detach()`.
 
-        It may have `initial_state() -> dict[str, Tensor]`: then it is called as `module(inputs, state)`, and
-        what its output has as `state` is given to the next step; it is saved with every checkpoint.
+        Where the traits say `stateful`, it has `initial_state() -> dict[str, Tensor]` and is called as
+        `module(inputs, state)`: what its output has as `state` is given to the next step, and is saved with
+        every checkpoint.
         """
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:

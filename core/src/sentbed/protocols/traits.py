@@ -6,18 +6,23 @@ TypeError where the class is defined.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
+from attrs.validators import and_, deep_iterable, ge, in_, instance_of, lt, optional
 
 Pooling: TypeAlias = Literal["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"]
+
+_WORDS: Any = deep_iterable(instance_of(str), instance_of(frozenset))
+_NAMES: Any = deep_iterable(instance_of(str), instance_of(tuple))
+_TEXT: Any = optional(instance_of(str))
 
 
 @attrs.frozen(kw_only=True)
 class ComponentTraits:
     """What any component may say."""
 
-    cites: tuple[str, ...] = ()
+    cites: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
     """The papers behind it, for model cards: each a key of `sentbed/citations.bib`, or a whole BibTeX entry,
     which begins with `@`."""
 
@@ -26,16 +31,18 @@ class ComponentTraits:
 class BackboneTraits(ComponentTraits):
     """What a backbone may say."""
 
-    offers: frozenset[str] | None = None
+    offers: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
     """What it has for a pooler, in the words of `PoolerTraits.needs`; None: a recipe's check believes all."""
-    heeds: frozenset[str] | None = None
+    heeds: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
     """The needs that change what it builds or computes, all where None: encoders that differ in others may
     share one pass through it."""
     from_files: bool = False
     """Whether building it draws no number and reads no text."""
-    untrainable: str | None = None
+    untrainable: str | None = attrs.field(default=None, validator=_TEXT)
     """Why no stage can train it; None where one can."""
-    model: str | None = None
+    pretrained: bool = True
+    """Whether its weights were trained before, and not drawn."""
+    model: str | None = attrs.field(default=None, validator=_TEXT)
     """The model that its weights or its architecture come from, a hub id or a directory."""
 
 
@@ -43,20 +50,20 @@ class BackboneTraits(ComponentTraits):
 class PoolerTraits(ComponentTraits):
     """What a pooler may say."""
 
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Of `bidirectional` (every token has seen the whole text), `causal` (the last one has, and no other),
     `decoder`, `mask-token`, `layers` (see `TokenStates`), `template` (a prompt around the sentence), or words
     of a plugin's own that some backbone offers."""
-    template: str | None = None
+    template: str | None = attrs.field(default=None, validator=_TEXT)
     """The prompt's template where the recipe gives none; see `sentbed show prompt`."""
-    normalizer: str | None = None
+    normalizer: str | None = attrs.field(default=None, validator=_TEXT)
     """The prompt's text rules where the recipe gives none."""
-    at_test: str | None = None
+    at_test: str | None = attrs.field(default=None, validator=_TEXT)
     """The name of what it computes in eval mode, where that differs from training."""
-    pooling: Pooling | None = None
+    pooling: Pooling | None = attrs.field(default=None, validator=optional(in_(get_args(Pooling))))
     """What it computes in eval mode in the words of sentence-transformers, over the real tokens, for
     exporters."""
-    dense: str | None = None
+    dense: str | None = attrs.field(default=None, validator=_TEXT)
     """The attribute of its module that is a linear layer behind `pooling`, followed by tanh."""
 
 
@@ -64,21 +71,23 @@ class PoolerTraits(ComponentTraits):
 class LossTraits(ComponentTraits):
     """What a loss must and may say."""
 
-    needs: frozenset[str]
+    needs: frozenset[str] = attrs.field(validator=_WORDS)
     """The columns that the data must have."""
-    takes: frozenset[str] | None = None
+    takes: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
     """The columns that it uses where the data has them, beside those that it needs; no other column is
     encoded. None: every column is given to it."""
-    classes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
     """The names that the column `label` may hold, for a loss that needs it."""
     compares_texts: bool = False
     """Whether `inputs` is to have `COLUMN.id`, int64 `(batch,)`, for each column of texts: the same number
     for the same text, in every column and step."""
-    momentum: float | None = None
+    momentum: float | None = attrs.field(default=None, validator=optional(and_(ge(0), lt(1))))
     """In [0, 1): the columns `keys` are encoded without gradient by a copy of the encoder whose weights are
     an exponential moving average of its own, updated after each step as
     `momentum * average + (1 - momentum) * weights`."""
-    keys: frozenset[str] = frozenset()
+    stateful: bool = False
+    """Whether the module that it builds has `initial_state() -> dict[str, Tensor]`; see `Loss.build`."""
+    keys: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """The columns that the moving average encodes."""
 
 

@@ -94,13 +94,19 @@ class Transformer(Backbone):
         """What the architecture offers; whether all comes from files; whether a stage can train it."""
         papers = (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
         return BackboneTraits(
-            cites=papers,
+            cites=(*papers, "hu2022lora") if self.lora is not None else papers,
             offers=self.offered,
             heeds=frozenset({"decoder", "layers", "mask-token"}),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
+            pretrained=self.init == "pretrained",
             model=self.model,
         )
+
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether what all texts begin with is computed once when encoding."""
+        return False
 
     def _untrainable(self) -> str | None:
         adapted = self.lora is not None or self.adapter is not None
@@ -146,3 +152,8 @@ class CausalTransformer(Transformer):
     reuse_prefix: bool = True
     """Compute what all texts begin with (a template, a demonstration) once when encoding, and share its keys
     and values: the same vectors, sooner."""
+
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether `reuse_prefix` is on."""
+        return self.reuse_prefix

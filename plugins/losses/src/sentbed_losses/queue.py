@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Module
+from sentbed.protocols import LossTraits, Module
 
 from sentbed_losses.contrastive import Contrastive
 
@@ -33,6 +33,11 @@ class Queue(Contrastive):
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Vectors in the memory, at least a batch; 0 is none. 10,000 for base and 200,000 for large models in the
     translation-pair paper."""
+
+    @property
+    def traits(self) -> LossTraits:
+        """As of `info-nce`; the memory is a state."""
+        return attrs.evolve(super().traits, stateful=self.size > 0)
 
     def build(self, width: int) -> Module:
         """Return `module(vectors, state) -> LossOutput`, without `state` where `size` is 0.

@@ -139,7 +139,7 @@ def cases(
         for loss_name, (loss, more) in losses.items():
             fixed = fixed_columns(loss)
             if fixed is not None:
-                columns = (*sorted(loss.needs), *more)
+                columns = (*sorted(loss.traits.needs), *more)
                 names = (called, pooler_name, loss_name)
                 found.append(Case(*names, backbone, pooler, loss, columns, fixed, recipe.head))
     return found
@@ -148,7 +148,7 @@ def cases(
 def fixed_columns(loss: Any) -> frozenset[str] | None:
     """Return which columns a loss wants as vectors of a frozen tower; None where no choice suits it."""
     for fixed in (frozenset[str](), frozenset({"positive"})):
-        if not any(getattr(loss, "misfits", lambda *_: ())(ROWS, fixed)):
+        if not any(loss.misfits(ROWS, fixed)):
             return fixed
     return None
 

@@ -28,20 +28,21 @@ Inputs = dict[str, Tensor]
 def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
     """Return vectors for each column that a loss needs, and for those that it takes where it has them."""
     torch = load_torch()
-    needs = frozenset(part.needs)
-    if LABEL in needs and not getattr(part, "classes", ()):
+    traits = part.traits
+    needs = traits.needs
+    if LABEL in needs and not traits.classes:
         raise ValueError(
             f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
         )
     generator = torch.Generator().manual_seed(seed)
-    columns = sorted(needs | (frozenset(getattr(part, "takes", ())) if takes else frozenset()))
+    columns = sorted(needs | ((traits.takes or frozenset()) if takes else frozenset()))
     inputs: Inputs = {}
     for number, name in enumerate(columns):
         if name == LABEL:
-            inputs[name] = torch.arange(rows) % len(part.classes)
+            inputs[name] = torch.arange(rows) % len(traits.classes)
             continue
         inputs[name] = torch.randn(rows, WIDTH, generator=generator)
-        if getattr(part, "compares_texts", False):
+        if traits.compares_texts:
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
     return inputs
 
@@ -70,8 +71,6 @@ def output(subject: Subject) -> Findings:
     """It returns a `LossOutput` with an fp32 scalar and detached metrics, for batches of any size."""
     torch = load_torch()
     module = build(subject)
-    if not isinstance(subject.part.needs, frozenset):
-        raise TypeError("`needs` is no frozen set of columns")
     for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
         inputs = {
             name: value.requires_grad_(value.is_floating_point())
@@ -255,9 +254,8 @@ def bf16(subject: Subject) -> Findings:
 
 def misfits(subject: Subject) -> Findings:
     """What it says about a stage are sentences."""
-    said = getattr(subject.part, "misfits", lambda *_: ())
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
-        for problem in said(rows, fixed):
+        for problem in subject.part.misfits(rows, fixed):
             if not isinstance(problem, str) or not problem.strip():
                 yield f"`misfits` yields {problem!r}", "yield a sentence that ends in what to do"
 
