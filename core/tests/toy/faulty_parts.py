@@ -9,13 +9,27 @@ from typing import Any, ClassVar
 
 import attrs
 from sentbed import hookimpl
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Dataset,
+    DataSource,
+    Engine,
+    Evaluation,
+    Evaluator,
+    Importer,
+    Items,
+    Optimizer,
+    Runtime,
+    Schedule,
+    Score,
+    TextEncoder,
+    Tracker,
+)
 
 TEXTS = tuple(f"text {k}" for k in range(9))
 
 
 @attrs.frozen
-class Nine:
+class Nine(DataSource):
     """Nine pairs."""
 
     name: ClassVar[str] = "nine"
@@ -34,7 +48,7 @@ class Nine:
 
 
 @attrs.frozen(eq=False)
-class NinePairs:
+class NinePairs(Dataset):
     fault: str
     columns: ClassVar[tuple[str, ...]] = ("anchor", "positive")
 
@@ -69,7 +83,7 @@ class NinePairs:
 
 
 @attrs.frozen
-class Size:
+class Size(Evaluator):
     """The mean size of a number of a vector."""
 
     name: ClassVar[str] = "size"
@@ -96,7 +110,7 @@ class Size:
 
 
 @attrs.frozen
-class Descent:
+class Descent(Optimizer):
     """Plain descent with momentum."""
 
     name: ClassVar[str] = "descent"
@@ -136,7 +150,7 @@ class Descent:
 
 
 @attrs.frozen
-class Ramp:
+class Ramp(Schedule):
     """From 0 to 1."""
 
     name: ClassVar[str] = "ramp"
@@ -150,7 +164,7 @@ class Ramp:
 
 
 @attrs.frozen
-class Listener:
+class Listener(Tracker):
     """Listens to a run."""
 
     name: ClassVar[str] = "listener"
@@ -192,7 +206,7 @@ ONE = Listening()
 
 
 @attrs.frozen
-class Nowhere:
+class Nowhere(Runtime):
     """Runs nothing."""
 
     name: ClassVar[str] = "nowhere"
@@ -202,17 +216,18 @@ class Nowhere:
 
     def build(self) -> Any:
         """Return an engine that does nothing."""
-        engine = type("Idle", (), dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None))()
-        engine.token_budget = 0 if self.fault == "no budget" else 64
-        engine.describe = lambda: {} if self.fault == "no precision" else {"precision": "fp32"}
-        engine.counters = lambda: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
+        methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)
+        methods["describe"] = lambda _: {} if self.fault == "no precision" else {"precision": "fp32"}
+        methods["counters"] = lambda _: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
         if self.fault == "no trainer":
-            engine.trainer = None
+            del methods["trainer"]
+        engine = type("Idle", (Engine,), methods)()
+        engine.token_budget = 0 if self.fault == "no budget" else 64
         return engine
 
 
 @attrs.frozen
-class Anything:
+class Anything(Importer):
     """Reads nothing."""
 
     name: ClassVar[str] = "anything"

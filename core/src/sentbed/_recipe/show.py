@@ -35,10 +35,12 @@ def traits_lines(info: ComponentInfo) -> list[str]:
         return ["they follow from the fields"]
     fields = ((field, getattr(said, field.name)) for field in attrs.fields(type(said)))
     shown = {field.name: value for field, value in fields if value != field.default}
-    return [
-        f"{name}: {(', '.join(sorted(value)) or 'none') if isinstance(value, frozenset | tuple) else value}"
-        for name, value in shown.items()
-    ]
+    return [f"{name}: {_trait(value)}" for name, value in shown.items()]
+
+
+def _trait(value: Any) -> str:
+    words = sorted(value) if isinstance(value, frozenset) else value
+    return (", ".join(words) or "none") if isinstance(words, list | tuple) else str(words)
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from contextlib import suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -92,14 +91,24 @@ def protocol(subject: Subject) -> Findings:
                 f"`{name}` cannot be called with {count} argument(s) beside `self`: {error}",
                 f"give it the parameters that `sentbed.protocols.{kind.base.__name__}` has",
             )
-    with suppress(NotRunError):
-        known = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
-        for citation in subject.part.traits.cites:
-            if citation not in known and not re.match(ENTRY, citation.strip()):
-                yield (
-                    f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
-                    "put the whole BibTeX entry there, which begins with `@` and has a key",
-                )
+    yield from _traits(subject)
+
+
+def _traits(subject: Subject) -> Findings:
+    try:
+        cites = subject.part.traits.cites
+    except NotRunError:
+        return
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
+        yield f"`traits` raises {type(error).__name__}: {error.args[0]}", "see `sentbed.protocols`"
+        return
+    known = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
+    for citation in cites:
+        if citation not in known and not re.match(ENTRY, citation.strip()):
+            yield (
+                f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
+                "put the whole BibTeX entry there, which begins with `@` and has a key",
+            )
 
 
 def light(subject: Subject) -> Findings:

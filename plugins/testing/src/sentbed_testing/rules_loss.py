@@ -47,9 +47,14 @@ def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True)
     return inputs
 
 
+def has_state(module: Module) -> bool:
+    """Whether a module begins with a state."""
+    return hasattr(module, "initial_state")
+
+
 def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutput:
     """Return what a loss gives, with the state that it begins with unless told otherwise."""
-    if hasattr(module, "initial_state") and not state:
+    if not state and has_state(module):
         state = (module.initial_state(),)
     with seeded():
         output: LossOutput = module(inputs, *state)
@@ -102,11 +107,20 @@ def state(subject: Subject) -> Findings:
     """What it remembers comes in and goes out with the call, of the same names, shapes and types."""
     module = build(subject)
     inputs = draw_vectors(subject.part)
-    if not hasattr(module, "initial_state"):
+    stateful = subject.part.traits.stateful
+    if has_state(module) != stateful:
+        yield (
+            f"its traits say `stateful={stateful}`, and its module has {'no' if stateful else 'an'} "
+            "`initial_state`",
+            "say both, or none",
+        )
+        return
+    if not stateful:
         if call(module, inputs).state is not None:
             yield (
                 "it returns a state, and its module has no `initial_state`",
-                "write `initial_state() -> dict[str, Tensor]`: what the first step is given",
+                "write `initial_state() -> dict[str, Tensor]`, what the first step is given, and "
+                "`LossTraits(stateful=True)`",
             )
         return
     first = module.initial_state()
@@ -166,7 +180,7 @@ def gradient(subject: Subject) -> Findings:
 def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
     """Return a batch and, of a loss with a state, the one that two steps have left."""
     inputs = draw_vectors(subject.part)
-    if not hasattr(module, "initial_state"):
+    if not has_state(module):
         return (inputs,)
     after: Any = module.initial_state()
     for seed in (1, 2):
