@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -22,7 +21,7 @@ from sentbed._recipe.prompts import TEMPLATES, Demonstration, read_candidates
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed_studies.search import JOURNAL, SearchResult, search
-from toy_plugin import SEARCH, Gap
+from toy_plugin import SEARCH, Gap, Nearness
 
 Load = Callable[..., Recipe]
 Put = Callable[[str, str | bytes], Path]
@@ -423,8 +422,8 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
 
     recipe = recipe_of(SEARCH)
     assert recipe.search is not None
-    silent = attrs.evolve(recipe.search, with_=SimpleNamespace(name="silent"))
-    with pytest.raises(RecipeError, match="`silent` does not say that it scores development data only"):
+    silent = attrs.evolve(recipe.search, with_=Nearness())
+    with pytest.raises(RecipeError, match="`nearness` does not say that it scores development data only"):
         check(attrs.evolve(recipe, search=silent), plugins)
 
 
