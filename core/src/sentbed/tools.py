@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from sentbed._cli.options import FAILED, set_before_axes, set_option
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.overrides import apply_overrides, set_values
-    from sentbed._document.structure import KIND_OF, structure, unstructure
+    from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, encode_into
     from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe
     from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
-    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits, needs_of
+    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
@@ -56,11 +56,12 @@ if TYPE_CHECKING:
         hints_of,
         is_plain,
         tables,
+        traits_lines,
         type_name,
     )
     from sentbed._registry.catalog import DISTRIBUTIONS, OURS
-    from sentbed._registry.registry import GROUP, KINDS, ComponentInfo, Plugins, load_plugins
-    from sentbed._registry.rules import ATTRIBUTES, METHODS, NEEDED
+    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
+    from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
     from sentbed._run.context import RunContext
     from sentbed._run.manifest import describe, peak_memory_gib
@@ -72,20 +73,16 @@ if TYPE_CHECKING:
     from sentbed._run.score_items import attach_items, keep_items
 
 __all__ = [
-    "ATTRIBUTES",
     "DISTRIBUTIONS",
     "ENCODER_FILE",
     "EXTENDS",
     "FAILED",
     "GROUP",
-    "KINDS",
-    "KIND_OF",
+    "LIFECYCLE",
     "LIMIT_VARIABLE",
     "MAIN_ENCODER",
     "MANIFEST",
     "MASK",
-    "METHODS",
-    "NEEDED",
     "OPTIONAL",
     "OURS",
     "REASONS",
@@ -140,12 +137,12 @@ __all__ = [
     "load_recipe",
     "locked",
     "misfits",
-    "needs_of",
     "new_directory",
     "parse_template",
     "peak_memory_gib",
     "plain",
     "progress_bars",
+    "promise_fault",
     "read_document",
     "record_json",
     "resolved_toml",
@@ -160,6 +157,7 @@ __all__ = [
     "structure_recipe",
     "tables",
     "test_data_problem",
+    "traits_lines",
     "type_name",
     "unstructure",
 ]
@@ -169,14 +167,14 @@ _MODULES = {
     "_cli.options": "FAILED set_before_axes set_option",
     "_document.extends": "EXTENDS leaves",
     "_document.overrides": "apply_overrides set_values",
-    "_document.structure": "KIND_OF structure unstructure",
+    "_document.structure": "structure unstructure",
     "_document.toml": "Document KeyPath",
     "_encoder.batching": "WINDOW encode_into",
     "_encoder.encoder": "ENCODER_FILE saved_recipe",
     "_encoder.vector_store": "LIMIT_VARIABLE VectorStore",
     "_locks": "is_locked locked",
     "_recipe.checks": "check test_data_problem",
-    "_recipe.fit": "REASONS TEMPLATE misfits needs_of",
+    "_recipe.fit": "REASONS TEMPLATE misfits",
     "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
     "parse_template",
@@ -184,10 +182,10 @@ _MODULES = {
     "resolved_toml",
     "_recipe.shared_pass": "groups",
     "_recipe.show": "OPTIONAL REQUIRED default_of default_text describe_table example field_docs "
-    "hints_of is_plain tables type_name",
+    "hints_of is_plain tables traits_lines type_name",
     "_registry.catalog": "DISTRIBUTIONS OURS",
-    "_registry.registry": "GROUP KINDS ComponentInfo Plugins load_plugins",
-    "_registry.rules": "ATTRIBUTES METHODS NEEDED",
+    "_registry.registry": "GROUP LIFECYCLE ComponentInfo Plugins load_plugins",
+    "_registry.rules": "promise_fault",
     "_registry.settings": "Settings",
     "_run.context": "RunContext",
     "_run.manifest": "describe peak_memory_gib",

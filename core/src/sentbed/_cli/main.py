@@ -203,7 +203,8 @@ def show(kind: str, name: str | None) -> None:
     `show validate`, `show checkpoint` ...
     """
     from sentbed._recipe.show import describe, describe_table, tables
-    from sentbed._registry.registry import KINDS, load_plugins
+    from sentbed._registry.registry import load_plugins
+    from sentbed.kinds import KINDS
 
     found = load_plugins()
     known = [*KINDS, *tables(found)] if name is None else [*KINDS]

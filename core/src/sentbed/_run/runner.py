@@ -23,6 +23,7 @@ from sentbed._locks import locked
 from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.shared_pass import can_share
+from sentbed._registry.plugin_code import reason_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import score_items as items
 from sentbed._run import training_states as states
@@ -188,8 +189,7 @@ def _go(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None) -> 
     context.evaluations.store = _store(context, hooks)
     engine = recipe.runtime.build()
     context.facts["engine"] = dict(engine.describe())
-    if hasattr(engine, "say"):
-        engine.say = lambda message: hooks.warned(run=context.run, message=message)
+    engine.report_to(lambda message: hooks.warned(run=context.run, message=message))
     try:
         _work(context, hooks, resumed, engine)
     finally:
