@@ -6,12 +6,14 @@ is imported when it is first used.
 
 from __future__ import annotations
 
+# mypy: implicit-reexport
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sentbed._cli.evaluate import progress_bars
     from sentbed._cli.options import FAILED, set_before_axes, set_option
+    from sentbed._cli.progress import progress_bars
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
@@ -70,101 +72,11 @@ if TYPE_CHECKING:
     from sentbed._run.resume import branch, differences, resume
     from sentbed._run.runner import MANIFEST, build_encoder, execute, new_directory
     from sentbed._run.sampling import Sampler
-    from sentbed._run.score_items import attach_items, keep_items
-
-__all__ = [
-    "DISTRIBUTIONS",
-    "ENCODER_FILE",
-    "EXTENDS",
-    "FAILED",
-    "GROUP",
-    "LIFECYCLE",
-    "LIMIT_VARIABLE",
-    "MAIN_ENCODER",
-    "MANIFEST",
-    "MASK",
-    "OPTIONAL",
-    "OURS",
-    "REASONS",
-    "REQUIRED",
-    "RESOLVED",
-    "SCHEMA",
-    "TEMPLATE",
-    "WINDOW",
-    "Checkpoint",
-    "ComponentInfo",
-    "Demonstration",
-    "Document",
-    "EncoderRecipe",
-    "KeyPath",
-    "Plugins",
-    "Prompt",
-    "PromptTokenizer",
-    "Recipe",
-    "ResolvedPrompt",
-    "RunContext",
-    "Sampler",
-    "Settings",
-    "Stage",
-    "Template",
-    "VectorStore",
-    "apply_overrides",
-    "attach_items",
-    "branch",
-    "build_encoder",
-    "check",
-    "component_of",
-    "default_of",
-    "default_text",
-    "describe",
-    "describe_table",
-    "differences",
-    "done_elsewhere",
-    "encode_into",
-    "example",
-    "execute",
-    "executor_of",
-    "field_docs",
-    "first_stages",
-    "groups",
-    "hints_of",
-    "is_locked",
-    "is_plain",
-    "keep_items",
-    "leaves",
-    "lines_of",
-    "load_plugins",
-    "load_recipe",
-    "locked",
-    "misfits",
-    "new_directory",
-    "parse_template",
-    "peak_memory_gib",
-    "plain",
-    "progress_bars",
-    "promise_fault",
-    "read_document",
-    "record_json",
-    "resolved_toml",
-    "resume",
-    "saved_recipe",
-    "score_of",
-    "score_record",
-    "set_before_axes",
-    "set_option",
-    "set_values",
-    "structure",
-    "structure_recipe",
-    "tables",
-    "test_data_problem",
-    "traits_lines",
-    "type_name",
-    "unstructure",
-]
+    from sentbed._run.training_states import STATES
 
 _MODULES = {
-    "_cli.evaluate": "progress_bars",
     "_cli.options": "FAILED set_before_axes set_option",
+    "_cli.progress": "progress_bars",
     "_document.extends": "EXTENDS leaves",
     "_document.overrides": "apply_overrides set_values",
     "_document.structure": "structure unstructure",
@@ -194,14 +106,14 @@ _MODULES = {
     "_run.resume": "branch differences resume",
     "_run.runner": "MANIFEST build_encoder execute new_directory",
     "_run.sampling": "Sampler",
-    "_run.score_items": "attach_items keep_items",
+    "_run.training_states": "STATES",
 }
 """Module -> the names that it gives."""
 _HOMES = {name: f"sentbed.{module}" for module, names in _MODULES.items() for name in names.split()}
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

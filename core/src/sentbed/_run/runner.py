@@ -25,7 +25,6 @@ from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.shared_pass import can_share
 from sentbed._registry.plugin_code import reason_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run import score_items as items
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import RunContext
@@ -99,7 +98,6 @@ def execute(
                 hooks.run_started(run=context.run)
             else:
                 hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
-                warnings = [*warnings, *history.find_items(directory)]
             for warning in warnings:
                 hooks.warned(run=context.run, message=warning)
             _go(context, hooks, resumed if resumed and resumed.content else None)
@@ -301,7 +299,6 @@ def _evaluate(
         evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
-        items.keep_items(context.directory, evaluation.scores)
         hooks.scores_ready(run=context.run, encoder=label, evaluator=evaluator, evaluation=evaluation)
 
 
