@@ -32,7 +32,7 @@ class Texts:
 
     first: Sequence[str] = ()
     second: Sequence[str] = ()
-    """The second sentences of pairs, for an evaluator that is `two_sided`. A second encoder, where there is one,
+    """The second sentences of pairs, for an evaluator that is `two_sided`. A second encoder, if there is one,
     encodes these apart; else one pass encodes both sides, these last."""
 
     def __len__(self) -> int:
