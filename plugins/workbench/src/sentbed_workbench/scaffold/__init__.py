@@ -118,7 +118,7 @@ def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
         "{kind}": template.what,
         "{api}": API_VERSION,
         "{dependencies}": _listed("sentbed", "attrs>=24.2", *template.needs),
-        "{test_dependencies}": _listed("pytest>=8", *template.tests),
+        "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *template.tests),
     }
     files = {_filled(path, words): _filled(text, words) for path, text in _files(kind)}
 
