@@ -47,7 +47,7 @@ def _own_cache(_nothing_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SENTBED_CACHE", str(_nothing_of_the_user / str(next(_numbers))))
 
 
-UNTIMED = ("slow", "jax", "alone", "gpu")
+UNTIMED = ("slow", "jax", "alone", "gpu", "whole")
 MANY = 100
 """A test that loads more modules than this is not timed: later tests find that library loaded."""
 
