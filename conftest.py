@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -53,8 +54,21 @@ MANY = 100
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the limit that is set in pyproject.toml."""
+    """Declare the limit that is set in pyproject.toml, and the seed."""
     parser.addini("test_seconds", "processor seconds of a test without a mark; 0 for no limit", default="5")
+    parser.addoption("--seed", type=int, default=0, help="seed of the generators that every test begins with")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test draw the same numbers whichever ran before it; one that fails shows its seed."""
+    seed = item.config.getoption("--seed")
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+    print(f"--seed {seed}")
 
 
 @pytest.hookimpl(wrapper=True)
