@@ -1,12 +1,12 @@
 """A JSON Schema of recipes, for editors: completion, documentation and checks while one writes.
 
 It is made of the types that a recipe is structured by: core's tables, those of plugins, and the fields of
-every component that is installed. Draft 7: the newest that Taplo and Even Better TOML check. They complete from `properties`,
-`anyOf` and `allOf`, and do not look into `then`.
+every component that is installed. Draft 7 is the newest that Taplo and Even Better TOML check. They complete
+from `properties`, `anyOf` and `allOf`, and do not look into `then`.
 
-A file that extends others, that others extend or that stands for several recipes may leave keys out. So each table has two
-parts: its keys and their types, which always hold, and `.complete`: what is required, which holds in a recipe
-that stands alone, and in arrays that no other file adds to.
+A file that extends others, that others extend or that stands for several recipes may leave keys out. So each
+table has two parts: its keys and their types, which always hold, and `.complete`: what is required, which
+holds in a recipe that stands alone, and in arrays that no other file adds to.
 
 `sentbed check` sees more: what a validator of a field or a component's `check` says, and `1.0` in the place
 of a whole number, which JSON does not tell from `1`.
