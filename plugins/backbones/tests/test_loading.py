@@ -345,6 +345,7 @@ def test_weights_are_streamed_into_their_precision(save_model: SaveModel) -> Non
     assert most < 1.5 * held
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status, which Linux has")
 def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> None:
     shape = {"d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 1, "num_decoder_layers": 12}

@@ -38,6 +38,13 @@ CASES: dict[str, tuple[str, Callable[[str], Any], frozenset[str]]] = {
     ),
     "random weights": ("bert", lambda model: Bert(model=model, init="random"), frozenset()),
 }
+FORMS = ("bert", "t5 encoder", "opt", "llama")
+"""One of each form; the other cases take long, and are counted in the same way."""
+
+
+def quick(*cases: str) -> list[Any]:
+    """Every case, of which all but these are slow."""
+    return [pytest.param(case, marks=() if case in cases else pytest.mark.slow) for case in CASES]
 
 
 def built(backbone: Any, needs: frozenset[str]) -> Any:
@@ -67,7 +74,7 @@ def kept(module: Any, texts: int, length: int, precision: str, padded: bool = Fa
     return sum(storage.nbytes() for storage in seen.values())
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick(*FORMS))
 def test_counts_are_those_of_the_model_that_is_built(case: str, save_model: Callable[..., Path]) -> None:
     kind, make, needs = CASES[case]
     backbone = make(str(save_model(kind)))
@@ -85,11 +92,17 @@ def test_counts_are_those_of_the_model_that_is_built(case: str, save_model: Call
     assert outline.at_most == ""
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("case", CASES)
-def test_activations_are_what_autograd_keeps(
-    case: str, precision: str, save_model: Callable[..., Path]
-) -> None:
+@pytest.mark.parametrize("case", quick(*FORMS))
+def test_activations_are_what_autograd_keeps(case: str, save_model: Callable[..., Path]) -> None:
+    assert_activations(case, "fp32", save_model)
+
+
+@pytest.mark.parametrize("case", quick("bert"))
+def test_activations_are_what_autograd_keeps_under_bf16(case: str, save_model: Callable[..., Path]) -> None:
+    assert_activations(case, "bf16", save_model)
+
+
+def assert_activations(case: str, precision: str, save_model: Callable[..., Path]) -> None:
     kind, make, needs = CASES[case]
     backbone = make(str(save_model(kind)))
     outline = backbone.outline(OutlineContext(needs, precision))
@@ -135,6 +148,7 @@ def test_under_lora_the_gradient_of_the_weights_below_is_not_computed(
     assert adapted.forward.token > plain.forward.token
 
 
+@pytest.mark.slow
 def test_with_a_decoder_a_text_costs_something_by_itself(save_model: Callable[..., Path]) -> None:
     model = str(save_model("t5"))
     alone, both = (T5(model=model).outline(OutlineContext(needs)) for needs in (frozenset(), DECODER))
