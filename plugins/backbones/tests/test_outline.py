@@ -175,6 +175,7 @@ def test_no_weight_is_read(save_model: Callable[..., Path]) -> None:
         built(Bert(model=str(directory)), frozenset())
 
 
+@pytest.mark.slow
 def test_four_bits_take_what_bitsandbytes_takes(save_model: Callable[..., Path]) -> None:
     pytest.importorskip("bitsandbytes")
     model = str(save_model("opt", hidden_size=128, ffn_dim=512, word_embed_proj_dim=128))
@@ -211,6 +212,7 @@ def test_a_model_that_fits_no_memory_is_counted() -> None:
     assert (found.parameters + 32000 * 4096) / 1e9 == pytest.approx(6.7, abs=0.05)
 
 
+@pytest.mark.slow
 def test_minilm_is_known_from_its_package() -> None:
     backbone = Bert(model=MINILM)
     found = backbone.outline(OutlineContext(precision="bf16"))
