@@ -52,9 +52,13 @@ def tokens(encoder: Any, texts: Mapping[str, list[str]], max_length: int) -> dic
     return {column: encoder.tokenizer().encode(rows, max_length) for column, rows in texts.items()}
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
 @pytest.mark.parametrize(
-    "head", ["{}", "{ projection = 48, bias = true }"], ids=["without projection", "with projection"]
+    ("optimizer", "head"),
+    [
+        pytest.param("adamw", "{ projection = 48, bias = true }", marks=pytest.mark.whole),
+        pytest.param("adafactor", "{}", marks=pytest.mark.slow),
+    ],
+    ids=["adamw with projection", "adafactor without"],
 )
 def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer: str, head: str) -> None:
     settings = [
