@@ -14,7 +14,7 @@ from sentbed._run.console import ConsoleTracker
 from sentbed._run.jsonl_log import JsonlTracker
 from sentbed._run.runner import RunInfo
 from sentbed.protocols import Evaluation, Score, StepResult
-from sentbed.trackers import console
+from sentbed._run import console
 
 SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
@@ -17,12 +16,13 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
-from sentbed import _locks as locks
 from sentbed._encoder.encoder import Encoder, evaluate, pair_name
 from sentbed._encoder.vector_store import VectorStore
+from sentbed._locks import locked
 from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, first_stages, resolved_toml
 from sentbed._recipe.shared_pass import can_share
+from sentbed._registry.plugin_code import reason_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import score_items as items
 from sentbed._run import training_states as states
@@ -40,6 +40,7 @@ from sentbed.protocols import START, Engine, RunStatus, Score
 
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
+LOCK = ".lock"
 
 
 @attrs.define(eq=False)
@@ -205,14 +206,17 @@ def _head_seed(recipe: Recipe, name: str) -> int:
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
-def _accompany(recipe: Recipe, others: Sequence[Recipe], encoders: dict[str, Encoder]) -> None:
+def _accompany(info: RunInfo, encoders: dict[str, Encoder], hooks: pluggy.HookRelay) -> None:
     """Give the encoders companions: those of other recipes over the same backbones."""
-    for other in others:
-        if can_share(recipe, other):
-            for name, encoder in encoders.items():
-                # What is wrong with it is for its own run to say.
-                with suppress(Exception):
-                    encoder.accompany(other.encoders[name], _head_seed(other, name))
+    for other in info.beside:
+        for name, encoder in encoders.items() if can_share(info.recipe, other) else ():
+            try:
+                encoder.accompany(other.encoders[name], _head_seed(other, name))
+            except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
+                message = (
+                    f"`{name}` of `{other.run.name}` is not encoded in the same pass: {reason_of(error)}"
+                )
+                hooks.warned(run=info, message=f"{apart}: {reason_of(error)}")
 
 
 def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
@@ -226,9 +230,10 @@ def _go(info: RunInfo, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     try:
         _work(info, hooks, resumed, engine, store)
     finally:
-        # An engine that is broken has none, and the error that broke it is on its way.
-        with suppress(SentbedError):
+        try:
             info.facts["counters"] = dict(engine.counters())
+        except SentbedError as error:
+            hooks.warned(run=info, message=f"the engine's counters cannot be read: {error}")
 
 
 def _work(
@@ -239,7 +244,7 @@ def _work(
     encoders = build_encoders(recipe, engine)
     require_fit(info.begun, encoders)
     if store is not None:
-        _accompany(recipe, info.beside, encoders)
+        _accompany(info, encoders, hooks)
     # What other runs have their encoders draw changes nothing here.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
@@ -360,7 +365,7 @@ def new_directory(directory: Path) -> Path:
     """Make a directory, or take one that is empty. Raises `RunError` where it holds something."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        held = sorted(p.name for p in directory.iterdir())
+        held = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
     except OSError as error:
         raise RunError(
             f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
@@ -380,7 +385,7 @@ def _free_name(name: str) -> Path:
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Keep other processes out of a run directory. Raises `RunError` where one is in it."""
-    with locks.held(partial(os.open, directory, os.O_RDONLY)) as free:
+    with locked(directory / LOCK) as free:
         if not free:
             raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
         yield

@@ -166,7 +166,7 @@ def _cell(study: Study, task: Task) -> Job:
 
 
 def _cell_tables(recipe: Recipe) -> dict[str, RecipeTable]:
-    """Return the tables of a cell's recipe: without plots that take longer to draw than a cell to evaluate."""
+    """Return the tables of a cell's recipe; scatter plots, which are slow to draw, are off."""
     return {**recipe.without(StudyTable).tables, "report": ReportTable(scatters=False)}
 
 
