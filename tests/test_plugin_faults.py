@@ -197,6 +197,7 @@ def test_one_that_registers_mean_again(site: Site) -> None:
     assert site.said_of("second_mean")[1] == f"disabled by {site.config}:2; take it out there"
 
 
+@pytest.mark.slow
 def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_path: Path) -> None:
     site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
     site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))

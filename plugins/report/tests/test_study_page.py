@@ -292,6 +292,7 @@ def test_scores_of_unlike_protocols_are_in_tables_of_their_own(write) -> None:
     assert len(set(regions)) == len(regions)
 
 
+@pytest.mark.slow
 def test_regions_of_a_page_have_names_of_their_own(write) -> None:
     data = study(several=True)
     for cell in data.cells:
