@@ -93,6 +93,7 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer: str,
     assert found.negatives == 3 + 4 + 100
 
 
+@pytest.mark.slow
 def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() -> None:
     settings = ["runtime.precision=fp32", "stage.triplets.batch_size=16"]
     recipe = sentbed.load_recipe(QUICKSTART, settings)
@@ -126,6 +127,7 @@ def test_a_plan_reads_no_weights(tmp_path: Path) -> None:
     assert found.problem == ""
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_the_run(tmp_path: Path) -> None:
     settings = ["stage.triplets.epochs=2", "stage.triplets.data.limit=70", "stage.triplets.validate="]
     settings += ["stage.triplets.batch_size=32", "evaluate=[]"]
@@ -165,7 +167,13 @@ def own_recipes() -> list[Path]:
     return [path for path, data in found.items() if "schema" in data and "extends" not in data]
 
 
-@pytest.mark.parametrize("path", own_recipes(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.parent.name == "recipes" else pytest.mark.slow)
+        for path in own_recipes()
+    ],
+)
 def test_every_recipe_has_a_plan(path: Path, data_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     found = planned(path)
