@@ -141,6 +141,7 @@ def test_steps_are_those_of_the_run(tmp_path: Path) -> None:
     assert found.steps == max(steps) == 6
 
 
+@pytest.mark.slow
 def test_what_if_is_asked_by_settings() -> None:
     large = planned(QUICKSTART, "runtime.use=cuda", "runtime.precision=bf16", on="T4")
     assert large.device.flops is None
@@ -154,6 +155,7 @@ def test_what_if_is_asked_by_settings() -> None:
     assert stage.negatives == 599 + 600
 
 
+@pytest.mark.slow
 def test_11b_on_one_gpu_is_to_be_spread_over_several() -> None:
     settings = ['encoder.backbone={ use = "t5", init = "random", size = "3b" }']
     settings += ['runtime={ use = "cuda", precision = "bf16" }']
@@ -171,7 +173,7 @@ def own_recipes() -> list[Path]:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=() if path.parent.name == "recipes" else pytest.mark.slow)
+        pytest.param(path, id=path.stem, marks=() if path == SCRATCH else pytest.mark.slow)
         for path in own_recipes()
     ],
 )

@@ -417,6 +417,7 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
     assert plot.title == "Validation in stage nli"
 
 
+@pytest.mark.slow
 def test_many_cells_are_drawn_by_a_rule_that_is_said(write) -> None:
     numbers = tuple(range(1, 17))
     axes = (POOLER, AxisInfo("batch", tuple(map(str, numbers)), numbers))
