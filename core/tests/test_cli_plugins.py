@@ -11,20 +11,21 @@ from click.testing import CliRunner
 from sentbed import API_VERSION, __version__
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import KINDS, LIFECYCLE, Plugins
+from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run import runner
 from sentbed._run.history import History
+from sentbed.kinds import KINDS
 from toy_plugin import RECIPE, quicken
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 POOLER = '''
 import attrs
-import sentbed
+import sentbed.protocols
 from typing import ClassVar
 
 @attrs.frozen
-class Mine:
+class Mine(sentbed.protocols.Pooler):
     """Mine of two."""
     name: ClassVar[str] = "mine"
     def build(self, width): ...

@@ -18,6 +18,10 @@ from sentbed import ModelError
 from sentbed._cli.main import main
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.prompts import ResolvedPrompt, Template, parse_template
+from sentbed.protocols import (
+    Pooler,
+    PoolerTraits,
+)
 from sentbed_interop._torch import st_prompt, st_verify
 from sentbed_interop.exchange import export_encoder
 from sentbed_interop.sentence_transformers import ToSentenceTransformers
@@ -84,7 +88,7 @@ def within(encoder: Encoder, texts: Sequence[str]) -> list[str]:
     return [text for text, short in zip(texts, cut, strict=True) if text and text == short]
 
 
-@pytest.mark.parametrize("name", ["tiny_bert", "tiny_t5", "minilm"])
+@pytest.mark.parametrize("name", ["tiny_bert", "tiny_t5", pytest.param("minilm", marks=pytest.mark.slow)])
 def test_vectors_without_a_prompt_are_the_encoders(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -321,11 +325,14 @@ def test_what_stock_modules_cannot_compute_is_refused(
 
 def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert: Path, tmp_path: Path) -> None:
     @attrs.frozen
-    class Liar:
+    class Liar(Pooler):
         """Says `max` and takes the mean."""
 
         name = "liar"
-        pooling = "max"
+        traits = PoolerTraits(pooling="max")
+
+        def build(self, width: int) -> Any:
+            raise NotImplementedError
 
     encoder = Encoder.load(tiny_bert)
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Liar())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Group(click.Group):
-    """Core's commands and those of plugins; turns sentbed's errors into messages, unless `--traceback` is given."""
+    """Core's commands and those of plugins; errors become messages, unless `--traceback` is given."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *_offered()})
@@ -203,7 +203,8 @@ def show(kind: str, name: str | None) -> None:
     `show validate`, `show checkpoint` ...
     """
     from sentbed._recipe.show import describe, describe_table, tables
-    from sentbed._registry.registry import KINDS, load_plugins
+    from sentbed._registry.registry import load_plugins
+    from sentbed.kinds import KINDS
 
     found = load_plugins()
     known = [*KINDS, *tables(found)] if name is None else [*KINDS]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sentbed.protocols.commands import LazyCommand
 from sentbed.protocols.components import (
     LABEL,
+    AnyEncoder,
     Backbone,
     BuildContext,
     BuiltBackbone,
@@ -29,7 +30,6 @@ from sentbed.protocols.components import (
     Mixture,
     Optimizer,
     Pooler,
-    Runtime,
     Scatter,
     Schedule,
     Score,
@@ -41,9 +41,18 @@ from sentbed.protocols.engine import (
     Engine,
     Head,
     PlacedEncoder,
+    Runtime,
     StepResult,
     Trainer,
     Training,
+)
+from sentbed.protocols.evaluation import (
+    DrivesEncoder,
+    PartProgress,
+    Preparation,
+    Prepared,
+    Texts,
+    Vectors,
 )
 from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
 from sentbed.protocols.findings import Finding
@@ -58,6 +67,7 @@ from sentbed.protocols.report import (
     StageCurve,
     Watched,
 )
+from sentbed.protocols.run import Run
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -66,22 +76,37 @@ from sentbed.protocols.tokens import (
     Tokenizer,
     TokenStates,
 )
+from sentbed.protocols.traits import (
+    BackboneTraits,
+    ComponentTraits,
+    DataTraits,
+    EvaluatorTraits,
+    LossTraits,
+    PoolerTraits,
+    RuntimeTraits,
+)
 
 __all__ = [
     "LABEL",
     "START",
+    "AnyEncoder",
     "Backbone",
+    "BackboneTraits",
     "BuildContext",
     "BuiltBackbone",
     "Columns",
     "Component",
+    "ComponentTraits",
     "Cost",
     "DataSource",
+    "DataTraits",
     "Dataset",
     "Device",
+    "DrivesEncoder",
     "Engine",
     "Evaluation",
     "Evaluator",
+    "EvaluatorTraits",
     "Executor",
     "ExpectedRow",
     "Exporter",
@@ -96,19 +121,26 @@ __all__ = [
     "LazyCommand",
     "Loss",
     "LossOutput",
+    "LossTraits",
     "Lost",
     "Mixture",
     "Module",
     "Optimizer",
     "Outline",
     "OutlineContext",
+    "PartProgress",
     "PlacedEncoder",
     "Pooler",
+    "PoolerTraits",
+    "Preparation",
+    "Prepared",
     "RecipeTable",
     "ReportData",
     "ReportSection",
+    "Run",
     "RunStatus",
     "Runtime",
+    "RuntimeTraits",
     "Scatter",
     "Schedule",
     "Score",
@@ -121,6 +153,7 @@ __all__ = [
     "Tell",
     "Tensor",
     "TextEncoder",
+    "Texts",
     "TokenBatch",
     "TokenIds",
     "TokenStates",
@@ -131,5 +164,6 @@ __all__ = [
     "Training",
     "Variant",
     "Variants",
+    "Vectors",
     "Watched",
 ]

@@ -14,15 +14,10 @@ import attrs
 import ray
 from ray.exceptions import RayError
 from sentbed.errors import RuntimeUnavailableError
-<<<<<<< HEAD
 from sentbed.helpers import usable_cores
-
-from sentbed_jobs.pool import RETRIES, Died, Done, Failed, Hand, Lost, News, Say, Start, Told, run_pool
-=======
 from sentbed.protocols import Lost, Start, Told
 
 from sentbed_jobs.pool import RETRIES, Died, Done, Event, Failed, Result, Say, Task, TaskRunner, run_pool
->>>>>>> work
 
 
 @attrs.frozen

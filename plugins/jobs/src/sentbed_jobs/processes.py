@@ -15,11 +15,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import attrs
-<<<<<<< HEAD
 from sentbed.helpers import usable_cores
-=======
 from sentbed.protocols import Lost, Start, Tell, Told
->>>>>>> work
 
 from sentbed_jobs.pool import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
 
@@ -57,16 +54,6 @@ class LocalPool:
                 yield task, function(task, _teller(told, task))
 
 
-<<<<<<< HEAD
-=======
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
->>>>>>> work
 def _teller(told: Told[Task], task: Task) -> Tell:
     return lambda amount: told(task, amount)
 
