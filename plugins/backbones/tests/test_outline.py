@@ -38,7 +38,7 @@ CASES: dict[str, tuple[str, Callable[[str], Any], frozenset[str]]] = {
     ),
     "random weights": ("bert", lambda model: Bert(model=model, init="random"), frozenset()),
 }
-FORMS = ("bert", "t5 encoder", "opt", "llama")
+FORMS = ("bert", "t5 encoder", "llama")
 """One of each form; the other cases take long, and are counted in the same way."""
 
 
@@ -117,7 +117,9 @@ def assert_activations(case: str, precision: str, save_model: Callable[..., Path
         assert outline.activations.of(texts, length) == pytest.approx(without, rel=0.15)
 
 
-@pytest.mark.parametrize("case", ["bert", "opt", "lora", "frozen"])
+@pytest.mark.parametrize(
+    "case", ["bert", *(pytest.param(case, marks=pytest.mark.slow) for case in ("opt", "lora", "frozen"))]
+)
 def test_where_nothing_is_shared_between_texts_activations_are_exact(
     case: str, save_model: Callable[..., Path]
 ) -> None:
