@@ -49,7 +49,7 @@ def model(tmp_path: Path) -> str:
     return str(tmp_path / "opt")
 
 
-@pytest.mark.parametrize("quantization", [None, "nf4"])
+@pytest.mark.parametrize("quantization", [None, pytest.param("nf4", marks=pytest.mark.slow)])
 def test_only_the_adapter_is_trained_saved_and_exported(
     model: str, tmp_path: Path, quantization: Any
 ) -> None:

@@ -99,6 +99,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("case", POOLERS)
 def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(

@@ -15,7 +15,7 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.write_reports import write_reports
 
 STUDIES = Path(__file__).parents[2] / "recipes" / "mini" / "studies"
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_directory")]
+pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.fixture

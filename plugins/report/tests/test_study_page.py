@@ -292,6 +292,7 @@ def test_scores_of_unlike_protocols_are_in_tables_of_their_own(write) -> None:
     assert len(set(regions)) == len(regions)
 
 
+@pytest.mark.slow
 def test_regions_of_a_page_have_names_of_their_own(write) -> None:
     data = study(several=True)
     for cell in data.cells:
@@ -416,6 +417,7 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
     assert plot.title == "Validation in stage nli"
 
 
+@pytest.mark.slow
 def test_many_cells_are_drawn_by_a_rule_that_is_said(write) -> None:
     numbers = tuple(range(1, 17))
     axes = (POOLER, AxisInfo("batch", tuple(map(str, numbers)), numbers))
