@@ -148,7 +148,7 @@ class Encoder:
         together = self.placed.beside([one.placed for one in self.companions]) if self.companions else None
         if together is None:
             return None
-        hashed = together.fingerprints()
+        hashed = together.fingerprints() or [None] * (1 + len(self.companions))
         spaces = [one.space(known) for one, known in zip(self.companions, hashed[1:], strict=True)]
         found = {space.name: (space, self)}
         for its, one in zip(spaces, self.companions, strict=True):
