@@ -68,8 +68,6 @@ class BuildContext:
 class BuiltBackbone:
     """A tokenizer and a transformer, on the host."""
 
-    __slots__ = ()
-
     tokenizer: Tokenizer
     """Text -> token ids."""
     module: Module
