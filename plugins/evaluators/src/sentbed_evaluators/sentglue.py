@@ -132,15 +132,15 @@ class SentGLUE(Evaluator):
     def _read(self, root: Path, names: Sequence[str]) -> _Read:
         """Read the tasks of one folder."""
         task = TASKS[names[0]]
-        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
         if not task.classes:
-            (rows,) = tests
+            rows = read_rows(root, names[0], "dev", self.check_sizes)
             file = root / task.path("dev")
             require_varied(rows.scores, file)
             data = {names[0]: digest([file])}
-            return _Read(task.folder, names, tests, [*rows.sides[0], *rows.sides[1]], data)
+            return _Read(task.folder, names, [rows], [*rows.sides[0], *rows.sides[1]], data)
         folded = names[0] in FOLDED
         train = read_rows(root, names[0], "train", self.check_sizes)
+        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
         parts = [*self._draw(train, folded), *tests]
         needed = Classifier(self.protocol, self.mode).folds if folded else 1
         for number, label in enumerate(task.classes):
