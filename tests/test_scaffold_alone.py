@@ -23,10 +23,29 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.
 
 DISTRIBUTIONS = ["core", *sorted(str(path.parent) for path in ROOT.glob("plugins/*/pyproject.toml"))]
 
-COMMANDS = (
-    "cache check compare data diff doctor encode evaluate explain export import new plan plugins reproduce run schema "
-    "search show study table"
-).split()
+COMMANDS = [
+    "cache",
+    "check",
+    "compare",
+    "data",
+    "diff",
+    "doctor",
+    "encode",
+    "evaluate",
+    "explain",
+    "export",
+    "import",
+    "new",
+    "plan",
+    "plugins",
+    "reproduce",
+    "run",
+    "schema",
+    "search",
+    "show",
+    "study",
+    "table",
+]
 
 BUILDING = ("hatchling", "editables")
 """What pip would fetch for each plugin anew."""
@@ -83,7 +102,7 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """What `sentbed[standard]` brings from local wheels, and the conformance kit; nothing in editable form."""
+    """`sentbed[standard]` from local wheels, and the conformance kit; nothing in editable form."""
     environment = Environment(tmp_path_factory.mktemp("clean"))
     venv.create(environment.root, with_pip=True)
     wheels = tmp_path_factory.mktemp("wheels")

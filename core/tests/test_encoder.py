@@ -12,7 +12,7 @@ from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, bu
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.protocols import Evaluation, Score
+from sentbed.protocols import DrivesEncoder, Evaluation, Score
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
@@ -324,7 +324,10 @@ class Timed:
 
     name: ClassVar[str] = "timed"
 
-    def evaluate(self, encoder: Any) -> Evaluation:
+    def prepare(self) -> DrivesEncoder:
+        return DrivesEncoder(self._time)
+
+    def _time(self, encoder: Any) -> Evaluation:
         cut = encoder.at_length(4)
         vectors = [cut.encode(["abcdefgh", "nop"]) for _ in range(2)]
         np.testing.assert_array_equal(*vectors)

@@ -11,12 +11,12 @@ from sentbed._recipe.recipe import Checkpoint, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.runner import resolved_toml
 from toy_plugin import (
-    Dice,
     RECIPE,
     TOWERS,
     Across,
     Average,
     Characters,
+    Dice,
     Falling,
     Gap,
     Lottery,

@@ -12,9 +12,10 @@ import pytest
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, hookimpl
 from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
-from sentbed._run.runner import RunInfo, build_encoder, build_encoders
-from sentbed._run.stages import Kept, require_fit, train_stage
-from sentbed.protocols import Evaluation, TokenIds, Training
+from sentbed._run.context import Kept, RunContext
+from sentbed._run.runner import build_encoder, build_encoders
+from sentbed._run.stages import require_fit, train_stage
+from sentbed.protocols import Evaluation, Prepared, TokenIds, Training, Vectors
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
 Load = Callable[..., Recipe]
@@ -23,12 +24,12 @@ KEPT = "kept-{:08d}/encoder"
 
 
 @pytest.fixture
-def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunInfo]]:
+def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunContext]]:
     """Train the stages of a recipe without a run around them."""
 
-    def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunInfo]:
+    def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunContext]:
         recipe = attrs.evolve(recipe, stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage))
-        encoder, run = build_encoder(recipe), RunInfo("r", tmp_path / "run", recipe)
+        encoder, run = build_encoder(recipe), RunContext("r", tmp_path / "run", recipe)
         for index in range(len(recipe.stage)):
             train_stage(run, index, {"encoder": encoder}, plugins.manager.hook)
         return encoder, run
@@ -36,7 +37,7 @@ def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunI
     return go
 
 
-Train = Callable[..., tuple[Encoder, RunInfo]]
+Train = Callable[..., tuple[Encoder, RunContext]]
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def train_towers(plugins: Plugins, tmp_path: Path) -> Callable[..., dict[str, En
     def go(recipe: Recipe, **changes: Any) -> dict[str, Encoder]:
         recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], **changes),))
         encoders = build_encoders(recipe, recipe.runtime.build())
-        train_stage(RunInfo("r", tmp_path / "run", recipe), 0, encoders, plugins.manager.hook)
+        train_stage(RunContext("r", tmp_path / "run", recipe), 0, encoders, plugins.manager.hook)
         return encoders
 
     return go
@@ -83,7 +84,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return seen
 
 
-def asked(run: RunInfo, index: int = 0) -> list[list[int]]:
+def asked(run: RunContext, index: int = 0) -> list[list[int]]:
     return run.recipe.stage[index].data.asked
 
 
@@ -99,7 +100,10 @@ class Scripted:
     scores: Sequence[float]
     calls: list[int] = attrs.field(factory=list)
 
-    def evaluate(self, encoder: Encoder) -> Evaluation:
+    def prepare(self) -> Prepared:
+        return Prepared({}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
         self.calls.append(1)
         return Evaluation((), self.scores[len(self.calls) - 1])
 
@@ -172,11 +176,11 @@ def test_the_data_of_a_stage_is_a_fact_of_the_run(recipe_of: Load, train: Train)
 
 
 def test_training_pulls_pairs_together(recipe_of: Load, train: Train, recorder: Recorder):
-    before = Gap().evaluate(build_encoder(recipe_of())).primary
+    before = Gap().prepare().evaluate(build_encoder(recipe_of())).primary
     encoder, _ = train(recipe_of(), epochs=10)
     losses = details(recorder, "step_finished", "loss")
     assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
-    assert Gap().evaluate(encoder).primary > before
+    assert Gap().prepare().evaluate(encoder).primary > before
 
 
 def test_the_schedule_counts_steps_from_zero_over_the_stage(recipe_of: Load, train: Train, plugins: Plugins):
@@ -483,8 +487,8 @@ def test_text_rules_that_the_prompt_does_not_have_are_a_problem(recipe_of: Load)
 
 def distances(recipe: Recipe, train: Train) -> tuple[float, float]:
     """The distance of the two texts of `Gap` before and after training."""
-    before = -Gap().evaluate(build_encoder(recipe)).primary
-    return before, -Gap().evaluate(train(recipe)[0]).primary
+    before = -Gap().prepare().evaluate(build_encoder(recipe)).primary
+    return before, -Gap().prepare().evaluate(train(recipe)[0]).primary
 
 
 def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
@@ -502,7 +506,7 @@ def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
         "stage_finished",
         {"steps": 6, "best_score": scores[best], "best_step": best + 1},
     )
-    assert target.evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
+    assert target.prepare().evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
     kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(best + 1)
     saved = Encoder.load(kept, {"use": "toy"}, plugins)
     np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
@@ -558,7 +562,7 @@ def stopped(recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, valid
     recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),))
     encoder = build_encoder(recipe)
     with pytest.raises((RunError, KeyboardInterrupt)):
-        train_stage(RunInfo("r", directory, recipe), 0, {"encoder": encoder}, plugins.manager.hook)
+        train_stage(RunContext("r", directory, recipe), 0, {"encoder": encoder}, plugins.manager.hook)
     return encoder
 
 
@@ -682,11 +686,11 @@ def test_a_stage_ends_after_so_many_validations_without_a_better_score(
 def test_watch_looks_before_the_first_step_every_so_many_and_after_the_last(
     every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
 ):
-    before = Gap().evaluate(build_encoder(recipe_of())).primary
+    before = Gap().prepare().evaluate(build_encoder(recipe_of())).primary
     encoder, _ = train(recipe_of(), watch=(Watch(every, Gap()),))
     assert details(recorder, "observed", "step") == steps
     seen = details(recorder, "observed", "primary")
-    assert (seen[0], seen[-1]) == (before, Gap().evaluate(encoder).primary)
+    assert (seen[0], seen[-1]) == (before, Gap().prepare().evaluate(encoder).primary)
     assert len(set(seen)) == len(seen)
 
 
@@ -716,8 +720,8 @@ def test_each_watch_has_its_encoder_and_its_second_one(
         value
         for towers in (start, trained)
         for value in (
-            Gap().evaluate(towers["en"]).primary,
-            Gap().evaluate(towers["zh"]).primary,
+            Gap().prepare().evaluate(towers["en"]).primary,
+            Gap().prepare().evaluate(towers["zh"]).primary,
             -float(np.linalg.norm(towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"]))),
         )
     ]

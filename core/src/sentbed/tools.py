@@ -1,7 +1,7 @@
 """What tools may use of core: recipes, runs, the registry, the vector store.
 
-Components need none of it: they have `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. A name is imported
-when it is first used.
+Components need none of it: they have `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. A name
+is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed._document.structure import KIND_OF, structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, encode_into
-    from sentbed._encoder.encoder import ENCODER_FILE, PartProgress, saved_recipe
+    from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe
     from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
@@ -62,11 +62,12 @@ if TYPE_CHECKING:
     from sentbed._registry.registry import GROUP, KINDS, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.rules import ATTRIBUTES, METHODS, NEEDED
     from sentbed._registry.settings import Settings
+    from sentbed._run.context import RunContext
     from sentbed._run.manifest import describe, peak_memory_gib
     from sentbed._run.processes import done_elsewhere
     from sentbed._run.record import plain, record_json, score_of, score_record
     from sentbed._run.resume import branch, differences, resume
-    from sentbed._run.runner import MANIFEST, RunInfo, build_encoder, execute, new_directory
+    from sentbed._run.runner import MANIFEST, build_encoder, execute, new_directory
     from sentbed._run.sampling import Sampler
     from sentbed._run.score_items import attach_items, keep_items
 
@@ -99,13 +100,12 @@ __all__ = [
     "Document",
     "EncoderRecipe",
     "KeyPath",
-    "PartProgress",
     "Plugins",
     "Prompt",
     "PromptTokenizer",
     "Recipe",
     "ResolvedPrompt",
-    "RunInfo",
+    "RunContext",
     "Sampler",
     "Settings",
     "Stage",
@@ -166,23 +166,22 @@ __all__ = [
 
 _MODULES = {
     "_cli.evaluate": "progress_bars",
-    "_run.processes": "done_elsewhere",
     "_cli.options": "FAILED set_before_axes set_option",
     "_document.extends": "EXTENDS leaves",
     "_document.overrides": "apply_overrides set_values",
     "_document.structure": "KIND_OF structure unstructure",
     "_document.toml": "Document KeyPath",
     "_encoder.batching": "WINDOW encode_into",
-    "_encoder.encoder": "ENCODER_FILE PartProgress saved_recipe",
+    "_encoder.encoder": "ENCODER_FILE saved_recipe",
     "_encoder.vector_store": "LIMIT_VARIABLE VectorStore",
     "_locks": "is_locked locked",
     "_recipe.checks": "check test_data_problem",
     "_recipe.fit": "REASONS TEMPLATE misfits needs_of",
+    "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
     "parse_template",
     "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Recipe Stage "
     "first_stages resolved_toml",
-    "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.shared_pass": "groups",
     "_recipe.show": "OPTIONAL REQUIRED default_of default_text describe_table example field_docs "
     "hints_of is_plain tables type_name",
@@ -190,10 +189,12 @@ _MODULES = {
     "_registry.registry": "GROUP KINDS ComponentInfo Plugins load_plugins",
     "_registry.rules": "ATTRIBUTES METHODS NEEDED",
     "_registry.settings": "Settings",
+    "_run.context": "RunContext",
     "_run.manifest": "describe peak_memory_gib",
+    "_run.processes": "done_elsewhere",
     "_run.record": "plain record_json score_of score_record",
     "_run.resume": "branch differences resume",
-    "_run.runner": "MANIFEST RunInfo build_encoder execute new_directory",
+    "_run.runner": "MANIFEST build_encoder execute new_directory",
     "_run.sampling": "Sampler",
     "_run.score_items": "attach_items keep_items",
 }

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 from sentbed import hookimpl
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import DrivesEncoder, Evaluation, Items, Prepared, Score, Texts
 
 TEXTS = tuple(f"text {k}" for k in range(9))
 
@@ -77,11 +77,23 @@ class Size:
     fault: str = ""
     """What is wrong with it."""
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Score."""
+    def prepare(self) -> Prepared | DrivesEncoder:
+        """Prepare one list."""
+        if self.fault == "an iterator":
+            return DrivesEncoder(lambda encoder: self._score({"all": encoder.encode(iter(TEXTS))}))  # type: ignore[arg-type]
+        if self.fault == "one half":
+            return self._score  # type: ignore[return-value]
+        texts = Texts(
+            [f"{text} {random.random()}" for text in TEXTS] if self.fault == "other texts" else TEXTS
+        )
+        if self.fault == "two sides":
+            texts = Texts(TEXTS[:4], TEXTS[4:])
+        return Prepared({"all": texts} | ({"more": texts} if self.fault == "one more" else {}), self._score)
+
+    def _score(self, found: Any) -> Evaluation:
         import numpy as np
 
-        vectors = encoder.encode(iter(TEXTS) if self.fault == "an iterator" else list(TEXTS))
+        vectors = found["all"]
         sizes = np.abs(vectors).mean(axis=1).astype(np.float64)
         value = float(sizes.mean()) * 100
         if self.fault == "not finite":

@@ -19,15 +19,17 @@ from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl
 from sentbed._encoder.batching import pad
-from sentbed._run.record import record_json as to_json
+from sentbed._run.record import record_json
 from sentbed._text_table import TextTable
 from sentbed.protocols import (
     BuildContext,
+    DrivesEncoder,
     Evaluation,
     Head,
     Items,
     LazyCommand,
     LossOutput,
+    Prepared,
     RecipeTable,
     ReportData,
     ReportSection,
@@ -35,10 +37,12 @@ from sentbed.protocols import (
     Score,
     StepResult,
     TableTraits,
+    Texts,
     TokenBatch,
     TokenIds,
     TokenStates,
     Training,
+    Vectors,
 )
 
 VOCABULARY = 64
@@ -137,11 +141,11 @@ at = ["start", "end"]
 
 
 def quicken(patch: Any) -> None:
-    """Let runs leave out figures, `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
+    """Let runs leave out `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
 
     def write(directory: Path, data: ReportData) -> Path:
         (directory / "report.html").touch()
-        (directory / "report.json").write_text(to_json(data))
+        (directory / "report.json").write_text(record_json(data))
         return directory / "report.html"
 
     if find_spec("sentbed_report") is not None:
@@ -460,8 +464,11 @@ class Gap:
     target: float = 0.0
     development: bool = False
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        one, other = encoder.encode([self.left, self.right])
+    def prepare(self) -> Prepared:
+        return Prepared({"both": Texts([self.left, self.right])}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
+        one, other = vectors["both"]
         distance = float(np.linalg.norm(one - other))
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
@@ -479,9 +486,11 @@ class Across:
     right: str = "nop"
     development: bool = True
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        one, other = encoder.encode([self.left]), (encoder.second or encoder).encode([self.right])
-        value = -float(np.linalg.norm(one - other))
+    def prepare(self) -> Prepared:
+        return Prepared({"left": Texts([self.left]), "right": Texts(second=[self.right])}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
+        value = -float(np.linalg.norm(vectors["left"] - vectors["right"]))
         return Evaluation((Score("across", "distance", value, {"id": "across"}),), value)
 
 
@@ -494,14 +503,18 @@ class Nearness:
     words: int = 12
     task: str = "near"
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        vectors = encoder.encode(["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]).astype(float)
-        found = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
+    def prepare(self) -> Prepared:
+        words = ["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]
+        return Prepared({"words": Texts(words)}, self._score)
+
+    def _score(self, found: Vectors) -> Evaluation:
+        vectors = found["words"].astype(float)
+        near = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
         protocol = {"id": "nearness", "words": self.words, "columns": ("a", "b")}
         mean = Score(
-            self.task, "distance", float(found.mean()), protocol, items=Items("mean", found, scale=1.0)
+            self.task, "distance", float(near.mean()), protocol, items=Items("mean", near, scale=1.0)
         )
-        worst = Score(self.task, "worst", float(found.min()), protocol)
+        worst = Score(self.task, "worst", float(near.min()), protocol)
         return Evaluation((mean, worst), mean.value)
 
 
@@ -512,7 +525,10 @@ class Lottery:
     name: ClassVar[str] = "lottery"
     development: ClassVar[bool] = True
 
-    def evaluate(self, encoder: Any) -> Evaluation:
+    def prepare(self) -> DrivesEncoder:
+        return DrivesEncoder(self._draw)
+
+    def _draw(self, encoder: Any) -> Evaluation:
         value = float(encoder.encoder.engine.rng.random())
         return Evaluation((Score("lottery", "luck", value, {"id": "lottery"}),), value)
 

@@ -12,11 +12,11 @@ import attrs
 from sentbed._document.overrides import apply_overrides
 from sentbed._document.structure import structure
 from sentbed._document.toml import Document
-from sentbed._encoder.encoder import Encoder, PartProgress
+from sentbed._encoder.encoder import Encoder
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import RecipeError
-from sentbed.protocols import Evaluation, Evaluator, Runtime
+from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

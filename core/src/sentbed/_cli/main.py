@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Group(click.Group):
-    """Core's commands and those of plugins; turns sentbed's errors into messages, unless `--traceback` is given."""
+    """Core's commands and those of plugins; errors become messages, unless `--traceback` is given."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *_offered()})

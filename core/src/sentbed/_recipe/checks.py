@@ -81,7 +81,7 @@ def _check_second(recipe: Recipe, evaluator: Evaluator, second: str | None, add:
 
 
 def test_data_problem(why: str, evaluator: Evaluator) -> str:
-    """Return the sentence for an evaluator that chooses and does not say that it sees development data only."""
+    """Return the sentence for an evaluator that chooses and may see test data."""
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
         "development data only; choose an evaluator that does, or say in this one that its data is a "

@@ -1,7 +1,7 @@
 """A recipe: what one TOML file says, as frozen attrs classes.
 
-`load.load_recipe` reads one. A recipe is closed: every unknown key, wrong type and unknown component is reported
-at once.
+`load.load_recipe` reads one. A recipe is closed: every unknown key, wrong type and unknown component is
+reported at once.
 """
 
 from __future__ import annotations

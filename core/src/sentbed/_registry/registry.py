@@ -153,11 +153,8 @@ def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings 
         ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
     ):
         info, offered = _load(
-            manager, point, PluginInfo(point.name, distribution, version, point.value), settings
+            manager, point, PluginInfo(point.name, distribution, version, point.value), settings, offers
         )
-        if info.status == "loaded":
-            info = _take_offers(manager, info, offers)
-            offered = offered if info.status == "loaded" else []
         infos.append(info)
         for component in offered:
             claims.setdefault((component.kind, component.name), []).append(component)
@@ -180,41 +177,14 @@ def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings 
     )
 
 
-def _take_offers(
-    manager: pluggy.PluginManager, info: PluginInfo, offers: Mapping[str, dict[str, Offer]]
-) -> PluginInfo:
-    """Add a plugin's commands and tables of recipes; one that claims what is taken is broken."""
-    plugin = manager.get_plugin(info.key)
-    found: dict[str, dict[str, Offer]] = {}
-    try:
-        for hook, taken in offers.items():
-            for function in _functions(getattr(manager.hook, hook), plugin):
-                for name, value in function().items():
-                    fault = offer_fault(hook, name, value)
-                    if fault is None and name in taken:
-                        fault = (
-                            f"`{taken[name].distribution}` offers the same; disable or uninstall one of them"
-                        )
-                    if fault is not None:
-                        what = "command" if hook == "commands" else "table of recipes"
-                        raise _FaultError(f"the {what} `{name}`: {fault}", function)
-                    found.setdefault(hook, {})[name] = Offer(
-                        value, info.distribution, info.version, info.name
-                    )
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
-        manager.unregister(name=info.key)
-        return attrs.evolve(_failed(info, error), kinds=(), hooks=())
-    for hook, more in found.items():
-        offers[hook].update(more)
-    return info
-
-
 def _load(
-    manager: pluggy.PluginManager, point: EntryPoint, info: PluginInfo, settings: Settings
+    manager: pluggy.PluginManager,
+    point: EntryPoint,
+    info: PluginInfo,
+    settings: Settings,
+    offers: Mapping[str, dict[str, Offer]],
 ) -> tuple[PluginInfo, list[ComponentInfo]]:
-    """Register a plugin; returns what became of it, and its components."""
+    """Register a plugin, and add its commands and tables to `offers`; returns state and components."""
     reason = settings.refusal(info.distribution, info.name)
     if reason is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
@@ -234,6 +204,7 @@ def _load(
         registered = True
         manager.register(plugin, name=info.key)
         offered = _components(manager, plugin, info)
+        more = {hook: _offered(manager, hook, plugin, info, taken) for hook, taken in offers.items()}
         hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - set(KINDS.values())
     except KeyboardInterrupt:
         raise
@@ -241,6 +212,8 @@ def _load(
         if registered and manager.has_plugin(info.key):
             manager.unregister(name=info.key)
         return _failed(info, error), []
+    for hook, found in more.items():
+        offers[hook].update(found)
     kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
     return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks))), offered
 
@@ -345,6 +318,23 @@ def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo)
                 )
             result.append(ComponentInfo(kind, cls.name, cls, info.distribution, info.version, info.name))
     return result
+
+
+def _offered(
+    manager: pluggy.PluginManager, hook: str, plugin: object, info: PluginInfo, taken: Mapping[str, Offer]
+) -> dict[str, Offer]:
+    """Return the commands or the tables of recipes that a plugin offers, by name."""
+    found: dict[str, Offer] = {}
+    for function in _functions(getattr(manager.hook, hook), plugin):
+        for name, value in function().items():
+            fault = offer_fault(hook, name, value)
+            if fault is None and name in taken:
+                fault = f"`{taken[name].distribution}` offers the same; disable or uninstall one of them"
+            if fault is not None:
+                what = "command" if hook == "commands" else "table of recipes"
+                raise _FaultError(f"the {what} `{name}`: {fault}", function)
+            found[name] = Offer(value, info.distribution, info.version, info.name)
+    return found
 
 
 def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:

@@ -13,7 +13,7 @@ import attrs
 from sentbed.protocols import LazyCommand, RecipeTable
 
 METHODS: Mapping[str, str] = MappingProxyType(
-    {"data": "open", "evaluator": "evaluate", "schedule": "factor", "exporter": "write", "importer": "read"}
+    {"data": "open", "evaluator": "prepare", "schedule": "factor", "exporter": "write", "importer": "read"}
 )
 """The method that a component of a kind must have, where it is not `build`."""
 

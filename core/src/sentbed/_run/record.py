@@ -18,7 +18,7 @@ SCHEMA = 1
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
-    """Return `report.json`, with `more` keys; a number that is not finite is null, as strict readers want it."""
+    """Return `report.json`, with `more` keys; a number that is not finite is null: strict JSON has no NaN."""
     document = {
         "schema": SCHEMA,
         "name": data.name,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pluggy
 
-from sentbed._encoder.encoder import Encoder, evaluate, pair_name
+from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
-from sentbed._run.checkpoints import Keeper, Kept, Saver
+from sentbed._run.checkpoints import Keeper, Saver
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.sampling import Batch, Sampler
 from sentbed._run.stage_inputs import Feed, length_of
 from sentbed._run.training_states import State
@@ -18,15 +19,12 @@ from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import Dataset, StepResult, Training
 
-if TYPE_CHECKING:
-    from sentbed._run.runner import RunInfo
-
 FIRST_ROWS = 5
 """Rows of a batch that a message names."""
 
 
 def train_stage(
-    run: RunInfo,
+    context: RunContext,
     index: int,
     encoders: Mapping[str, Encoder],
     hooks: pluggy.HookRelay,
@@ -41,8 +39,8 @@ def train_stage(
         RunError: where the loss is no longer finite, or the data is not what it was.
         DataError: where the data cannot be read.
     """
-    loop = _Loop(run, index, encoders, hooks, resumed)
-    hooks.stage_started(run=run, stage=loop.stage.name, total_steps=loop.total_steps)
+    loop = _Loop(context, index, encoders, hooks, resumed)
+    hooks.stage_started(run=context.run, stage=loop.stage.name, total_steps=loop.total_steps)
     try:
         loop.begin()
         loop.train()
@@ -60,29 +58,29 @@ class _Loop:
 
     def __init__(
         self,
-        run: RunInfo,
+        context: RunContext,
         index: int,
         encoders: Mapping[str, Encoder],
         hooks: pluggy.HookRelay,
         resumed: State | None,
     ) -> None:
-        self.run, self.encoders, self.hooks, self.resumed = run, encoders, hooks, resumed
-        self.stage = stage = run.recipe.stage[index]
-        self.trained = {name: encoders[name] for name in run.recipe.trained(stage)}
-        dataset = _open(run, stage, hooks)
-        self.feed = Feed(run, stage, encoders, dataset)
+        self.context, self.encoders, self.hooks, self.resumed = context, encoders, hooks, resumed
+        self.stage = stage = context.recipe.stage[index]
+        self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
+        dataset = _open(context, stage, hooks)
+        self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = Sampler(
             dataset,
             stage.columns_used,
             stage.batch_size,
-            (run.recipe.run.seed, index),
+            (context.recipe.run.seed, index),
             distinct=stage.distinct,
             shuffle_buffer=stage.shuffle_buffer,
         )
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
         engine = next(iter(self.trained.values())).engine
         # A stage's chance is its own: what ran before it, or whether it was resumed, changes nothing.
-        engine.seed(derive(run.recipe.run.seed, "stage", index))
+        engine.seed(derive(context.recipe.run.seed, "stage", index))
         self.trainer = engine.trainer(
             {name: encoder.placed for name, encoder in self.trained.items()},
             Training(
@@ -90,19 +88,21 @@ class _Loop:
                 optimizer=stage.optimizer,
                 schedule=stage.schedule,
                 total_steps=self.total_steps,
-                towers={c: tower for c, tower in run.recipe.towers(stage).items() if tower in self.trained},
+                towers={
+                    c: tower for c, tower in context.recipe.towers(stage).items() if tower in self.trained
+                },
                 max_grad_norm=stage.max_grad_norm,
                 micro_batch=stage.micro_batch,
             ),
         )
-        self.keeper = Keeper(run, stage, encoders, hooks)
-        self.saver = Saver(run, index, self.trainer, self.sampler, self.keeper, hooks)
+        self.keeper = Keeper(context, stage, encoders, hooks)
+        self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper, hooks)
         self.step = 0
         """How many steps are taken."""
         self.ended = False
         if resumed is not None:
             self.sampler.restore(resumed.content["sampler"])
-            self.keeper.kept = Kept.of(run.directory, resumed.content["keeper"])
+            self.keeper.kept = Kept.of(context.directory, resumed.content["keeper"])
             self.step = resumed.step
         if self.step > self.total_steps:
             raise RunError(
@@ -125,7 +125,7 @@ class _Loop:
 
     def train(self) -> None:
         """Take the steps that are left, until the last one or until validation rises no more."""
-        stop = self.run.stop
+        stop = self.context.stop
         while not self.ended:
             self.step += 1
             self.keeper.at = self.step
@@ -148,22 +148,26 @@ class _Loop:
                 f"the stage `{self.stage.name}` ended at step {self.step} of {self.total_steps}: "
                 "its validation rose no more"
             )
-            self.hooks.warned(run=self.run, message=message)
+            self.hooks.warned(run=self.context.run, message=message)
         kept = self.keeper.finish(self.step)
-        self.run.kept[self.stage.name] = kept
-        self.run.sources.update(dict.fromkeys(self.trained, self.stage.name))
+        self.context.kept[self.stage.name] = kept
+        self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
         self.hooks.stage_finished(
-            run=self.run, stage=self.stage.name, steps=self.step, best_score=kept.score, best_step=kept.step
+            run=self.context.run,
+            stage=self.stage.name,
+            steps=self.step,
+            best_score=kept.score,
+            best_step=kept.step,
         )
 
     def _take_step(self) -> str | None:
         """Train on one batch; returns why another process of the engine was told to end."""
         batch = self.sampler.next()
         result = self.trainer.step(self.feed(batch))
-        self.run.stepped = True
+        self.context.stepped = True
         self._require_finite(result, batch)
         told = {"stage": self.stage.name, "step": self.step, "total_steps": self.total_steps}
-        self.hooks.step_finished(run=self.run, result=result, **told)
+        self.hooks.step_finished(run=self.context.run, result=result, **told)
         return result.interrupted
 
     def _look(self) -> None:
@@ -177,11 +181,15 @@ class _Loop:
         for watch in self.stage.watch:
             if not (self.ended or self.step % watch.every == 0):
                 continue
-            name = watch.encoder or self.run.recipe.trained(self.stage)[0]
-            evaluation = evaluate(self.encoders, watch.with_, name, watch.second, plugins=self.run.plugins)
-            who = pair_name(name, watch.second)
+            trained = self.context.recipe.trained(self.stage)[0]
+            evaluation = self.context.evaluations.look(self.encoders, watch, trained)
+            who = pair_name(watch.encoder or trained, watch.second)
             self.hooks.observed(
-                run=self.run, stage=self.stage.name, step=self.step, encoder=who, evaluation=evaluation
+                run=self.context.run,
+                stage=self.stage.name,
+                step=self.step,
+                encoder=who,
+                evaluation=evaluation,
             )
 
     def _interrupt(self, asked: str, looked: bool = False) -> NoReturn:
@@ -190,7 +198,7 @@ class _Loop:
         error = KeyboardInterrupt(f"ended by {asked}")
         error.add_note(
             f"{asked}: the state after step {self.step} is saved; "
-            f"go on with `sentbed run --resume {self.run.directory}`"
+            f"go on with `sentbed run --resume {self.context.directory}`"
         )
         raise error
 
@@ -221,7 +229,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
             encoders[tower].require_positions(length_of(stage, encoders[tower]))
 
 
-def _open(run: RunInfo, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
+def _open(context: RunContext, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
     """Open the data of a stage, which are to be those with which a run that is resumed has begun it."""
     dataset = stage.data.open()
     rows = len(dataset)
@@ -231,15 +239,15 @@ def _open(run: RunInfo, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
             "a loss over a batch needs at least 2"
         )
     found = {"rows": rows, "sha256": dataset.fingerprint}
-    earlier = run.facts.setdefault("data", {}).get(stage.name, found)
+    earlier = context.facts.setdefault("data", {}).get(stage.name, found)
     if earlier["sha256"] != found["sha256"]:
         message = (
             f"the data of stage `{stage.name}` is not what it was when the run started "
             f"({earlier['rows']} rows then, {rows} now)"
         )
-        if not run.changes_allowed:
+        if not context.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
-        hooks.warned(run=run, message=message)
+        hooks.warned(run=context.run, message=message)
     left_out = dict(getattr(dataset, "left_out", {}))
-    run.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
+    context.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
     return dataset

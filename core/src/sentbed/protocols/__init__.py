@@ -45,6 +45,14 @@ from sentbed.protocols.engine import (
     Trainer,
     Training,
 )
+from sentbed.protocols.evaluation import (
+    DrivesEncoder,
+    PartProgress,
+    Preparation,
+    Prepared,
+    Texts,
+    Vectors,
+)
 from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
 from sentbed.protocols.findings import Finding
 from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
@@ -58,6 +66,7 @@ from sentbed.protocols.report import (
     StageCurve,
     Watched,
 )
+from sentbed.protocols.run import Run
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -79,6 +88,7 @@ __all__ = [
     "DataSource",
     "Dataset",
     "Device",
+    "DrivesEncoder",
     "Engine",
     "Evaluation",
     "Evaluator",
@@ -102,11 +112,15 @@ __all__ = [
     "Optimizer",
     "Outline",
     "OutlineContext",
+    "PartProgress",
     "PlacedEncoder",
     "Pooler",
+    "Preparation",
+    "Prepared",
     "RecipeTable",
     "ReportData",
     "ReportSection",
+    "Run",
     "RunStatus",
     "Runtime",
     "Scatter",
@@ -121,6 +135,7 @@ __all__ = [
     "Tell",
     "Tensor",
     "TextEncoder",
+    "Texts",
     "TokenBatch",
     "TokenIds",
     "TokenStates",
@@ -131,5 +146,6 @@ __all__ = [
     "Training",
     "Variant",
     "Variants",
+    "Vectors",
     "Watched",
 ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sentbed._encoder.encoder import Encoder
     from sentbed.protocols.engine import Engine
+    from sentbed.protocols.evaluation import DrivesEncoder, Prepared
 
 
 class Component(Protocol):
@@ -220,13 +221,12 @@ class DataSource(Component, Protocol):
 
 
 class TextEncoder(Protocol):
-    """What an evaluator sees of an encoder.
+    """What encodes the texts of an evaluation.
 
-    It may have further attributes; an evaluator asks for them with `getattr` and does without:
+    An evaluator that drives it (`DrivesEncoder`) may find further attributes; it asks for them with `getattr`
+    and does without:
 
-    - `second: TextEncoder | None`, for an evaluator whose class says `two_sided = True`: what encodes the
-      second sentence of each pair, the tower of another language;
-    - `device: str`, where an evaluator that trains a classifier computes, in torch's words (`cpu`, `cuda:0`);
+    - `device: str`, where the encoder computes, in torch's words (`cpu`, `cuda:0`);
     - `progress(what: str, done: int, total: int)`, to be called with how far a part of the evaluation is
       (`encode` reports itself);
     - `at_length(max_length: int) -> TextEncoder`, the same encoder as it cuts texts at so many tokens,
@@ -241,7 +241,7 @@ class TextEncoder(Protocol):
 
 @attrs.frozen(eq=False)
 class Items:
-    """What a score was computed from, item by item, so that it can be resampled (`sentbed_report.statistics`).
+    """What a score was computed from, item by item, so that it can be resampled.
 
     Two encoders that are scored on the same data by the same protocol have the same items in the same order.
     """
@@ -307,22 +307,24 @@ class Evaluation:
 
 
 class Evaluator(Component, Protocol):
-    """Encoder -> named scores, each with its protocol.
+    """Encoder -> named scores, each with its protocol, in two halves.
 
-    The first score of a task is the one that papers print; tables have the tasks in the order of the scores.
+    `prepare` reads the data and says what is to be encoded; what it returns scores the vectors. The first
+    score of a task is the one that papers print; tables have the tasks in the order of the scores.
 
     An evaluator may say `development: bool` (an attribute or property): whether everything that it scores is
     development or training data. Only such an evaluator may choose a prompt (`[search]`) or a checkpoint
-    (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether it uses
-    `TextEncoder.second`. And `read() -> object`, which reads all its data, without an encoder, and raises
-    `DataError` for what is wrong with it: a run calls it before anything is built. And
-    `files() -> Iterable[Path]`, files and directories that it reads and no field of it names: a study knows
-    its cells by their content. And `texts() -> Iterable[str]`, on which an encoder with random weights may
-    train a tokenizer where no stage gives it texts.
+    (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether its lists
+    have a `second` side. And `files() -> Iterable[Path]`, files and directories that it reads and no field of
+    it names: a study knows its cells by their content.
     """
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode what the tasks need and score it. Raises `DataError` that names file and line."""
+    def prepare(self) -> Prepared | DrivesEncoder:
+        """Read all data. Raises `DataError` that names file and line.
+
+        A run prepares each of its evaluators once, before anything is built. An evaluator that must drive
+        the encoder itself, as a library does, returns `DrivesEncoder`.
+        """
 
 
 class Exporter(Component, Protocol):

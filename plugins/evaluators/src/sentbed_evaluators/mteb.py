@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.protocols import Evaluation, TextEncoder
+from sentbed.protocols import DrivesEncoder, Evaluation, TextEncoder
 
 from sentbed_evaluators.tasks import average, task_problems
 
@@ -82,15 +82,19 @@ class MTEB:
             if self.benchmark is not None and getattr(self, field):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+    def prepare(self) -> DrivesEncoder:
+        """Let the library ask for vectors itself; raises `DataError` where it is not installed."""
+        for problem in self.check():
+            raise DataError(problem)
+        return DrivesEncoder(self._evaluate)
+
+    def _evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Load the data of all tasks, then let mteb evaluate them one after the other.
 
         Raises:
             DataError: where a task is not known, or its data cannot be had.
             RunError: where an embedding is not finite (or zero, for a classifier), or mteb fails.
         """
-        for problem in self.check():
-            raise DataError(problem)
         with _undisturbed():
             running = _running()
             filters = running.Filters(self.languages, self.subsets, self.splits)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
+from sentbed.protocols import Evaluation, Items, Prepared, Scatter, Score, Texts, Vectors
 
 from sentbed_evaluators.senteval_files import (
     DEVELOPMENT,
@@ -24,7 +25,7 @@ from sentbed_evaluators.senteval_files import (
 from sentbed_evaluators.similarity import (
     correlate,
     cosines,
-    embed,
+    finite,
     levelled,
     require_varied,
     zero_note,
@@ -77,8 +78,8 @@ class SentEvalSTS:
             if task in TASKS and missing_files(root, task):
                 yield missing_message(root, task)
 
-    def read(self) -> list[Task]:
-        """Return the pairs of every task; raises `DataError` that names file and line."""
+    def prepare(self) -> Prepared:
+        """Read the pairs of every task; raises `DataError` that names file and line."""
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
@@ -86,7 +87,12 @@ class SentEvalSTS:
         for task in tasks:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
-        return tasks
+        # One list a task: its vectors are then in the store for every choice of tasks.
+        lists = {
+            task.name: Texts([text for subset in task.subsets for text in (*subset.first, *subset.second)])
+            for task in tasks
+        }
+        return Prepared(lists, partial(_score, tasks))
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks."""
@@ -95,38 +101,31 @@ class SentEvalSTS:
             if task in TASKS:
                 yield from task_files(root, task)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode and score each task.
 
-        Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where an embedding is not finite.
-        """
-        tasks = self.read()
-        scores: list[Score] = []
-        scatters: list[Scatter] = []
-        for task in tasks:
-            # One call a task: its vectors are then in the store for every choice of tasks.
-            texts = [text for subset in task.subsets for text in (*subset.first, *subset.second)]
-            vectors = embed(encoder, texts)
-            similarities = []
-            start = 0
-            for subset in task.subsets:
-                middle, end = start + len(subset), start + 2 * len(subset)
-                similarities.append(cosines(vectors[start:middle], vectors[middle:end]))
-                start = end
-            scores += _score_task(task, similarities, zero_note(vectors, texts))
-            scatters.append(
-                Scatter(
-                    title=task.name,
-                    x_label="gold score",
-                    y_label="cosine",
-                    x=tuple(score for subset in task.subsets for score in subset.scores),
-                    y=tuple(float(value) for part in similarities for value in part),
-                )
+def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
+    """Score each task; raises `RunError` where an embedding is not finite."""
+    scores: list[Score] = []
+    scatters: list[Scatter] = []
+    for task in tasks:
+        rows = finite(vectors, task.name)
+        similarities = []
+        start = 0
+        for subset in task.subsets:
+            middle, end = start + len(subset), start + 2 * len(subset)
+            similarities.append(cosines(rows[start:middle], rows[middle:end]))
+            start = end
+        scores += _score_task(task, similarities, zero_note(rows, vectors.lists[task.name].both))
+        scatters.append(
+            Scatter(
+                title=task.name,
+                x_label="gold score",
+                y_label="cosine",
+                x=tuple(score for subset in task.subsets for score in subset.scores),
+                y=tuple(float(value) for part in similarities for value in part),
             )
-        main = [score.value for score in scores if score.metric == "spearman"]
-        return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
+        )
+    main = [score.value for score in scores if score.metric == "spearman"]
+    return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
 
 
 def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str | None) -> Iterator[Score]:

@@ -21,7 +21,7 @@ from sentbed.tools import (
     RESOLVED,
     Plugins,
     Recipe,
-    RunInfo,
+    RunContext,
     branch,
     execute,
     executor_of,
@@ -301,4 +301,4 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     new_directory(run)
     if searched is not None:
         shutil.copy2(searched / RANKING, run / RANKING)
-    execute(RunInfo(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)
+    execute(RunContext(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)

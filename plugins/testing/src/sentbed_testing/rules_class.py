@@ -25,7 +25,7 @@ ARGUMENTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "pooler": {"build": 1},
         "loss": {"build": 1, "misfits": 2, "negatives": 2},
         "data": {"open": 0},
-        "evaluator": {"evaluate": 1, "read": 0, "texts": 0, "files": 0},
+        "evaluator": {"prepare": 0, "files": 0},
         "runtime": {"build": 0, "launch": 1, "serve": 0, "outline": 1, "sketch_pooler": 2, "sketch_loss": 4},
         "optimizer": {"build": 1, "build_optax": 1, "state_bytes": 1},
         "schedule": {"factor": 2},
