@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 import tomli
-from sentbed_workbench.scaffold import KINDS
+from sentbed_workbench.scaffold import TEMPLATES
 
 pytestmark = pytest.mark.alone
 
@@ -122,7 +122,7 @@ def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
         assert clean.call("sentbed", command, "--help", cwd=tmp_path).startswith("Usage:"), command
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
     kind: str, clean: Environment, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
-from sentbed.protocols import Evaluation, Head, Prepared, Texts, TokenBatch, Vectors
+from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -31,7 +31,7 @@ HEADS = (Head(), Head(normalize=True), Head(projection=3), Head(projection=3, no
 TEXTS = ["abc", "de", "", "abc", "some more words"]
 
 
-class Several:
+class Several(PlacedEncoder):
     """What `beside` of the toy engine returns; counts its passes."""
 
     passes: ClassVar[list[int]] = []

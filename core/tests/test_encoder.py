@@ -12,7 +12,7 @@ from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, bu
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.protocols import DrivesEncoder, Evaluation, Score
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
@@ -319,7 +319,7 @@ def test_without_plugins_those_that_are_installed_say_whose_an_evaluator_is(
 
 
 @attrs.frozen
-class Timed:
+class Timed(Evaluator):
     """Encodes the same texts twice, cut at four tokens."""
 
     name: ClassVar[str] = "timed"
@@ -415,7 +415,7 @@ def test_a_pooler_may_compute_something_else_at_test_time(recipe_of: Callable[..
     @attrs.frozen
     class Trained(Average):
         name: ClassVar[str] = "average-mlp"
-        at_test: ClassVar[str] = "average"
+        traits = PoolerTraits(at_test="average")
 
     encoder = encoder_with(recipe_of)
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Trained())

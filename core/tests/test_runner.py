@@ -15,9 +15,9 @@ from sentbed import DataError, Encoder, PluginError, RecipeError, RunError, hook
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
-from sentbed._run import score_items as items
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
 from sentbed.protocols import Prepared
+from sentbed_report import score_items as items
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
@@ -213,8 +213,8 @@ def test_the_log_has_the_same_events_in_the_same_order(ran: Ran):
 
 def test_a_run_leaves_the_plugin_manager_as_it_was(ran: Ran):
     assert {name for name, _ in ran.plugins.manager.list_name_plugin()} == {
-        "sentbed:console",
-        "sentbed:jsonl",
+        "sentbed-trackers:console",
+        "sentbed-trackers:jsonl",
         "toy:recorder",
         "toy:toy",
     }

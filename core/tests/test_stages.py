@@ -15,7 +15,7 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
 from sentbed._run.stages import require_fit, train_stage
-from sentbed.protocols import Evaluation, Prepared, TokenIds, Training, Vectors
+from sentbed.protocols import Evaluation, Evaluator, Prepared, TokenIds, Training, Vectors
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
 Load = Callable[..., Recipe]
@@ -93,7 +93,7 @@ def details(recorder: Recorder, event: str, key: str) -> list[Any]:
 
 
 @attrs.frozen
-class Scripted:
+class Scripted(Evaluator):
     """Gives the scores that it is told, one a call."""
 
     name: ClassVar[str] = "scripted"
@@ -294,7 +294,7 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    compares_texts: ClassVar[bool] = True
+    traits = attrs.evolve(Pull.traits, compares_texts=True)
 
 
 def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(

@@ -197,6 +197,9 @@ def checkpoint_saved(run: Run, stage: str, step: int, path: Path) -> None:
 def tracker_state(run: Run) -> tuple[str, Mapping[str, Any]] | None:
     """Called when a checkpoint is written; returns the plugin's name and what it needs to go on, for JSON.
 
+    `files` in it names files and directories of the run directory that are copied where another run goes on
+    from this one.
+
     The results of all plugins are kept together.
     """
 

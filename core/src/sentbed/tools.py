@@ -6,22 +6,24 @@ is imported when it is first used.
 
 from __future__ import annotations
 
+# mypy: implicit-reexport
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sentbed._cli.evaluate import progress_bars
     from sentbed._cli.options import FAILED, set_before_axes, set_option
+    from sentbed._cli.progress import progress_bars
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.overrides import apply_overrides, set_values
-    from sentbed._document.structure import KIND_OF, structure, unstructure
+    from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, encode_into
     from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe
     from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
-    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits, needs_of
+    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
@@ -56,11 +58,12 @@ if TYPE_CHECKING:
         hints_of,
         is_plain,
         tables,
+        traits_lines,
         type_name,
     )
     from sentbed._registry.catalog import DISTRIBUTIONS, OURS
-    from sentbed._registry.registry import GROUP, KINDS, ComponentInfo, Plugins, load_plugins
-    from sentbed._registry.rules import ATTRIBUTES, METHODS, NEEDED
+    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
+    from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
     from sentbed._run.context import RunContext
     from sentbed._run.manifest import describe, peak_memory_gib
@@ -69,125 +72,32 @@ if TYPE_CHECKING:
     from sentbed._run.resume import branch, differences, resume
     from sentbed._run.runner import MANIFEST, build_encoder, execute, new_directory
     from sentbed._run.sampling import Sampler
-    from sentbed._run.score_items import attach_items, keep_items
-
-__all__ = [
-    "ATTRIBUTES",
-    "DISTRIBUTIONS",
-    "ENCODER_FILE",
-    "EXTENDS",
-    "FAILED",
-    "GROUP",
-    "KINDS",
-    "KIND_OF",
-    "LIMIT_VARIABLE",
-    "MAIN_ENCODER",
-    "MANIFEST",
-    "MASK",
-    "METHODS",
-    "NEEDED",
-    "OPTIONAL",
-    "OURS",
-    "REASONS",
-    "REQUIRED",
-    "RESOLVED",
-    "SCHEMA",
-    "TEMPLATE",
-    "WINDOW",
-    "Checkpoint",
-    "ComponentInfo",
-    "Demonstration",
-    "Document",
-    "EncoderRecipe",
-    "KeyPath",
-    "Plugins",
-    "Prompt",
-    "PromptTokenizer",
-    "Recipe",
-    "ResolvedPrompt",
-    "RunContext",
-    "Sampler",
-    "Settings",
-    "Stage",
-    "Template",
-    "VectorStore",
-    "apply_overrides",
-    "attach_items",
-    "branch",
-    "build_encoder",
-    "check",
-    "component_of",
-    "default_of",
-    "default_text",
-    "describe",
-    "describe_table",
-    "differences",
-    "done_elsewhere",
-    "encode_into",
-    "example",
-    "execute",
-    "executor_of",
-    "field_docs",
-    "first_stages",
-    "groups",
-    "hints_of",
-    "is_locked",
-    "is_plain",
-    "keep_items",
-    "leaves",
-    "lines_of",
-    "load_plugins",
-    "load_recipe",
-    "locked",
-    "misfits",
-    "needs_of",
-    "new_directory",
-    "parse_template",
-    "peak_memory_gib",
-    "plain",
-    "progress_bars",
-    "read_document",
-    "record_json",
-    "resolved_toml",
-    "resume",
-    "saved_recipe",
-    "score_of",
-    "score_record",
-    "set_before_axes",
-    "set_option",
-    "set_values",
-    "structure",
-    "structure_recipe",
-    "tables",
-    "test_data_problem",
-    "type_name",
-    "unstructure",
-]
+    from sentbed._run.training_states import STATES
 
 _MODULES = {
-    "_cli.evaluate": "progress_bars",
     "_cli.options": "FAILED set_before_axes set_option",
+    "_cli.progress": "progress_bars",
     "_document.extends": "EXTENDS leaves",
     "_document.overrides": "apply_overrides set_values",
-    "_document.structure": "KIND_OF structure unstructure",
+    "_document.structure": "structure unstructure",
     "_document.toml": "Document KeyPath",
     "_encoder.batching": "WINDOW encode_into",
     "_encoder.encoder": "ENCODER_FILE saved_recipe",
     "_encoder.vector_store": "LIMIT_VARIABLE VectorStore",
     "_locks": "is_locked locked",
     "_recipe.checks": "check test_data_problem",
-    "_recipe.fit": "REASONS TEMPLATE misfits needs_of",
+    "_recipe.fit": "REASONS TEMPLATE misfits",
     "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
     "parse_template",
-    "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Recipe Stage "
-    "first_stages resolved_toml",
+    "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Recipe Stage first_stages "
+    "resolved_toml",
     "_recipe.shared_pass": "groups",
     "_recipe.show": "OPTIONAL REQUIRED default_of default_text describe_table example field_docs "
-    "hints_of is_plain tables type_name",
+    "hints_of is_plain tables traits_lines type_name",
     "_registry.catalog": "DISTRIBUTIONS OURS",
-    "_registry.registry": "GROUP KINDS ComponentInfo Plugins load_plugins",
-    "_registry.rules": "ATTRIBUTES METHODS NEEDED",
+    "_registry.registry": "GROUP LIFECYCLE ComponentInfo Plugins load_plugins",
+    "_registry.rules": "promise_fault",
     "_registry.settings": "Settings",
     "_run.context": "RunContext",
     "_run.manifest": "describe peak_memory_gib",
@@ -196,14 +106,14 @@ _MODULES = {
     "_run.resume": "branch differences resume",
     "_run.runner": "MANIFEST build_encoder execute new_directory",
     "_run.sampling": "Sampler",
-    "_run.score_items": "attach_items keep_items",
+    "_run.training_states": "STATES",
 }
 """Module -> the names that it gives."""
 _HOMES = {name: f"sentbed.{module}" for module, names in _MODULES.items() for name in names.split()}
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -200,4 +200,4 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("dev", True)])
 def test_it_is_development_where_the_split_says_so(split: str | None, development: bool) -> None:
-    assert Retrieval(path="x", split=split).development is development
+    assert Retrieval(path="x", split=split).traits.development is development

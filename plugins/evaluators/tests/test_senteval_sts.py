@@ -212,8 +212,8 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
     ],
 )
 def test_it_is_development_where_every_task_is(tasks: tuple[str, ...], development: bool) -> None:
-    assert SentEvalSTS(tasks=tasks).development is development
+    assert SentEvalSTS(tasks=tasks).traits.development is development
 
 
 def test_the_tasks_of_the_papers_are_no_development_data() -> None:
-    assert SentEvalSTS().development is False
+    assert SentEvalSTS().traits.development is False

@@ -10,7 +10,7 @@ import pytest
 from sentbed import load_recipe, run
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run.score_items import attach_items
+from sentbed_report.score_items import attach_items
 from sentbed_report.statistics import value
 from toy_plugin import RECIPE
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -26,7 +25,7 @@ from sentbed.protocols import DrivesEncoder
 from sentbed_studies.candidates import read_candidates
 from sentbed_studies.search import JOURNAL, SearchResult, search
 from sentbed_studies.search_table import Search
-from toy_plugin import SEARCH, Gap
+from toy_plugin import SEARCH, Gap, Nearness
 
 Load = Callable[..., Recipe]
 Put = Callable[[str, str | bytes], Path]
@@ -439,8 +438,8 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
     recipe = recipe_of(SEARCH)
     table = recipe.table(Search)
     assert table is not None
-    silent = attrs.evolve(table, with_=SimpleNamespace(name="silent"))
-    with pytest.raises(RecipeError, match="`silent` does not say that it scores development data only"):
+    silent = attrs.evolve(table, with_=Nearness())
+    with pytest.raises(RecipeError, match="`nearness` does not say that it scores development data only"):
         check(attrs.evolve(recipe, tables={"search": silent}), plugins)
 
 

@@ -13,7 +13,7 @@ from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._encoder.vector_store import SharedPass, Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
-from sentbed._recipe.fit import misfits, needs_of
+from sentbed._recipe.fit import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
@@ -33,6 +33,7 @@ from sentbed.protocols import (
     Preparation,
     Prepared,
     Runtime,
+    TextEncoder,
     Tokenizer,
 )
 
@@ -80,7 +81,7 @@ class Encoder:
         whatever the backbone has drawn. Raises `ModelError`.
         """
         recipe = self_contained(recipe)
-        context = BuildContext(texts, saved / BACKBONE if saved else None, needs_of(recipe.pooler))
+        context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs)
         backbone = recipe.backbone.build(context)
         if head_seed is not None:
             engine.seed(head_seed)
@@ -160,12 +161,12 @@ class Encoder:
             "precision": self.engine.describe()["precision"],
             "pooler": {
                 "train": pooler.name,
-                "test": getattr(pooler, "at_test", pooler.name),
+                "test": pooler.traits.at_test or pooler.name,
                 **{key: value for key, value in unstructure(pooler).items() if key != "use"},
             },
             "max_length": self.recipe.max_length,
         }
-        facts |= getattr(self.backbone, "protocol", {})
+        facts |= self.backbone.protocol
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
     def space(self, fingerprint: str | None = None) -> Space | None:
@@ -174,13 +175,12 @@ class Encoder:
         Weights are hashed as they are now, unless `fingerprint` is that of the placed encoder: what training
         has changed since is another space.
         """
-        weights = getattr(self.placed, "fingerprint", None)
-        tokens = getattr(self.backbone.tokenizer, "fingerprint", None)
+        tokens = self.backbone.tokenizer.fingerprint
         parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
         code = code_of(*map(type, parts), *ENCODING)
-        if weights is None or tokens is None or code is None:
+        if tokens is None or code is None:
             return None
-        if not (hashed := fingerprint or weights()):
+        if not (hashed := fingerprint or self.placed.fingerprint()):
             return None
         prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
         key = {
@@ -191,7 +191,7 @@ class Encoder:
             "engine": {"token_budget": self.engine.token_budget, **self.engine.describe()},
             "code": [__version__, code],
         }
-        model = getattr(self.recipe.backbone, "model", None) or self.recipe.backbone.name
+        model = self.recipe.backbone.traits.model or self.recipe.backbone.name
         about = {"model": model, "pooler": self.recipe.pooler.name, "width": self.width}
         about |= {"precision": self.engine.describe()["precision"], "max_length": recipe["max_length"]}
         return Space(key, about)
@@ -328,7 +328,7 @@ class Encoder:
         target = Path(path)
         if target.is_dir() and any(target.iterdir()):
             raise RunError(f"`{path}` is not empty; export into a new directory")
-        merged: Any = getattr(self.backbone, "merged", tuple)()
+        merged = self.backbone.merged()
         self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 
     def restore(self, path: Path) -> None:
@@ -395,7 +395,7 @@ class EncodeBar:
 
 
 @attrs.define(eq=False)
-class _Seen:
+class _Seen(TextEncoder):
     """What an evaluation sees of an encoder: a `TextEncoder` with all that it may have."""
 
     encoder: Encoder
@@ -413,7 +413,7 @@ class _Seen:
 
     @property
     def device(self) -> str:
-        return str(getattr(self.encoder.engine, "device", "cpu"))
+        return str(self.encoder.engine.device)
 
     @property
     def machine(self) -> Mapping[str, Any]:

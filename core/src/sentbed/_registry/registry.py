@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -31,30 +30,15 @@ from sentbed._registry.plugin_code import (
     would_offer,
     written_api,
 )
-from sentbed._registry.rules import METHODS as METHODS
 from sentbed._registry.rules import fault_of, offer_fault
 from sentbed._registry.settings import Settings, fits, read_settings
 from sentbed.errors import PluginError, suggest
+from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "backbone": "backbones",
-        "pooler": "poolers",
-        "loss": "losses",
-        "data": "data_sources",
-        "evaluator": "evaluators",
-        "runtime": "runtimes",
-        "optimizer": "optimizers",
-        "schedule": "schedules",
-        "tracker": "trackers",
-        "exporter": "exporters",
-        "importer": "importers",
-        "executor": "executors",
-    }
-)
-"""Kind of component -> the hook that offers it."""
+OFFERED = frozenset(kind.hook for kind in KINDS.values())
+"""The hooks by which a plugin offers components."""
 
 OFFERS = ("commands", "recipe_tables", "known_data", "findings")
 """The hooks by which a plugin offers what is no component."""
@@ -62,7 +46,7 @@ OFFERS = ("commands", "recipe_tables", "known_data", "findings")
 LIFECYCLE: tuple[str, ...] = tuple(
     name
     for name, value in vars(hookspecs).items()
-    if hasattr(value, "sentbed_spec") and name not in {*KINDS.values(), *OFFERS}
+    if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
 )
 """The hooks that a run calls, in its order."""
 
@@ -113,7 +97,7 @@ class Plugins:
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
         for plugin in absent:
-            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind], name):
+            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind].hook, name):
                 which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(
                     plugin.status, "is "
                 )
@@ -205,7 +189,7 @@ def _load(
         manager.register(plugin, name=info.key)
         offered = _components(manager, plugin, info)
         more = {hook: _offered(manager, hook, plugin, info, taken) for hook, taken in offers.items()}
-        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - set(KINDS.values())
+        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - OFFERED
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
@@ -304,19 +288,19 @@ def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo)
     result: list[ComponentInfo] = []
     offering = [
         (kind, function)
-        for kind, hook in KINDS.items()
-        for function in _functions(getattr(manager.hook, hook), plugin)
+        for kind in KINDS.values()
+        for function in _functions(getattr(manager.hook, kind.hook), plugin)
     ]
     for kind, implementation in offering:
         for cls in implementation():
             fault = fault_of(kind, cls)
             if fault is not None:
                 raise _FaultError(fault, cls if inspect.isclass(cls) else implementation)
-            if any(one.kind == kind and one.name == cls.name for one in result):
+            if any(one.kind == kind.name and one.name == cls.name for one in result):
                 raise _FaultError(
-                    f"it offers the {kind} `{cls.name}` twice; give each a name of its own", cls
+                    f"it offers the {kind.name} `{cls.name}` twice; give each a name of its own", cls
                 )
-            result.append(ComponentInfo(kind, cls.name, cls, info.distribution, info.version, info.name))
+            result.append(ComponentInfo(kind.name, cls.name, cls, info.distribution, info.version, info.name))
     return result
 
 

@@ -25,7 +25,6 @@ from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.shared_pass import can_share
 from sentbed._registry.plugin_code import reason_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run import score_items as items
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import RunContext
@@ -99,7 +98,6 @@ def execute(
                 hooks.run_started(run=context.run)
             else:
                 hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
-                warnings = [*warnings, *history.find_items(directory)]
             for warning in warnings:
                 hooks.warned(run=context.run, message=warning)
             _go(context, hooks, resumed if resumed and resumed.content else None)
@@ -178,7 +176,7 @@ def _accompany(context: RunContext, encoders: dict[str, Encoder], hooks: pluggy.
             companions = context.evaluations.shared.setdefault(name, Companions(encoder))
             try:
                 companions.add(other.encoders[name], _head_seed(other, name))
-            except Exception as error:  # noqa: BLE001 - what is wrong with it must not stop this run
+            except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
                 hooks.warned(run=context.run, message=f"{what}: {reason_of(error)}")
 
@@ -189,8 +187,7 @@ def _go(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None) -> 
     context.evaluations.store = _store(context, hooks)
     engine = recipe.runtime.build()
     context.facts["engine"] = dict(engine.describe())
-    if hasattr(engine, "say"):
-        engine.say = lambda message: hooks.warned(run=context.run, message=message)
+    engine.report_to(lambda message: hooks.warned(run=context.run, message=message))
     try:
         _work(context, hooks, resumed, engine)
     finally:
@@ -302,7 +299,6 @@ def _evaluate(
         evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
-        items.keep_items(context.directory, evaluation.scores)
         hooks.scores_ready(run=context.run, encoder=label, evaluator=evaluator, evaluation=evaluation)
 
 

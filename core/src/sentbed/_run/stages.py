@@ -248,6 +248,6 @@ def _open(context: RunContext, stage: Stage, hooks: pluggy.HookRelay) -> Dataset
         if not context.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
         hooks.warned(run=context.run, message=message)
-    left_out = dict(getattr(dataset, "left_out", {}))
+    left_out = dict(dataset.left_out)
     context.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
     return dataset

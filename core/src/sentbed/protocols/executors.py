@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -44,9 +45,12 @@ class TaskPool(Protocol):
         """
 
 
-class Executor(Component, Protocol):
+class Executor(Component):
     """Who does the tasks of a long job. Its fields are options of the command line, such as `workers`."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; `say` is told of workers that died.
 

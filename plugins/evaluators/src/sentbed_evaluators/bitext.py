@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.pairs import read_lines
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Bitext:
+class Bitext(Evaluator):
     """Accuracy x 100 with which a sentence finds its translation among all lines of the other file.
 
     `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` the other way
@@ -35,8 +44,6 @@ class Bitext:
     """
 
     name: ClassVar[str] = "bitext"
-    cites: ClassVar[tuple[str, ...]] = ("artetxe2019margin",)
-    two_sided: ClassVar[bool] = True
 
     parallel: tuple[FilePath, FilePath]
     """Two text files, one sentence a line, line n of one the translation of line n of the other."""
@@ -57,9 +64,13 @@ class Bitext:
     """Text encoding of both files."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether the files are said to be development or training data."""
-        return self.split in ("train", "dev")
+        return EvaluatorTraits(
+            cites=("artetxe2019margin",),
+            development=self.split in ("train", "dev"),
+            two_sided=True,
+        )
 
     def check(self) -> Iterator[str]:
         """Yield missing files and parameters that cannot be used."""

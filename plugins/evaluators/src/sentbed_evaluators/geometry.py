@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 import attrs
 from sentbed import DataError, FilePath, RunError
 from sentbed.errors import suggest
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
@@ -43,7 +52,7 @@ _DEFAULT_TASK = "STSB"
 
 
 @attrs.frozen
-class Geometry:
+class Geometry(Evaluator):
     """Alignment of positive pairs, uniformity and anisotropy of all sentences.
 
     Of all, lower is better. They are not multiplied by 100.
@@ -70,8 +79,6 @@ class Geometry:
     """
 
     name: ClassVar[str] = "geometry"
-    cites: ClassVar[tuple[str, ...]] = ("wang2020alignment",)
-    two_sided: ClassVar[bool] = True
 
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
@@ -111,11 +118,11 @@ class Geometry:
     """What to measure, of `alignment`, `uniformity` and `anisotropy`."""
 
     @property
-    def development(self) -> bool:
-        """Whether the pairs are a development or training task of SentEval's, or files said to be such."""
-        if self.path is None and self.parallel is None:
-            return self.task in DEVELOPMENT
-        return self.split in ("train", "dev")
+    def traits(self) -> EvaluatorTraits:
+        """Development data are development or training tasks of SentEval's, or files said to be such."""
+        files = self.path is not None or self.parallel is not None
+        development = self.split in ("train", "dev") if files else self.task in DEVELOPMENT
+        return EvaluatorTraits(cites=("wang2020alignment",), development=development, two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield missing data and parameters that cannot be used."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.protocols import DrivesEncoder, Evaluation, TextEncoder
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, EvaluatorTraits, TextEncoder
 
 from sentbed_evaluators.tasks import average, task_problems
 
@@ -37,7 +37,7 @@ _TALKATIVE = (
 
 
 @attrs.frozen
-class MTEB:
+class MTEB(Evaluator):
     """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` itself (the extra `mteb`).
 
     A task's first score is its main score as mteb defines it, x 100: the mean over its splits and subsets, as
@@ -51,7 +51,7 @@ class MTEB:
     """
 
     name: ClassVar[str] = "mteb"
-    cites: ClassVar[tuple[str, ...]] = ("muennighoff2023mteb",)
+    traits = EvaluatorTraits(cites=("muennighoff2023mteb",))
 
     tasks: tuple[str, ...] = ()
     """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the

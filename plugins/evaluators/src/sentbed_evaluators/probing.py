@@ -9,7 +9,16 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
@@ -29,7 +38,7 @@ class _Read:
 
 
 @attrs.frozen
-class SentEvalProbing:
+class SentEvalProbing(Evaluator):
     """SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.
 
     A linear classifier on the frozen vector of one sentence is trained on 100,000 sentences, its penalty is
@@ -38,7 +47,7 @@ class SentEvalProbing:
     """
 
     name: ClassVar[str] = "senteval-probing"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018probing",)
+    traits = EvaluatorTraits(cites=("conneau2018probing",))
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators import beir_files
 from sentbed_evaluators.collection import Collection, of_pairs
@@ -27,7 +36,7 @@ _MAIN = 10
 
 
 @attrs.frozen
-class Retrieval:
+class Retrieval(Evaluator):
     """nDCG@k, recall@k, MRR@k and MAP x 100 of the documents nearest to each query.
 
     `path` is a folder in BEIR's layout: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`,
@@ -48,7 +57,6 @@ class Retrieval:
     """
 
     name: ClassVar[str] = "retrieval"
-    two_sided: ClassVar[bool] = True
 
     path: FilePath
     """A folder in BEIR's layout, or a file of pairs."""
@@ -73,9 +81,9 @@ class Retrieval:
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether the queries are said to be development or training data."""
-        return self.split in ("train", "dev")
+        return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield missing files and parameters that cannot be used."""

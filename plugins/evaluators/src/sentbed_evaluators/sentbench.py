@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
@@ -43,7 +52,7 @@ TASKS: dict[Paradigm, tuple[str, ...]] = {
 
 
 @attrs.frozen
-class SentBench:
+class SentBench(Evaluator):
     """SentBench (Liu et al., 2023): 18 data sets in three paradigms, accuracy x 100.
 
     `single`: a classifier on the vector of one sentence, on SentEval's data (SST is its two-class form).
@@ -74,7 +83,7 @@ class SentBench:
     """
 
     name: ClassVar[str] = "sentbench"
-    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench",)
+    traits = EvaluatorTraits(cites=("liu2023sentbench",))
 
     paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
     """Of `single`, `pair`, `contrast`, in the order of the report."""

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Prepared, Scatter, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Scatter,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.senteval_files import (
     DEVELOPMENT,
@@ -38,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class SentEvalSTS:
+class SentEvalSTS(Evaluator):
     """Spearman correlation of cosine and gold score, x 100.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
@@ -51,7 +61,6 @@ class SentEvalSTS:
     """
 
     name: ClassVar[str] = "senteval-sts"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
 
     tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
     """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,
@@ -62,9 +71,9 @@ class SentEvalSTS:
     `SENTBED_DATA`."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether every task is development or training data."""
-        return DEVELOPMENT.issuperset(self.tasks)
+        return EvaluatorTraits(cites=("conneau2018senteval",), development=DEVELOPMENT.issuperset(self.tasks))
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""

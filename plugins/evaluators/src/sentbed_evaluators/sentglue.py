@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, RunError
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.feature_table import feature_table
@@ -47,7 +56,7 @@ class _Read:
 
 
 @attrs.frozen
-class SentGLUE:
+class SentGLUE(Evaluator):
     """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
 
     Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; it sees u of a
@@ -67,7 +76,7 @@ class SentGLUE:
     """
 
     name: ClassVar[str] = "sentglue"
-    cites: ClassVar[tuple[str, ...]] = ("wang2019glue", "ni2022sentencet5")
+    traits = EvaluatorTraits(cites=("wang2019glue", "ni2022sentencet5"))
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,

@@ -9,7 +9,17 @@ from typing import Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
-from sentbed.protocols import Evaluation, Items, Prepared, Scatter, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Scatter,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.pairs import PairFile, ScoredPairs
 from sentbed_evaluators.similarity import (
@@ -23,7 +33,7 @@ from sentbed_evaluators.similarity import (
 
 
 @attrs.frozen
-class STS:
+class STS(Evaluator):
     """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
 
     The suffix says how the file is read: `.csv` with RFC 4180 quoting, `.tsv` cut at tabs without quoting,
@@ -32,7 +42,6 @@ class STS:
     """
 
     name: ClassVar[str] = "sts"
-    two_sided: ClassVar[bool] = True
 
     path: FilePath
     """The file of scored pairs."""
@@ -51,9 +60,9 @@ class STS:
     """Which split the file is, for the protocol; a search takes `dev` or `train` only. Default: not said."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether the file is said to be development or training data."""
-        return self.split in ("train", "dev")
+        return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield a missing file and parameters that cannot be used."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, min_len
 from sentbed import RunError
-from sentbed.protocols import DrivesEncoder, Evaluation, Score, TextEncoder
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextEncoder
 
 _LIST = (
     "the and that was for with his her not you have this from they she had each one were all "
@@ -26,7 +26,7 @@ SHORTEST = 16
 
 
 @attrs.frozen
-class Throughput:
+class Throughput(Evaluator):
     """Texts a second, by their length in tokens.
 
     Every text has exactly that many tokens, special tokens included (a prompt's template comes on top), so

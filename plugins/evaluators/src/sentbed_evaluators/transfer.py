@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
 from sentbed_evaluators.features import FORMULAS, pair_features
@@ -33,7 +42,7 @@ PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
 
 @attrs.frozen
-class SentEvalTransfer:
+class SentEvalTransfer(Evaluator):
     """Accuracy x 100 of a linear classifier on frozen embeddings, as SentEval trains it.
 
     MR, CR, SUBJ and MPQA are scored by nested cross-validation; TREC and MRPC pick the penalty by
@@ -46,8 +55,7 @@ class SentEvalTransfer:
     """
 
     name: ClassVar[str] = "senteval-transfer"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
-    development: ClassVar[bool] = False
+    traits = EvaluatorTraits(cites=("conneau2018senteval",), development=False)
 
     tasks: tuple[str, ...] = PAPERS
     """Of `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC`, `MRPC`, in the order of the report. Default: the

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from sentbed import Encoder, RecipeError, build_encoder
-from sentbed._cli import evaluate
-from sentbed._cli.evaluate import evaluate_encoder
 from sentbed._recipe.recipe import Recipe
+from sentbed_workbench import evaluate
+from sentbed_workbench.evaluate import evaluate_encoder
 from toy_plugin import Gap
 
 

@@ -7,8 +7,8 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
-from sentbed._run import score_items as items
 from sentbed.protocols import Items, Score
+from sentbed_report import score_items as items
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
