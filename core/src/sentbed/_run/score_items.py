@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 import attrs
 
 from sentbed._paths import write_atomic
-from sentbed._run.record import plain, score_record
+from sentbed._run.record import plain, score_of, score_record
 from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 
@@ -88,7 +88,7 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 def _key(score: Score) -> Mapping[str, Any]:
     """Return, for JSON, what tells a score from the others of its run."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    return {**record, "protocol": dict(sorted(record["protocol"].items()))}
+    return {**record, "protocol": {side: dict(sorted(part.items())) for side, part in record["protocol"].items()}}
 
 
 def _read(path: Path) -> dict[str, Items]:
@@ -98,7 +98,7 @@ def _read(path: Path) -> dict[str, Items]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         return {
-            json.dumps(entry.pop("score")): Items(
+            json.dumps(_key(score_of(entry.pop("score")))): Items(
                 **{**entry, **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")}}
             )
             for entry in json.loads(str(arrays["index"]))

@@ -166,5 +166,10 @@ class Retrieval:
                 **collection.protocol,
             }
             yield Score(
-                task, f"{metric}@{k}", 100 * float(values.mean()), protocol, items=Items("mean", values)
+                task,
+                f"{metric}@{k}",
+                100 * float(values.mean()),
+                protocol,
+                items=Items("mean", values),
+                note=collection.note,
             )

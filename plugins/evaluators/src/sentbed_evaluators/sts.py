@@ -100,8 +100,6 @@ class STS:
         notes = [result.note] if result.note else []
         if zeros := zero_note(vectors, [*pairs.first, *pairs.second]):
             notes.append(zeros)
-        if notes:
-            protocol["note"] = "; ".join(notes)
         gold = np.array(pairs.scores, np.float64)
         metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
             ("spearman", result.spearman),
@@ -115,6 +113,7 @@ class STS:
                     value,
                     {**protocol, "correlation": metric},
                     items=Items(metric, gold, levelled(similarities)),
+                    note="; ".join(notes),
                 )
                 for metric, value in metrics
             ),

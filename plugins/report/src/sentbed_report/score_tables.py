@@ -100,7 +100,7 @@ def score_tables(
     """Group scores into tables, in order of appearance; `intervals` has none or one a score."""
     families: dict[tuple[str, ...], list[_Draft]] = {}
     for score, interval in zip_longest(scores, intervals):
-        heading = tuple(_entry(score.protocol, name) for name in _HEADING)
+        heading = tuple(_entry(score, name) for name in _HEADING)
         drafts = families.setdefault((score.evaluator, score.metric, *heading), [])
         if not any(draft.take(score, interval) for draft in drafts):
             drafts.append(_Draft())
@@ -139,8 +139,19 @@ def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
     return tuple(panels)
 
 
-def _entry(protocol: Mapping[str, Any], name: str) -> str:
-    return shown(plain(protocol[name])) if name in protocol else ""
+def _entry(score: Score, name: str) -> str:
+    found = score.evaluator_protocol
+    return shown(plain(found[name])) if name in found else ""
+
+
+def protocol_entries(score: Score) -> dict[str, str]:
+    """Return a protocol as reports print it: what the evaluator says, its note on the result, the encoder's part.
+
+    What both name is the encoder's under `encoder.NAME`.
+    """
+    own: dict[str, Any] = {**score.evaluator_protocol, **({"note": score.note} if score.note else {})}
+    of_encoder = {f"encoder.{k}" if k in own else k: v for k, v in score.protocol["encoder"].items()}
+    return {str(name): shown(plain(value)) for name, value in {**own, **of_encoder}.items()}
 
 
 def shown(value: Any) -> str:
@@ -157,7 +168,7 @@ class _Draft:
 
     def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
         """Add the score, unless its place is taken or its column is of another protocol."""
-        protocol = {str(name): shown(plain(value)) for name, value in score.protocol.items()}
+        protocol = protocol_entries(score)
         place = (score.encoder, score.task)
         if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
             return False
