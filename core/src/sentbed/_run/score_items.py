@@ -88,7 +88,10 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 def _key(score: Score) -> Mapping[str, Any]:
     """Return, for JSON, what tells a score from the others of its run."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    return {**record, "protocol": {side: dict(sorted(part.items())) for side, part in record["protocol"].items()}}
+    return {
+        **record,
+        "protocol": {side: dict(sorted(part.items())) for side, part in record["protocol"].items()},
+    }
 
 
 def _read(path: Path) -> dict[str, Items]:

@@ -276,9 +276,9 @@ class Score:
     """Everything that makes the number comparable. An evaluator gives its own part: id, aggregation, split,
     text rules, data hash. The runner makes it `{"encoder": how text became a vector, "evaluator": that}`."""
     encoder: str = ""
-    """Filled in by the runner, with the encoder's part of the protocol."""
-    evaluator: str = ""
     """Filled in by the runner."""
+    evaluator: str = ""
+    """Filled in by the runner, with the encoder's part of the protocol."""
     items: Items | None = attrs.field(default=None, eq=False, repr=False)
     """What it was computed from; None where it cannot be resampled."""
     plugin: str = ""
@@ -294,7 +294,7 @@ class Score:
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
         """The evaluator's part of the protocol, also before the runner has put the encoder's beside it."""
-        return self.protocol["evaluator"] if self.encoder else self.protocol  # type: ignore[no-any-return]
+        return self.protocol["evaluator"] if self.evaluator else self.protocol  # type: ignore[no-any-return]
 
     @property
     def protocol_id(self) -> str:

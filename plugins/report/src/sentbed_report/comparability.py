@@ -15,6 +15,7 @@ from sentbed_report.run_report import Bootstrapped, Difference
 from sentbed_report.score_tables import base_name, encoder_order, shown
 from sentbed_report.statistics import Resampled, resample
 
+
 def evaluation_protocol(score: Score) -> dict[str, Any]:
     """Return, for JSON, what a score's protocol says of the evaluation, not of the encoder.
 

@@ -112,7 +112,7 @@ def run_tables(
 
 
 def _entry(score: Score, path: str) -> str:
-    """Return what the evaluator's part of the protocol has at a path, or, where it has nothing, the encoder's."""
+    """Return what a protocol has at a path, the evaluator's part before the encoder's; empty for nothing."""
     for part in (score.evaluator_protocol, score.protocol["encoder"]):
         found: Any = part
         for name in path.split("."):
