@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import types
+from importlib.metadata import entry_points
 from typing import Any
 
 import attrs
 import click
 from docs_markdown import cell, fields, page, prose, signature, table
-from sentbed._cli.main import main
 from sentbed.tools import field_docs, type_name
 
 
 def cli() -> str:
     """Return the page of the command line: every command with its arguments and options."""
+    (program,) = entry_points(group="console_scripts", name="sentbed")
+    main = program.load()
     parts = [
         "# Command line",
         *_command(main, click.Context(main, info_name="sentbed", **main.context_settings)),

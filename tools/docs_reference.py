@@ -13,7 +13,6 @@ from docs_markdown import cell, fields, first_line, page, prose, signature, tabl
 from sentbed import hookspecs, protocols
 from sentbed.tools import KINDS, ComponentInfo, Plugins, Recipe, tables
 from sentbed.tools import example as example_of
-from sentbed_studies.study_table import StudyTable
 
 _CLASSES = {
     "backbone": "Backbone",
@@ -27,6 +26,7 @@ _CLASSES = {
     "tracker": "Tracker",
     "exporter": "Exporter",
     "importer": "Importer",
+    "executor": "Executor",
 }
 """The protocol of each kind of component."""
 
@@ -47,7 +47,7 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
     """Return every page of the reference by its path; `hooks_page` has the prose of the hooks."""
     pages = {
         "reference/index.md": _front(plugins),
-        "reference/recipe.md": _recipe(),
+        "reference/recipe.md": _recipe(plugins),
         "reference/cli.md": cli(),
         "reference/protocols.md": module_page(
             "Protocols",
@@ -82,7 +82,7 @@ def component(info: ComponentInfo) -> str:
         f"{kind} of `{info.distribution}` {info.version}, class `{info.cls.__qualname__}`",
     ]
     parts += [prose(inspect.getdoc(info.cls) or ""), *_said(info.cls), *fields(info.cls, "##")]
-    language = "console" if info.kind in ("exporter", "importer") else "toml"
+    language = "console" if info.kind in ("exporter", "importer", "executor") else "toml"
     sign = "$ " if language == "console" else ""
     parts += [
         "## Example",
@@ -167,9 +167,9 @@ def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
     return page(parts)
 
 
-def _recipe() -> str:
+def _recipe(plugins: Plugins) -> str:
     parts = ["# Recipe", "The tables of a recipe. `sentbed show TABLE` prints one."]
     parts += ["## The whole", prose(inspect.getdoc(Recipe) or ""), *fields(Recipe)]
-    for name, cls in {**tables(), "study": StudyTable}.items():
+    for name, cls in tables(plugins).items():
         parts += [f"## {name}", prose(inspect.getdoc(cls) or ""), *fields(cls)]
     return page(parts)

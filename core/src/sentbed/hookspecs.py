@@ -132,8 +132,11 @@ def known_data() -> Sequence[KnownData]:
 
 
 @hookspec
-def findings() -> Sequence[Finding]:
-    """Return what this machine can do with the plugin, for `sentbed doctor`; it may load what it looks at."""
+def findings(plugins: Any) -> Sequence[Finding]:
+    """Return what this machine can do with the plugin, for `sentbed doctor`; it may load what it looks at.
+
+    `plugins` are all that are loaded (`sentbed.tools.Plugins`).
+    """
 
 
 # --- lifecycle: what a tracker follows ---------------------------------------------------------------------

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         tables,
         type_name,
     )
-    from sentbed._registry.catalog import OURS
+    from sentbed._registry.catalog import DISTRIBUTIONS, OURS
     from sentbed._registry.registry import GROUP, KINDS, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.rules import ATTRIBUTES, METHODS, NEEDED
     from sentbed._registry.settings import Settings
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ATTRIBUTES",
+    "DISTRIBUTIONS",
     "ENCODER_FILE",
     "EXTENDS",
     "FAILED",
@@ -227,6 +228,7 @@ _HOMES = {
     "is_plain": "sentbed._recipe.show",
     "tables": "sentbed._recipe.show",
     "type_name": "sentbed._recipe.show",
+    "DISTRIBUTIONS": "sentbed._registry.catalog",
     "OURS": "sentbed._registry.catalog",
     "GROUP": "sentbed._registry.registry",
     "KINDS": "sentbed._registry.registry",

@@ -32,7 +32,7 @@ from sentbed_corpus import Request, Summary, encode_corpus, encoding, open_vecto
 from sentbed_corpus.inputs import find_files
 from sentbed_corpus.reading import read_shard
 from sentbed_corpus.shards import cut
-from sentbed_jobs import LocalExecutor
+from sentbed_jobs.processes import LocalPool
 
 Put = Callable[[str, str | bytes], Path]
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
@@ -566,7 +566,7 @@ def test_a_file_that_is_not_what_it_says_is_an_error(
 def test_a_file_that_changes_while_it_is_encoded_is_an_error(put: Put, request_of: RequestOf):
     source = put("in.txt", "a\nb\nc\nd\n")
 
-    class Changing(LocalExecutor):
+    class Changing(LocalPool):
         def run(self, start: Any, tasks: Any, told: Any = None) -> Any:
             for done in super().run(start, tasks, told):
                 source.write_text("a\nb\nc\nd\ne\n")
@@ -663,7 +663,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(
 
 def test_two_processes_write_what_one_writes(mixed: list[Path], request_of: RequestOf, tmp_path: Path):
     encode_corpus(request_of(*mixed))
-    encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalExecutor(2))
+    encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalPool(2))
     contents = [
         {name: content for name, (_, content) in parts(tmp_path / name).items()} for name in ("out", "two")
     ]
@@ -688,7 +688,7 @@ def test_an_encoder_that_is_another_one_on_another_machine_is_refused(
 def test_rows_that_are_encoded_twice_are_shown_once(put: Put, request_of: RequestOf):
     forward: list[int] = []
 
-    class Twice(LocalExecutor):
+    class Twice(LocalPool):
         def run(self, start: Any, tasks: Any, told: Any = None) -> Any:
             told(tasks[0], 2)
             yield from super().run(start, tasks, told)
@@ -704,10 +704,10 @@ import sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from sentbed_corpus import Request, encode_corpus
-from sentbed_jobs import LocalExecutor
+from sentbed_jobs.processes import LocalPool
 if __name__ == "__main__":
     request = Request({encoder!r}, ({source!r},), Path({output!r}), {{"use": "toy"}}, shard_rows=2)
-    encode_corpus(request, LocalExecutor(2))
+    encode_corpus(request, LocalPool(2))
 """
 
 

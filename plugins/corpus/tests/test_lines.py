@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError, RecipeError, build_encoder
+from sentbed import DataError, Encoder, ModelError, build_encoder
 from sentbed._recipe.recipe import Recipe
-from sentbed_corpus import lines as bulk
-from sentbed_corpus.lines import encode_lines, evaluate_encoder
-from toy_plugin import Gap
+from sentbed_corpus import lines
+from sentbed_corpus.lines import encode_lines
 
 TOY = {"use": "toy"}
 Put = Callable[[str, str | bytes], Path]
@@ -46,7 +45,7 @@ EncodeFile = Callable[[str | Path], np.ndarray]
 def test_row_i_is_line_i_whatever_the_window(
     window: int, encoder: Encoder, encode_file: EncodeFile, put: Put, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(bulk, "WINDOW", window)
+    monkeypatch.setattr(lines, "WINDOW", window)
     texts = ["one", "two and three", "", "one", "é ☃", "the last"]
     vectors = encode_file(put("in.txt", "\n".join(texts) + "\n"))
     np.testing.assert_allclose(vectors, encoder.encode(texts), rtol=1e-6)
@@ -131,7 +130,7 @@ def test_an_error_while_encoding_keeps_the_output_that_was_there(
 ):
     encode_file(put("in.txt", "one\n"))
     before = (tmp_path / "out.npy").read_bytes()
-    monkeypatch.setattr(bulk, "WINDOW", 1)
+    monkeypatch.setattr(lines, "WINDOW", 1)
     real = Encoder.encode
 
     def fail_at_the_third(self, texts, progress=None):
@@ -150,44 +149,3 @@ def test_a_directory_that_is_no_encoder_is_an_error(installed_toy: Path, put: Pu
     with pytest.raises(ModelError, match="is not an encoder"):
         encode_lines(str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy")
     assert not (tmp_path / "out.npy").exists()
-
-
-# --- evaluate ----------------------------------------------------------------------------------------------
-
-
-def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder: Encoder, tmp_path: Path):
-    found = evaluate_encoder(str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"])
-    assert found.primary == pytest.approx(Gap("ab", target=1.5).evaluate(encoder).primary)
-    (score,) = found.scores
-    assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "overrides", "paths"),
-    [
-        ("gapp", [], ["evaluate.use"]),
-        ("gap", ["targt=1"], ["evaluate.targt"]),
-        ("gap", ["target=x", "runtime.precision=fp8"], ["evaluate.target", "runtime.precision"]),
-    ],
-)
-def test_everything_wrong_with_a_request_is_reported_at_once(
-    evaluator: str, overrides: list[str], paths: list[str], encoder: Encoder, tmp_path: Path
-):
-    with pytest.raises(RecipeError) as caught:
-        evaluate_encoder(str(tmp_path / "encoder"), evaluator, [*overrides, "runtime.use=toy"])
-    assert [problem.path for problem in caught.value.problems] == paths
-
-
-def test_every_part_of_an_evaluation_has_a_bar_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    progress = Progress(console=Console(force_terminal=True, file=io.StringIO()), disable=True)
-    monkeypatch.setattr(bulk, "_progress", lambda: progress)
-    with bulk._bars() as told:
-        told("encode", 1, 4)
-        told("MR: classifiers", 2, 10)
-        shown = [(task.description, task.completed, task.total) for task in progress.tasks]
-        assert shown == [("encode", 1, 4), ("MR: classifiers", 2, 10)]
-        told("encode", 4, 4)
-        assert [task.description for task in progress.tasks] == ["MR: classifiers"]

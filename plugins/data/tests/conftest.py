@@ -14,7 +14,7 @@ def put(tmp_path: Path) -> Callable[[str, str | bytes], str]:
 
     def write(name: str, content: str | bytes) -> str:
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return str(path)
 

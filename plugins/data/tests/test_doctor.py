@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from importlib.metadata import version
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pytest
 import sentbed_data
+from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import Finding
 from sentbed_data import doctor
+from sentbed_data.catalog import collections, look
 
 EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
@@ -19,8 +23,14 @@ def names(requirements: list[str]) -> list[str]:
     return [re.split(r"[^\w-]", requirement)[0] for requirement in requirements]
 
 
-def test_the_hook_returns_findings_every_time_that_it_is_called():
-    first, second = sentbed_data.findings(), sentbed_data.findings()
+@pytest.fixture
+def ours() -> Plugins:
+    """This distribution alone."""
+    return load_plugins([EntryPoint("data", "sentbed_data", "sentbed")])
+
+
+def test_the_hook_returns_findings_every_time_that_it_is_called(ours: Plugins):
+    first, second = sentbed_data.findings(ours), sentbed_data.findings(ours)
     assert first == second
     assert {finding.area for finding in first} == {"data"}
 
@@ -30,11 +40,44 @@ def test_every_extra_is_looked_at_with_the_package_that_it_brings():
     assert looked_at == {extra: names(requirements) for extra, requirements in EXTRAS.items()}
 
 
-def test_a_package_is_found_with_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+def test_a_package_is_found_with_its_version_or_named_with_its_extra(
+    ours: Plugins, monkeypatch: pytest.MonkeyPatch
+):
     pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
-    assert arrow in sentbed_data.findings()
+    assert arrow in sentbed_data.findings(ours)
     monkeypatch.setattr("sentbed._findings.version_of", lambda _: None)
-    found = {finding.what: finding for finding in sentbed_data.findings()}
+    found = {finding.what: finding for finding in doctor.libraries()}
     assert {finding.status for finding in found.values()} == {"no"}
     assert found["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"
+
+
+KNOWN = """import sentbed
+from sentbed.protocols import KnownData, KnownFile
+
+@sentbed.hookimpl
+def known_data():
+    def known(name, *files):
+        return KnownData(name, "Something.", (name,), files, "http://localhost")
+    return [
+        known("whole", KnownFile("a.txt", rows=1000)),
+        known("half", KnownFile("a.txt"), KnownFile("b.txt")),
+        known("none", KnownFile("a.txt")),
+    ]
+"""
+
+
+def test_known_data_is_complete_where_all_files_are_there(
+    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
+    put: Callable[[str, str], str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    put("data/whole/a.txt", "a row\n")
+    monkeypatch.setenv("SENTBED_DATA", str(Path(put("data/half/b.txt", "a row\n")).parent.parent))
+    plugins = load_plugins(distribute("made-up", {"knows": KNOWN}))
+    (found,) = doctor.known(plugins)
+    assert (found.area, found.what) == ("data", "known data")
+    assert (found.status, found.detail) == ("limited", "complete: whole; incomplete: half; missing: none")
+    assert "sentbed data get NAME" in found.remedy
+    # Rows are not counted: that is what `sentbed data list` is for.
+    assert look(collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])).state == "wrong row count"

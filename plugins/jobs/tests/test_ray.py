@@ -11,12 +11,12 @@ import attrs
 import pytest
 import toy_work
 from sentbed import DataError, RunError, RuntimeUnavailableError
-from sentbed_jobs import executor
+from sentbed_jobs.ray import Ray
 from toy_work import Doubling
 
 ray = pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
 
-from sentbed_jobs._ray import RayExecutor, reserved  # noqa: E402 - it needs ray
+from sentbed_jobs._ray import RayPool, reserved  # noqa: E402 - it needs ray
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def work(tmp_path: Path, _cluster: None) -> Doubling:
 
 
 def test_every_task_is_yielded_once_with_its_result(work: Doubling):
-    assert sorted(RayExecutor(2).run(work, range(7))) == [(n, 2 * n) for n in range(7)]
+    assert sorted(RayPool(2).run(work, range(7))) == [(n, 2 * n) for n in range(7)]
     started = work.notes("started")
     assert len({pid for pid, *_ in started}) == len(started) == 2
     assert {threads for _, threads, _ in started} == {"1"}
@@ -46,7 +46,7 @@ def test_every_task_is_yielded_once_with_its_result(work: Doubling):
 
 def test_the_task_of_an_actor_that_died_is_done_by_a_new_one(work: Doubling):
     said: list[str] = []
-    done = dict(RayExecutor(2, say=said.append).run(work, [1, -1, 2, 3, 4]))
+    done = dict(RayPool(2, say=said.append).run(work, [1, -1, 2, 3, 4]))
     assert done == {1: 2, -1: -2, 2: 4, 3: 6, 4: 8}
     assert len(work.notes("died")) == len(said) == 1
     assert said[0].startswith("a worker died (")
@@ -56,7 +56,7 @@ def test_the_task_of_an_actor_that_died_is_done_by_a_new_one(work: Doubling):
 def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work: Doubling):
     work = attrs.evolve(work, deaths=9)
     with pytest.raises(RunError, match=r"^-1: 2 workers died of it, the last one died"):
-        list(RayExecutor(1, retries=1, say=lambda _: None).run(work, [-1]))
+        list(RayPool(1, retries=1, say=lambda _: None).run(work, [-1]))
     assert len(work.notes("died")) == 2
 
 
@@ -68,7 +68,7 @@ def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Dou
         lost.append(message)
         return 100 * task
 
-    results = RayExecutor(1, retries=1, say=lambda _: None).run(work, [-1, 1, 2], lost=give_up)
+    results = RayPool(1, retries=1, say=lambda _: None).run(work, [-1, 1, 2], lost=give_up)
     assert dict(results) == {-1: -100, 1: 2, 2: 4}
     assert len(lost) == 1
     assert lost[0].startswith("2 workers died of it, the last one died (")
@@ -76,23 +76,23 @@ def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Dou
 
 def test_what_the_function_raises_is_raised_here_and_not_tried_again(work: Doubling):
     with pytest.raises(DataError) as caught:
-        list(RayExecutor(1).run(work, [-3]))
+        list(RayPool(1).run(work, [-3]))
     assert str(caught.value) == "bad row @ corpus.jsonl:3"
     assert len(work.notes("did")) == 1
 
 
 def test_closing_gives_the_cluster_back(work: Doubling):
-    with closing(RayExecutor(2, cpus=1).run(work, [-6, 1, 2, 3])) as results:
+    with closing(RayPool(2, cpus=1).run(work, [-6, 1, 2, 3])) as results:
         assert next(results)[0] in (1, 2, 3)
     # All of the cluster would be waited for in vain if an actor still held a part.
-    assert list(RayExecutor(1, cpus=2).run(work, [8])) == [(8, 16)]
+    assert list(RayPool(1, cpus=2).run(work, [8])) == [(8, 16)]
 
 
 def test_more_workers_than_the_cluster_has_places_for_are_refused(work: Doubling):
     with pytest.raises(
         RuntimeUnavailableError, match=r"machines with 2 CPUs and 0 GPUs; .* 1 workers .* 1 GPUs"
     ):
-        list(RayExecutor(1, gpus=1).run(work, [1]))
+        list(RayPool(1, gpus=1).run(work, [1]))
     assert work.notes("started") == []
 
 
@@ -118,5 +118,5 @@ def test_an_address_where_no_cluster_is_says_so(monkeypatch: pytest.MonkeyPatch,
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(RuntimeUnavailableError, match=r"cannot reach Ray at `auto`.*`ray start --head`"):
-        list(executor("ray", 1, address="auto").run(Doubling(tmp_path), [1]))
+        list(Ray(address="auto").build(print).run(Doubling(tmp_path), [1]))
     assert signal.getsignal(signal.SIGTERM) is before

@@ -10,12 +10,10 @@ from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pytest
-from sentbed import __version__
-from sentbed import _machine as limits
+from sentbed import __version__, helpers
 from sentbed._registry.registry import OURS, Plugins, load_plugins
 from sentbed.errors import PluginError
 from sentbed.protocols import Finding
-from sentbed_data.catalog import collections, look
 from sentbed_workbench import doctor
 from sentbed_workbench.doctor import AREAS, Diagnosis, examine
 
@@ -60,7 +58,7 @@ def test_findings_of_all_plugins_stand_area_by_area(with_plugins: Callable[..., 
     )
     areas = list(dict.fromkeys(finding.area for finding in found.findings))
     assert areas == [area for area in AREAS if area in areas] + ["apes", "zebras"]
-    assert {"installation", "machine", "devices", "data", "trackers", "executors"} <= set(areas)
+    assert {"installation", "machine", "devices", "data", "trackers"} <= set(areas)
     assert [finding.what for finding in found.findings if finding.area == "zebras"] == ["a", "d"]
     assert found.broken == ()
 
@@ -74,6 +72,12 @@ def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(with_plugins: Call
     assert (failed.area, failed.status) == ("installation", "no")
     assert failed.detail == "could not look: OSError: no such device"
     assert only(found, "something").status == "yes"
+
+
+def test_a_plugin_may_look_at_all_plugins(distribute: Distribute):
+    source = plugin("return [Finding('data', 'plugins', 'yes', plugins.plugins[0].name)]")
+    points = distribute("made-up", {"looks": source.replace("findings()", "findings(plugins)")})
+    assert only(examine(load=lambda: load_plugins(points)), "plugins").detail == "looks"
 
 
 @pytest.mark.parametrize("body", ["return ['yes']", "return None", "yield 3"])
@@ -165,10 +169,10 @@ def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(
 def test_cores_and_memory_are_those_of_the_machine(alone: Diagnosis, monkeypatch: pytest.MonkeyPatch):
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert only(alone, "cores").detail.startswith(f"{usable} of {os.cpu_count()} usable")
-    monkeypatch.setattr(limits, "physical_memory", lambda: 64 * GIB)
-    monkeypatch.setattr(limits, "memory_limit", lambda: None)
+    monkeypatch.setattr(helpers, "physical_memory", lambda: 64 * GIB)
+    monkeypatch.setattr(helpers, "memory_limit", lambda: None)
     assert _machine("memory") == Finding("machine", "memory", "yes", "64.0 GiB")
-    monkeypatch.setattr(limits, "memory_limit", lambda: 4 * GIB)
+    monkeypatch.setattr(helpers, "memory_limit", lambda: 4 * GIB)
     limited = _machine("memory")
     assert limited.status == "limited"
     assert limited.detail == "4.0 GiB of 64.0 GiB, the limit of the control group"
@@ -180,13 +184,13 @@ def _machine(what: str) -> Finding:
 
 def test_a_part_of_the_cores_is_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(limits, "usable_cores", lambda: 4)
-    monkeypatch.setattr(limits, "core_quota", lambda: None)
+    monkeypatch.setattr(helpers, "usable_cores", lambda: 4)
+    monkeypatch.setattr(helpers, "core_quota", lambda: None)
     assert _machine("cores") == Finding("machine", "cores", "limited", "4 of 8 usable")
-    monkeypatch.setattr(limits, "core_quota", lambda: 1.5)
+    monkeypatch.setattr(helpers, "core_quota", lambda: 1.5)
     assert _machine("cores").detail == "4 of 8 usable, time of 1.5 granted"
-    monkeypatch.setattr(limits, "usable_cores", lambda: 8)
-    monkeypatch.setattr(limits, "core_quota", lambda: 8.0)
+    monkeypatch.setattr(helpers, "usable_cores", lambda: 8)
+    monkeypatch.setattr(helpers, "core_quota", lambda: 8.0)
     assert _machine("cores") == Finding("machine", "cores", "yes", "8 of 8 usable")
 
 
@@ -243,34 +247,6 @@ def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path: Path, mon
     assert _machine("SENTBED_DATA") == Finding("data", "SENTBED_DATA", "yes", str(tmp_path))
 
 
-KNOWN = """import sentbed
-from sentbed.protocols import KnownData, KnownFile
-
-@sentbed.hookimpl
-def known_data():
-    def known(name, *files):
-        return KnownData(name, "Something.", (name,), files, "http://localhost")
-    return [
-        known("whole", KnownFile("a.txt", rows=1000)),
-        known("half", KnownFile("a.txt"), KnownFile("b.txt")),
-        known("none", KnownFile("a.txt")),
-    ]
-"""
-
-
-def test_known_data_is_complete_where_all_files_are_there(
-    distribute: Distribute, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-):
-    put("data/whole/a.txt", "a row\n")
-    monkeypatch.setenv("SENTBED_DATA", str(put("data/half/b.txt", "a row\n").parent.parent))
-    plugins = load_plugins(distribute("made-up", {"knows": KNOWN}))
-    found = only(examine(load=lambda: plugins), "known data")
-    assert (found.status, found.detail) == ("limited", "complete: whole; incomplete: half; missing: none")
-    assert "sentbed data get NAME" in found.remedy
-    # Rows are not counted: that is what `sentbed data list` is for.
-    assert look(collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])).state == "wrong row count"
-
-
 def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import numpy as np
     from sentbed._encoder.vector_store import Space, VectorStore
@@ -283,20 +259,6 @@ def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest
     assert (found.status, found.detail) == ("yes", f"0.0 GB of 2.0 GB, 2 vectors, {tmp_path / 'vectors'}")
     monkeypatch.setenv("SENTBED_CACHE_GB", "0")
     assert _machine("kept vectors").status == "no"
-
-
-# --- executors ---------------------------------------------------------------------------------------------
-
-
-def test_ray_is_found_by_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
-    from sentbed import _findings as looking
-
-    monkeypatch.setattr(looking, "version_of", {"ray": "2.60.0"}.get)
-    assert _machine("ray").detail == "2.60.0"
-    monkeypatch.setattr(looking, "version_of", lambda _: None)
-    found = _machine("ray")
-    assert (found.status, found.remedy) == ("no", "`pip install 'sentbed[ray]'`")
-    assert _machine("local").status == "yes"
 
 
 def test_every_look_of_core_belongs_to_a_known_area():

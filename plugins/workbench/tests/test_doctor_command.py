@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, distribution
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,6 +14,7 @@ from sentbed.protocols import Finding
 from sentbed_workbench import doctor
 from sentbed_workbench.doctor import Diagnosis
 
+WORKBENCH = distribution("sentbed-workbench").entry_points.select(group="sentbed")
 LONG = "a word after another " * 12
 
 
@@ -110,17 +111,18 @@ def test_the_command_finds_a_plugin_that_raises(
     distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]], monkeypatch: pytest.MonkeyPatch
 ):
     source = "import sentbed\n\n@sentbed.hookimpl\ndef findings():\n    raise ValueError('a broken driver')\n"
-    points = distribute("made-up", {"bad": source})
+    points = [*distribute("made-up", {"bad": source}), *WORKBENCH]
     monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: points)
     result = CliRunner().invoke(cli.main, ["doctor"])
     assert result.exit_code == 1
     assert "  no       findings of made-up:bad  could not look: ValueError: a broken driver" in result.output
 
 
-def test_without_any_plugin_the_command_loads_no_heavy_library():
+def test_without_any_other_plugin_the_command_loads_no_heavy_library():
     code = (
-        "import sys\nfrom sentbed import registry\nfrom sentbed._cli.main import main\n"
-        "registry.entry_points = lambda group: []\n"
+        "import sys\nfrom importlib.metadata import distribution\n"
+        "from sentbed._registry import registry\nfrom sentbed._cli.main import main\n"
+        "registry.entry_points = lambda group: distribution('sentbed-workbench').entry_points\n"
         "try:\n    main(['doctor'])\n"
         "finally:\n    print([name for name in ('torch', 'numpy', 'jax', 'ray') if name in sys.modules])\n"
     )

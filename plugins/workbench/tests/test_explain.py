@@ -207,7 +207,7 @@ def test_an_unknown_cell_gets_a_suggestion(explained: Callable[..., Explanation]
 
 
 def test_a_cell_of_a_recipe_without_a_study_is_refused(explained: Callable[..., Explanation]):
-    with pytest.raises(RecipeError, match=r"the recipe has no `\[study\]`"):
+    with pytest.raises(RecipeError, match=r"the recipe has no table such as `\[study\]`, whose cells"):
         explained('extends = "base.toml"', cell="x")
 
 

@@ -17,13 +17,15 @@ from sentbed import API_VERSION
 from sentbed._cli import main as cli
 from sentbed._document.structure import unstructure
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.show import RECIPE_TEMPLATE
 from sentbed._registry.registry import KINDS as HOOKS
 from sentbed._registry.registry import load_plugins
+from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
 from sentbed_workbench.scaffold import KINDS, settings, write_plugin
 
 SLOW_RULES = "not keeps_every_rule and not computes_what"
 """What of the tests that are written takes longer than some seconds, in the kinds with tensors."""
+
+ROOT = Path(__file__).parents[3]
 
 WITHOUT_TENSORS = {"data", "evaluator", "tracker"}
 
@@ -133,7 +135,7 @@ def test_the_code_passes_mypy(written: Path) -> None:
     tests = [path for kind in KINDS for path in (written / kind / "tests").glob("*.py")]
     path = os.pathsep.join(map(str, sources))
     # What it knows of torch is kept from one time to the next.
-    cache = Path(__file__).parents[2] / ".mypy_cache" / "scaffold"
+    cache = ROOT / ".mypy_cache" / "scaffold"
     run("mypy", "--strict", "--cache-dir", cache, *sources, *tests, cwd=written, path=path)
 
 
@@ -171,7 +173,7 @@ def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch
 def test_in_a_clone_the_recipe_is_the_one_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(ROOT)
     commands = new("pooler", "far", "--out", tmp_path / "far").stdout.splitlines()[-3:]
     assert commands[1:] == [
         f"  pytest {tmp_path / 'far'}",
@@ -189,7 +191,7 @@ def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
     name = f"my-{kind}"
     point = EntryPoint(name, f"sentbed_my_{kind}", "sentbed")
     plugins = load_plugins([*entry_points(group="sentbed"), point])
-    for recipe in (template, Path(__file__).parents[2] / "recipes" / "quickstart.toml"):
+    for recipe in (template, ROOT / "recipes" / "quickstart.toml"):
         found = load_recipe(recipe, settings(kind, name), plugins, look=False)
         assert f'"use": "{name}"' in json.dumps(unstructure(found))
 

@@ -518,5 +518,5 @@ def _require_list(texts: object) -> None:
 def _runtime(runtime: Runtime | Mapping[str, Any], plugins: Plugins) -> Runtime:
     if not isinstance(runtime, Mapping):
         return runtime
-    found: Runtime = component_of(Runtime, runtime, plugins)
+    found: Runtime = component_of(Runtime, runtime, plugins, "runtime")
     return found

@@ -39,12 +39,14 @@ def load_recipe(
     return recipe
 
 
-def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins) -> Any:
+def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins, key: str = "") -> Any:
     """Return the component that a table describes, such as `{"use": "cpu"}` for `protocols.Runtime`.
 
-    Relative paths start in the current directory. Raises `RecipeError` with every problem.
+    Relative paths start in the current directory; problems are those of the table `key`. Raises `RecipeError`
+    with every one.
     """
-    found, problems = structure(table, protocol, Document({}), plugins, Path.cwd())
+    rename = {(): (key,)} if key else None
+    found, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), rename)
     if problems:
         raise RecipeError(problems)
     return found

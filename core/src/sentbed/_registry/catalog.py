@@ -117,3 +117,6 @@ TABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Top-level table of a recipe -> the distribution that offers it."""
+
+DISTRIBUTIONS = (*sorted({*OURS, *COMMANDS.values(), *TABLES.values()}), "sentbed-testing")
+"""The distributions of this project beside core."""

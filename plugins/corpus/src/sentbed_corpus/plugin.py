@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import LazyCommand
+from sentbed.protocols import Finding, LazyCommand
 
 sentbed_api = "1.0"
 
@@ -18,3 +18,11 @@ def commands() -> Mapping[str, LazyCommand]:
             "sentbed_corpus.commands:encode", "Encode texts: row i of the vectors is text i."
         )
     }
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return whether texts can be read from Parquet, and vectors written to it."""
+    from sentbed.helpers import packages
+
+    return [packages("data", "Parquet shards", "sentbed-corpus", ("pyarrow",), "parquet")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sentbed import hookimpl
 from sentbed.protocols import Finding, KnownData, LazyCommand
 
@@ -18,6 +20,9 @@ from sentbed_data.qa import Qa
 from sentbed_data.sample_corpus import Sample
 from sentbed_data.synonyms import Synonyms
 from sentbed_data.triplets import Triplets
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
 
 __all__ = [
     "Crop",
@@ -54,11 +59,11 @@ def known_data() -> tuple[KnownData, ...]:
 
 
 @hookimpl
-def findings() -> list[Finding]:
-    """Return which files and data sets can be read here."""
-    from sentbed_data.doctor import findings
+def findings(plugins: Plugins) -> list[Finding]:
+    """Return which files and data sets can be read here, and which of the known ones are there."""
+    from sentbed_data.doctor import known, libraries
 
-    return list(findings())
+    return [*known(plugins), *libraries()]
 
 
 @hookimpl

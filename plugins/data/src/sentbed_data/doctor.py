@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from sentbed.helpers import packages
+import attrs
+from sentbed.helpers import data_root, packages
 from sentbed.protocols import Finding
+
+from sentbed_data.catalog import INCOMPLETE, MISSING, collections, look
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
 
 EXTRAS = {
     "hub": ("hub data sets", "datasets"),
@@ -17,7 +24,26 @@ EXTRAS = {
 """Extra of this distribution -> what it is for, and the package that it brings."""
 
 
-def findings() -> Iterator[Finding]:
+def libraries() -> Iterator[Finding]:
     """Yield which of the optional libraries are installed."""
     for extra, (what, package) in EXTRAS.items():
         yield packages("data", what, "sentbed-data", (package,), extra)
+
+
+def known(plugins: Plugins) -> Iterator[Finding]:
+    """Yield which known collections have all of their files; their rows are not counted, which takes long."""
+    base, states = data_root(), {}
+    for name, data in collections(plugins).items():
+        uncounted = attrs.evolve(data, files=tuple(attrs.evolve(file, rows=None) for file in data.files))
+        states[name] = look(uncounted, base).state
+    if not states:
+        return
+    parts = {
+        "complete": [name for name, state in states.items() if state not in (INCOMPLETE, MISSING)],
+        "incomplete": [name for name, state in states.items() if state == INCOMPLETE],
+        "missing": [name for name, state in states.items() if state == MISSING],
+    }
+    detail = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+    whole = len(parts["complete"]) == len(states)
+    remedy = "" if whole else "`sentbed data get NAME`; `sentbed data where NAME` lists files"
+    yield Finding("data", "known data", "yes" if whole else "limited", detail, remedy)

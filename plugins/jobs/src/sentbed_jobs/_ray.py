@@ -8,31 +8,29 @@ import signal
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import ray
 from ray.exceptions import RayError
 from sentbed.errors import RuntimeUnavailableError
+from sentbed.protocols import Lost, Start, Told
 
-from sentbed_jobs.pool import RETRIES, Died, Done, Failed, Hand, Lost, News, Say, Start, Told, run_pool
+from sentbed_jobs.pool import RETRIES, Died, Done, Event, Failed, Result, Say, Task, TaskRunner, run_pool
 from sentbed_jobs.processes import cores
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 @attrs.frozen
 class RayPool:
-    """Does tasks in one actor a worker. Progress within a task is not carried."""
+    """Task pool with one Ray actor per worker; progress within a task is not reported."""
 
     workers: int = 1
     cpus: int | None = None
-    """CPUs that an actor reserves, and its threads; where left out, those of the cluster in equal parts."""
+    """CPUs and threads of an actor; by default equal shares of the cluster."""
     gpus: int = 0
-    """GPUs that an actor reserves."""
+    """GPUs of an actor."""
     address: str | None = None
-    """Of a running cluster, or `auto`; where left out, `RAY_ADDRESS`, else Ray is started on this machine."""
+    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
     retries: int = RETRIES
     say: Say = print
 
@@ -63,7 +61,7 @@ class RayPool:
         if ray.is_initialized():
             yield
             return
-        # Neither a report to Ray's makers, nor a promise about later versions on every start.
+        # No usage statistics, and no warning about later versions at every start.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -73,7 +71,7 @@ class RayPool:
             total = max(cores(), self.workers * (self.cpus or 1))
             quiet |= {"address": "local", "num_cpus": total, "include_dashboard": False}
         try:
-            with _signals_kept():
+            with _sigterm_restored():
                 ray.init(**{"address": address, **quiet})
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RuntimeUnavailableError(
@@ -87,8 +85,8 @@ class RayPool:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Undo what Ray does to SIGTERM: it would end this process without a word."""
+def _sigterm_restored() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces by one that ends this process silently."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -100,9 +98,9 @@ def _signals_kept() -> Iterator[None]:
 def reserved(
     nodes: Sequence[Mapping[str, float]], workers: int, cpus: int | None, gpus: int
 ) -> dict[str, int]:
-    """Return what each actor is to reserve so that all `workers` of them find a place on these nodes.
+    """Return the resources of an actor with which all `workers` of them fit on these nodes.
 
-    An actor without a place would wait forever, and the tasks that it was given with it.
+    An actor that fits nowhere would wait forever, and its task with it.
     """
 
     def places(need: Mapping[str, float]) -> int:
@@ -122,17 +120,17 @@ def reserved(
 
 class _Actor:
     def __init__(self, start: Start[Any, Any], threads: int) -> None:
-        self.hand: Hand[Any, Any] = Hand(start, threads)
+        self.runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
 
-    def do(self, task: Any) -> Done | Failed:
-        return self.hand.do(task, lambda _: None)
+    def run(self, task: Any) -> Done | Failed:
+        return self.runner.run(task, lambda _: None)
 
 
 @attrs.define(eq=False)
 class _Worker:
     actor: Any
     answer: Any = None
-    """The reference of the result that is to come."""
+    """Reference to the result of its current task."""
 
 
 @attrs.frozen(eq=False)
@@ -145,9 +143,9 @@ class _Actors:
         return _Worker(self.actor.remote(self.start, self.threads))
 
     def submit(self, worker: _Worker, task: Any) -> None:
-        worker.answer = worker.actor.do.remote(task)
+        worker.answer = worker.actor.run.remote(task)
 
-    def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, News]]:
+    def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, Event]]:
         by_answer = {worker.answer: worker for worker in workers}
         ready, _ = ray.wait(list(by_answer), num_returns=1)
         return [(by_answer[answer], _result(answer)) for answer in ready]
@@ -157,12 +155,12 @@ class _Actors:
             ray.kill(worker.actor, no_restart=True)
 
 
-def _result(answer: Any) -> News:
+def _result(answer: Any) -> Event:
     try:
-        news: News = ray.get(answer)
+        event: Event = ray.get(answer)
     except RayError as error:
         return Died(f"died ({_first_line(error)})")
-    return news
+    return event
 
 
 def _first_line(error: Exception) -> str:

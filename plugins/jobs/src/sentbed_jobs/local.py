@@ -17,11 +17,11 @@ class Local:
     name: ClassVar[str] = "local"
 
     workers: int = attrs.field(default=1, validator=ge(1))
-    """How many tasks are done at a time; a single worker is this process."""
+    """Number of tasks at a time; a single worker is this process."""
     cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads of a worker; where left out, one takes its choice, and several share the cores."""
+    """Threads per worker; by default torch's choice for one, and equal shares of the cores for several."""
     gpus: int = attrs.field(default=0, validator=ge(0))
-    """GPUs that each of several workers sees alone; with 0, all see all."""
+    """GPUs reserved for each of several workers; with 0, every worker sees all."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; processes start with its first task."""

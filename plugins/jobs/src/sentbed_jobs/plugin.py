@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import Executor
+from sentbed.protocols import Executor, Finding
 
 from sentbed_jobs.local import Local
 from sentbed_jobs.ray import Ray
@@ -15,3 +15,14 @@ sentbed_api = "1.0"
 def executors() -> list[type[Executor]]:
     """Return the executors of this distribution."""
     return [Local, Ray]
+
+
+@hookimpl
+def findings() -> list[Finding]:
+    """Return which executors can be used here."""
+    from sentbed.helpers import packages
+
+    return [
+        Finding("executors", "local", "yes"),
+        packages("executors", "ray", "sentbed-jobs", ("ray",), "ray"),
+    ]

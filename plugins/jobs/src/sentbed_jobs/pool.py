@@ -1,4 +1,4 @@
-"""What all executors share: tasks for free workers, new workers for dead ones, and the worker's own side."""
+"""Scheduling that all executors share: tasks for free workers, new workers for dead ones."""
 
 from __future__ import annotations
 
@@ -10,41 +10,33 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError, SentbedError
+from sentbed.protocols import Lost, Start, Tell, Told
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-Tell: TypeAlias = Callable[[int], None]
-"""Called by a task's function with how much has been done since its last call."""
-Told: TypeAlias = Callable[[Task, int], None]
-"""Called with a task and how much more of it has been done."""
-Lost: TypeAlias = Callable[[Task, str], Result]
-"""Called with a task whose workers all died, and how; returns the result that is given for it."""
-Function: TypeAlias = Callable[[Task, Tell], Result]
-Start: TypeAlias = Callable[[int | None], Function[Task, Result]]
 Say: TypeAlias = Callable[[str], object]
 
 RETRIES = 2
-"""How often the task of a worker that died is done again."""
+"""How often a task is retried after its worker died."""
 
 
 @attrs.frozen
 class Progress:
-    """More of a task has been done."""
+    """Progress within a task."""
 
     amount: int
 
 
 @attrs.frozen
 class Done:
-    """A task has a result."""
+    """The result of a task."""
 
     result: Any
 
 
 @attrs.frozen
 class Failed:
-    """A task's function raised an exception."""
+    """An exception that a task raised."""
 
     error: Exception
     where: str
@@ -53,33 +45,33 @@ class Failed:
 
 @attrs.frozen
 class Died:
-    """A worker is no more."""
+    """The death of a worker."""
 
     how: str
 
 
-News: TypeAlias = Progress | Done | Failed | Died
+Event: TypeAlias = Progress | Done | Failed | Died
 Worker = TypeVar("Worker", bound=Hashable)
 
 
 class Transport(Protocol[Worker]):
-    """How one executor reaches its workers."""
+    """Communication of one executor with its workers."""
 
     def start_worker(self) -> Worker:
         """Start a worker."""
 
     def submit(self, worker: Worker, task: Any) -> None:
-        """Hand over a task; that the worker has died in the meantime is told by `news`."""
+        """Send a task to a worker; `wait` reports it where the worker has died in the meantime."""
 
-    def wait(self, workers: Sequence[Worker]) -> Iterable[tuple[Worker, News]]:
-        """Wait until some of these workers have something to say, and return it."""
+    def wait(self, workers: Sequence[Worker]) -> Iterable[tuple[Worker, Event]]:
+        """Wait for events of these workers and return them."""
 
     def shutdown(self, workers: Sequence[Worker]) -> None:
         """End workers, dead or alive, all at once."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - no error of its own
-    """Where in a worker an exception was raised; the cause of the exception as it is raised again."""
+    """Traceback of an exception in its worker; the cause of the exception where it is raised again."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -94,7 +86,7 @@ def run_pool(
     say: Say,
     lost: Lost[Task, Any] | None = None,
 ) -> Generator[tuple[Task, Any], None, None]:
-    """Yield each task with its result; see `Executor.run`."""
+    """Yield each task with its result; see `TaskPool.run`."""
     waiting, deaths = deque(range(len(tasks))), Counter[int]()
     busy: dict[Worker, int] = {}
     try:
@@ -103,10 +95,10 @@ def run_pool(
                 worker = transport.start_worker()
                 busy[worker] = waiting.popleft()
                 transport.submit(worker, tasks[busy[worker]])
-            for worker, news in transport.wait(list(busy)):
+            for worker, event in transport.wait(list(busy)):
                 number = busy[worker]
                 task = tasks[number]
-                match news:
+                match event:
                     case Progress(amount):
                         told(task, amount)
                     case Failed(error, where):
@@ -137,15 +129,15 @@ def run_pool(
 
 
 @attrs.define(eq=False)
-class Hand(Generic[Task, Result]):
-    """A worker's own side: starts before the first task, and catches what its function raises."""
+class TaskRunner(Generic[Task, Result]):
+    """The worker's side: calls `start` before the first task, and catches what a task raises."""
 
     start: Start[Task, Result]
     threads: int | None
-    _function: Function[Task, Result] | None = attrs.field(default=None, init=False)
+    _function: Callable[[Task, Tell], Result] | None = attrs.field(default=None, init=False)
 
-    def do(self, task: Task, tell: Tell) -> Done | Failed:
-        """Do a task."""
+    def run(self, task: Task, tell: Tell) -> Done | Failed:
+        """Return the result of a task, or its exception."""
         try:
             if self._function is None:
                 self._function = self.start(self.threads)

@@ -7,33 +7,31 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import connection as connections
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
+from sentbed.protocols import Lost, Start, Tell, Told
 
-from sentbed_jobs.pool import RETRIES, Died, Hand, Lost, News, Progress, Say, Start, Tell, Told, run_pool
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from sentbed_jobs.pool import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
 
 PATIENCE = 30.0
-"""Seconds in which workers that are told to end may save what is half done, and clean up."""
+"""Seconds that workers have to save unfinished work and clean up when they are ended."""
 
 
 @attrs.frozen
 class LocalPool:
-    """Does tasks in this process, or, with several workers, in processes of their own."""
+    """Task pool of this process, or, with several workers, of processes of their own."""
 
     workers: int = 1
     cpus: int | None = None
-    """Threads a worker; where left out, this process takes its choice, and several share the cores."""
+    """Threads per worker; by default torch's choice for one, and equal shares of the cores for several."""
     gpus: int = 0
-    """GPUs that each of several workers sees alone; with 0, all see all."""
+    """GPUs reserved for each of several workers; with 0, every worker sees all."""
     retries: int = RETRIES
     say: Say = print
 
@@ -56,7 +54,7 @@ class LocalPool:
 
 
 def cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -75,10 +73,10 @@ class _Worker:
 
 @attrs.frozen(eq=False)
 class _Processes:
-    start: Callable[[int | None], Any]
+    start: Start[Any, Any]
     threads: int
     slots: list[int]
-    """Numbers of workers that are not there: which GPUs a worker sees."""
+    """Free slots; the slot of a worker decides which GPUs it sees."""
     gpus: int
 
     def start_worker(self) -> _Worker:
@@ -88,7 +86,7 @@ class _Processes:
         slot = self.slots.pop(0)
         arguments = (theirs, self.start, self.threads, self._environment(slot))
         process = context.Process(target=_work, args=arguments, daemon=True)
-        with _interrupts_put_off():
+        with _interrupts_blocked():
             process.start()
         theirs.close()
         return _Worker(process, ours, slot)
@@ -105,18 +103,18 @@ class _Processes:
         with suppress(OSError):
             worker.connection.send(task)
 
-    def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, News]]:
+    def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, Event]]:
         by_connection = {worker.connection: worker for worker in workers}
         ready: list[Any] = connections.wait(list(by_connection))
         return [(by_connection[connection], self._next(by_connection[connection])) for connection in ready]
 
-    def _next(self, worker: _Worker) -> News:
+    def _next(self, worker: _Worker) -> Event:
         try:
-            news: News = worker.connection.recv()
+            event: Event = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(PATIENCE)
             return Died(_how(worker.process.exitcode))
-        return news
+        return event
 
     def shutdown(self, workers: Sequence[_Worker]) -> None:
         try:
@@ -127,7 +125,7 @@ class _Processes:
             for worker in workers:
                 worker.process.join(max(0.0, end - time.monotonic()))
         finally:
-            # Also after a second Ctrl-C, which is never put off.
+            # Also after a second Ctrl-C, which ends the waiting above.
             for worker in workers:
                 worker.process.kill()
                 worker.process.join()
@@ -143,8 +141,8 @@ def _how(code: int | None) -> str:
 
 
 @contextmanager
-def _interrupts_put_off() -> Iterator[None]:
-    """Start a process that never sees Ctrl-C, which a terminal sends to all: its parent tells it to end."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Block Ctrl-C, which a terminal sends to all, for processes started within; the parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -157,23 +155,23 @@ def _interrupts_put_off() -> Iterator[None]:
 
 def _work(
     connection: Connection[Any, Any],
-    start: Callable[[int | None], Any],
+    start: Start[Any, Any],
     threads: int,
     environment: dict[str, str],
 ) -> None:
-    """Do tasks until no more can come; SIGTERM is a `KeyboardInterrupt`, so that a run saves its state."""
+    """Do tasks until the connection closes; at SIGTERM a run saves its state, then `KeyboardInterrupt`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        # A handler that `Stop` takes the place of.
+        # A run replaces this handler while it trains.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         os.environ.update(environment)
-        hand: Hand[Any, Any] = Hand(start, threads)
+        runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
         with suppress(EOFError, OSError):
             while True:
                 task = connection.recv()
-                connection.send(hand.do(task, lambda amount: connection.send(Progress(amount))))
+                connection.send(runner.run(task, lambda amount: connection.send(Progress(amount))))
     except KeyboardInterrupt:
         sys.exit(1)
     finally:
-        # It is on its way out, and libraries that it has loaded clean up.
+        # The process is ending; nothing may interrupt the clean-up of its libraries.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

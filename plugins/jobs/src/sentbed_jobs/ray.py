@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed import RuntimeUnavailableError
+from sentbed.errors import RuntimeUnavailableError
 from sentbed.protocols import TaskPool
 
 
@@ -19,13 +19,13 @@ class Ray:
     name: ClassVar[str] = "ray"
 
     workers: int = attrs.field(default=1, validator=ge(1))
-    """How many actors do tasks at a time."""
+    """Number of actors."""
     cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """CPUs that an actor reserves, and its threads; where left out, those of the cluster in equal parts."""
+    """CPUs and threads of an actor; by default equal shares of the cluster."""
     gpus: int = attrs.field(default=0, validator=ge(0))
-    """GPUs that an actor reserves."""
+    """GPUs of an actor."""
     address: str | None = None
-    """Of a running cluster, or `auto`; where left out, `RAY_ADDRESS`, else Ray is started on this machine."""
+    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; Ray is reached with its first task."""

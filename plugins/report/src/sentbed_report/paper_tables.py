@@ -68,7 +68,7 @@ class PaperTable:
         return "; ".join([self.evaluator, ", ".join(self.metrics), ", ".join(self.protocols)])
 
     @property
-    def score_digits(self) -> int:
+    def digits(self) -> int:
         """Decimals to print; see `ScoreTable.digits`."""
         return score_digits(v for column in self.columns for v in column.values if v is not None)
 

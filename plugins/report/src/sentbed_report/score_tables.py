@@ -58,7 +58,7 @@ class ScoreTable:
     """The values of `varying`, one row a task."""
 
     @property
-    def score_digits(self) -> int:
+    def digits(self) -> int:
         """Decimals to print: two on the papers' scale of 100, three for small numbers such as alignment."""
         return score_digits(cell.value for row in self.rows for cell in row.cells if cell is not None)
 

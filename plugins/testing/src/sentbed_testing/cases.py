@@ -111,7 +111,7 @@ def cases(
     dropout: float = 0.0,
     head: Head | None = None,
 ) -> list[Case]:
-    """Return every combination of parts that fit, by `sentbed._recipe.fit`.
+    """Return every combination of parts that fit, by `sentbed.tools.misfits`.
 
     Args:
         plugins: where parts are looked for.

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
-from sentbed.helpers import Trial, packages, unmet, version_of
+from sentbed.helpers import Trial, unmet, version_of
 from sentbed.protocols import Finding
 
 if TYPE_CHECKING:
+    import pluggy
     from sentbed.tools import Plugins
 
 AREAS = (
@@ -76,7 +77,6 @@ def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) ->
     else:
         broken += [f"{info.distribution}:{info.name}" for info in plugins.plugins if info.problem]
         findings += _guarded("installation", "plugins", lambda: _distributions(plugins))
-        findings += _guarded("data", "known data", lambda: _known(plugins))
         for name, found in _asked(plugins):
             broken += [name] if any(isinstance(finding, _Failed) for finding in found) else []
             findings += found
@@ -106,13 +106,14 @@ def _asked(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
     with ThreadPoolExecutor() as pool:
         asked = {}
         for implementation in plugins.manager.hook.findings.get_hookimpls():
-            name, look = implementation.plugin_name, partial(_checked, implementation.function)
+            name, look = implementation.plugin_name, partial(_checked, implementation, plugins)
             asked[name] = pool.submit(_guarded, "installation", f"findings of {name}", look)
         yield from ((name, found.result()) for name, found in sorted(asked.items()))
 
 
-def _checked(hook: Callable[..., Any]) -> list[Finding]:
-    found = list(hook())
+def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
+    """Return what one plugin finds. Raises `TypeError` where it is no sequence of findings."""
+    found: list[Any] = list(implementation.function(*([plugins] if implementation.argnames else [])))  # type: ignore[call-overload]
     for finding in found:
         if not isinstance(finding, Finding):
             raise TypeError(f"the hook returned {finding!r}, expected a `Finding`")
@@ -140,7 +141,7 @@ def _place(area: str) -> tuple[int, str]:
 
 def _distributions(plugins: Plugins) -> Iterator[Finding]:
     """Yield every distribution with plugins: those that are installed, then ours that are not."""
-    from sentbed.tools import OURS
+    from sentbed.tools import DISTRIBUTIONS
 
     installed: dict[str, list[str]] = {"sentbed": []}
     disabled: dict[str, list[str]] = {}
@@ -159,7 +160,7 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
         yield Finding(
             "installation", name, "no" if problems else "limited" if limited else "yes", detail, remedy
         )
-    for name in sorted(OURS.keys() - installed.keys()):
+    for name in sorted(set(DISTRIBUTIONS) - installed.keys()):
         yield Finding("installation", name, "no", "not installed", f"`pip install {name}`")
 
 
@@ -222,28 +223,6 @@ def _data_directory() -> Iterator[Finding]:
         yield Finding("data", DATA_VARIABLE, "yes", str(root))
 
 
-def _known(plugins: Plugins) -> Iterator[Finding]:
-    """Yield which known collections have all of their files; their rows are not counted, which takes long."""
-    from sentbed.helpers import data_root
-    from sentbed_data.catalog import INCOMPLETE, MISSING, collections, look
-
-    base, states = data_root(), {}
-    for name, known in collections(plugins).items():
-        uncounted = attrs.evolve(known, files=tuple(attrs.evolve(file, rows=None) for file in known.files))
-        states[name] = look(uncounted, base).state
-    if not states:
-        return
-    parts = {
-        "complete": [name for name, state in states.items() if state not in (INCOMPLETE, MISSING)],
-        "incomplete": [name for name, state in states.items() if state == INCOMPLETE],
-        "missing": [name for name, state in states.items() if state == MISSING],
-    }
-    detail = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
-    whole = len(parts["complete"]) == len(states)
-    remedy = "" if whole else "`sentbed data get NAME`; `sentbed data where NAME` lists files"
-    yield Finding("data", "known data", "yes" if whole else "limited", detail, remedy)
-
-
 def _vectors() -> Iterator[Finding]:
     from sentbed.tools import LIMIT_VARIABLE, VectorStore
 
@@ -253,12 +232,6 @@ def _vectors() -> Iterator[Finding]:
     detail = f"{_gb(size)} of {_gb(store.limit)}, {vectors:,} vectors, {store.root}"
     remedy = "" if store.limit else f"`export {LIMIT_VARIABLE}=5`"
     yield Finding("data", "kept vectors", "yes" if store.limit else "no", detail, remedy)
-
-
-def _executors() -> Iterator[Finding]:
-    yield Finding("executors", "local", "yes")
-    yield packages("executors", "ray", "sentbed", ("ray",), "ray")
-    yield packages("executors", "Parquet shards", "sentbed", ("pyarrow",), "corpus")
 
 
 def _gib(size: float) -> str:
@@ -275,5 +248,4 @@ _OWN: Sequence[tuple[str, str, Callable[[], Iterable[Finding]]]] = (
     ("machine", "disk", _disks),
     ("data", "data directory", _data_directory),
     ("data", "kept vectors", _vectors),
-    ("executors", "ray", _executors),
 )

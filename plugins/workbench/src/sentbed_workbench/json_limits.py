@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+import attrs
+from attrs.validators import and_, deep_iterable, ge, in_, matches_re, max_len, min_len, optional
 from sentbed.tools import is_plain
+
+_MADE_BY: Mapping[type[Any], str] = MappingProxyType(
+    {
+        type(and_()): "and_",
+        type(deep_iterable(ge(0))): "deep_iterable",
+        type(ge(0)): "number",
+        type(in_(())): "in_",
+        type(matches_re("")): "matches_re",
+        type(max_len(0)): "max_len",
+        type(min_len(0)): "min_len",
+        type(optional(ge(0))): "optional",
+    }
+)
+"""Class of a validator -> the function of attrs that makes it; `number` is `ge`, `gt`, `le` and `lt`."""
+
+_BOUNDS: Mapping[str, str] = MappingProxyType(
+    {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
+)
 
 
 def limit(schema: dict[str, Any], validator: Any) -> None:
-    """Add what a validator of attrs allows; of any other, nothing is known."""
-    match type(validator).__name__:
-        case "_AndValidator":
-            for inner in validator._validators:
-                limit(schema, inner)
-        case "_OptionalValidator":
+    """Add what a validator of attrs allows; validators of other kinds are left to `sentbed check`."""
+    match _MADE_BY.get(type(validator)):
+        case "and_":
+            (parts,) = attrs.astuple(validator, recurse=False)
+            for part in parts:
+                limit(schema, part)
+        case "optional":
             limit(schema, validator.validator)
-        case "_NumberValidator":
-            words = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
+        case "number":
             if is_plain(validator.bound):
-                schema[words[validator.compare_op]] = validator.bound
-        case "_MinLengthValidator":
+                schema[_BOUNDS[validator.compare_op]] = validator.bound
+        case "min_len":
             _limit_length(schema, "min", validator.min_length)
-        case "_MaxLengthValidator":
+        case "max_len":
             _limit_length(schema, "max", validator.max_length)
-        case "_MatchesReValidator":
+        case "matches_re":
             _limit_text(schema, validator.pattern, validator.match_func.__name__)
-        case "_InValidator":
+        case "in_":
             if is_plain(options := list(validator.options)):
                 schema["enum"] = options
-        case "_DeepIterable":
+        case "deep_iterable":
             limit(schema, validator.iterable_validator)
             if isinstance(schema.get("items"), dict):
                 limit(schema["items"], validator.member_validator)

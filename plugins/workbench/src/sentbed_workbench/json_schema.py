@@ -1,12 +1,12 @@
 """A JSON Schema of recipes, for editors: completion, documentation and checks while one writes.
 
-It is made of the types that a recipe is structured by: core's tables, and the fields of every component that
-is installed. Draft 7: the newest that Taplo and Even Better TOML check. They complete from `properties`,
-`anyOf` and `allOf`, and do not look into `then`.
+It is made of the types that a recipe is structured by: core's tables, those of plugins, and the fields of
+every component that is installed. Draft 7 is the newest that Taplo and Even Better TOML check. They complete
+from `properties`, `anyOf` and `allOf`, and do not look into `then`.
 
-A file that extends others, that others extend or that has a study may leave keys out. So each table has two
-parts: its keys and their types, which always hold, and `.complete`: what is required, which holds in a recipe
-that stands alone, and in arrays that no other file adds to.
+A file that extends others, that others extend or that stands for several recipes may leave keys out. So each
+table has two parts: its keys and their types, which always hold, and `.complete`: what is required, which
+holds in a recipe that stands alone, and in arrays that no other file adds to.
 
 `sentbed check` sees more: what a validator of a field or a component's `check` says, and `1.0` in the place
 of a whole number, which JSON does not tell from `1`.
@@ -54,13 +54,15 @@ _PLAIN: Mapping[Any, str] = {
 def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.warn) -> Schema:
     """Return the JSON Schema of a recipe, or of a part that others extend, with these plugins.
 
-    A component whose fields cannot be read is left out, and `warn` is told.
+    A component or a table whose fields cannot be read is left out, and `warn` is told.
     """
-    tables = _Tables(_readable(plugins, warn))
+    readable = _readable(plugins, warn)
+    tables = _Tables(readable)
     recipe, complete = tables.recipe()
+    several = [key for key, offer in readable.tables.items() if offer.value.traits.variants]
     alone = {
         "required": ["schema"],
-        "not": {"anyOf": [{"required": [EXTENDS]}, {"required": ["study"]}]},
+        "not": {"anyOf": [{"required": [key]} for key in (EXTENDS, *several)]},
     }
     return {
         "$schema": DRAFT,
@@ -72,21 +74,35 @@ def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.war
 
 
 def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
-    """Return the plugins without the components of which no schema can be made."""
-    components = {}
-    for at, info in plugins.components.items():
-        alone = _Tables(attrs.evolve(plugins, components={}))
+    """Return the plugins without the components and tables of which no schema can be made."""
+    bare = attrs.evolve(plugins, components={}, tables={})
+
+    def readable(cls: type[Any], what: str) -> bool:
         try:
-            found = alone.keys(info.cls), alone.complete(info.cls), alone.definitions
+            alone = _Tables(bare)
+            found = alone.keys(cls), alone.complete(cls), alone.definitions
             json.dumps(found, allow_nan=False)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
             warn(
-                f"the schema is without the {info.kind} `{info.name}` of `{info.distribution}`: its fields "
-                f"cannot be read ({type(error).__name__}: {error}); import at run time what their types name"
+                f"the schema is without the {what}: its fields cannot be read ({type(error).__name__}: "
+                f"{error}); import at run time what their types name"
             )
-        else:
-            components[at] = info
-    return attrs.evolve(plugins, components=components)
+            return False
+        return True
+
+    return attrs.evolve(
+        plugins,
+        components={
+            at: info
+            for at, info in plugins.components.items()
+            if readable(info.cls, f"{info.kind} `{info.name}` of `{info.distribution}`")
+        },
+        tables={
+            key: offer
+            for key, offer in plugins.tables.items()
+            if readable(offer.value, f"table `[{key}]` of `{offer.distribution}`")
+        },
+    )
 
 
 class _Tables:
@@ -109,6 +125,11 @@ class _Tables:
             },
             MAIN_ENCODER: encoder,
         }
+        for key, offer in self.plugins.tables.items():
+            table = {"allOf": [self.keys_of(offer.value)], "description": _first_line(offer.value)}
+            schema["properties"][key] = table
+            if required := self.complete(offer.value):
+                complete["properties"][key] = required
         schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
         complete["properties"][MAIN_ENCODER] = self.complete(EncoderRecipe)
         complete["required"].remove("encoders")
@@ -258,7 +279,7 @@ class _Tables:
 
 def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
     """Return the fields that are keys of a table, by key."""
-    left_out = ("skip", "inline")
+    left_out = ("skip", "inline", "spread")
     fields = (f for f in attrs.fields(cls) if not any(f.metadata.get(word) for word in left_out))
     return {field.metadata.get("key", field.name): field for field in fields}
 

@@ -22,7 +22,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "none": (),
     "prompt-eol": ((r"(?<=[^.?\"'])\z", "."), ('"', "'"), (r"\?\z", ".")),
 }
-"""The text rules of `sentbed._recipe.prompts.NORMALIZERS`, as replacements one after the other."""
+"""The text rules that a recipe's prompt may name, as replacements one after the other."""
 
 BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
 """Where a template may be cut: byte-level and SentencePiece vocabularies begin a new piece at a space."""

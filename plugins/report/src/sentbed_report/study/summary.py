@@ -149,7 +149,7 @@ class Summary:
         )
 
     @property
-    def score_digits(self) -> int:
+    def digits(self) -> int:
         """Decimals to print; see `ScoreTable.digits`."""
         return score_digits(c.mean for row in self.rows for c in row.cells if c.mean is not None)
 

@@ -17,7 +17,7 @@ import attrs
 from sentbed import API_VERSION
 from sentbed.errors import PluginError, RunError
 from sentbed.helpers import write_directory
-from sentbed.tools import OURS, Plugins
+from sentbed.tools import DISTRIBUTIONS, OURS, Plugins
 
 TEMPLATES = Path(__file__).parent / "templates"
 COMMON = "common"
@@ -89,7 +89,7 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
     if ours is not None:
         return f"the {kind} `{name}` belongs to `{ours}`"
     distribution = f"sentbed-{name}"
-    if distribution in {*OURS, *(plugin.distribution for plugin in plugins.plugins)}:
+    if distribution in {*DISTRIBUTIONS, *(plugin.distribution for plugin in plugins.plugins)}:
         return f"there is a distribution `{distribution}` already"
     made = {_module(name), _class(name)}
     if made & {*keyword.kwlist, *_taken(kind)}:
@@ -118,7 +118,7 @@ def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
         "{kind}": template.what,
         "{api}": API_VERSION,
         "{dependencies}": _listed("sentbed", "attrs>=24.2", *template.needs),
-        "{test_dependencies}": _listed("pytest>=8", *template.tests),
+        "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *template.tests),
     }
     files = {_filled(path, words): _filled(text, words) for path, text in _files(kind)}
 

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+import sentbed_jobs.plugin
+from sentbed.protocols import Finding
+
+
+def found() -> dict[str, Finding]:
+    return {finding.what: finding for finding in sentbed_jobs.plugin.findings()}
+
+
+def test_ray_is_found_by_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sentbed._findings.version_of", {"ray": "2.60.0"}.get)
+    assert found()["ray"].detail == "2.60.0"
+    monkeypatch.setattr("sentbed._findings.version_of", lambda _: None)
+    missing = found()["ray"]
+    assert (missing.status, missing.remedy) == ("no", "`pip install 'sentbed-jobs[ray]'`")
+    assert found()["local"].status == "yes"
