@@ -405,9 +405,12 @@ def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Reci
     assert (score.encoder, score.evaluator) == ("e", "gap")
 
 
-def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(recipe_of: Callable[..., Recipe]):
+def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
+    recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+):
     encoder = build_encoder(recipe_of())
-    encoder.backbone.protocol = {"target": "mine", "id": "mine"}  # type: ignore[attr-defined]
+    said = {"target": "mine", "id": "mine"}
+    monkeypatch.setattr(type(encoder.backbone), "protocol", said, raising=False)
     (score,) = encoder.evaluate(Gap(), "e").scores
     assert score.protocol["evaluator"] == {"id": "gap", "target": 0.0}
     assert score.protocol["encoder"].items() >= {"target": "mine", "id": "mine"}.items()

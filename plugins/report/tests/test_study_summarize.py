@@ -191,7 +191,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
 def shorter(run: CellRun) -> tuple[Score, ...]:
     """MR with fewer folds, and all else as it is."""
     first, *rest = run.scores
-    return (attrs.evolve(first, protocol={"id": "p", "folds": 5}), *rest)
+    return (attrs.evolve(first, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}), *rest)
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
@@ -215,7 +215,12 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
     data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
 
     def twice(run: CellRun) -> tuple[Score, ...]:
-        return (*run.scores, attrs.evolve(run.scores[0], value=9.0, protocol={"id": "p", "folds": 5}))
+        return (
+            *run.scores,
+            attrs.evolve(
+                run.scores[0], value=9.0, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
+            ),
+        )
 
     for cell in "ab":
         data = with_scores(data, cell, twice)
@@ -233,7 +238,9 @@ def test_a_task_of_which_cells_give_unlike_metrics_is_in_two_tables(study_of: Ma
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
     def other(run: CellRun) -> tuple[Score, ...]:
-        return tuple(attrs.evolve(s, protocol={**s.protocol, "pooler": "first"}) for s in run.scores)
+        return tuple(
+            attrs.evolve(s, protocol={**s.protocol, "encoder": {"pooler": "first"}}) for s in run.scores
+        )
 
     assert len(only(with_scores(study_of(TWO), "mean", other)).rows) == 2
 
@@ -332,7 +339,10 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
 
 def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:
     def twice(run: CellRun) -> tuple[Score, ...]:
-        return (*run.scores, *(attrs.evolve(s, protocol={"id": "q"}) for s in run.scores))
+        return (
+            *run.scores,
+            *(attrs.evolve(s, protocol={"encoder": {}, "evaluator": {"id": "q"}}) for s in run.scores),
+        )
 
     data = with_scores(study_of(TWO, expected=EXPECTED), "first", twice)
     found = summarise(data)

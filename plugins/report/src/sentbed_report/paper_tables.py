@@ -26,6 +26,8 @@ class Column:
     values: tuple[float | None, ...]
     """One a row; None where the encoder was not scored."""
     direction: Direction = "higher"
+    plotted: bool = False
+    """Whether its scores are drawn in a plane: of a run's, none is marked as the best of its column."""
 
     def places(self, decimals: int) -> tuple[int | None, ...]:
         """Return whether each value is, as printed, the best (0), the second best (1) or neither (None)."""
@@ -141,7 +143,9 @@ class _Draft:
             means = (_mean(row) for row in zip(*(column.values for column in columns), strict=True))
             metrics = {column.metric for column in columns}
             metric = metrics.pop() if len(metrics) == 1 else "mean"
-            columns.append(Column(AVERAGE, metric, tuple(means), _shared({c.direction for c in columns})))
+            direction = _shared({column.direction for column in columns})
+            plotted = all(column.plotted for column in columns)
+            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
         return PaperTable(self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names))
 
@@ -149,7 +153,8 @@ class _Draft:
         found = [self.first.get((row, task)) for row in self.rows]
         values = tuple(None if score is None else score.value for score in found)
         direction = _shared({score.direction for score in found if score is not None})
-        return Column(task, str(self.protocols[task]["metric"]), values, direction)
+        plotted = any(score is not None and score.axis != "" for score in found)
+        return Column(task, str(self.protocols[task]["metric"]), values, direction, plotted)
 
 
 def _shared(directions: Collection[Direction]) -> Direction:
