@@ -226,12 +226,12 @@ def test_latex_marks_the_best_and_the_second_best_as_printed() -> None:
 
 
 def test_of_a_metric_of_which_lower_is_better_the_smallest_is_marked_as_the_best() -> None:
-    numbers = {"a": 3.0, "b": 1.0, "c": 2.0}
+    numbers = {"a": 30.0, "b": 10.0, "c": 20.0}
     found = [score("T", value, encoder, "error") for encoder, value in numbers.items()]
     (table,) = paper_tables(rows(*(attrs.evolve(one, direction="lower") for one in found)))
-    assert r"b & \textbf{1.00} \\" in to_latex(table)
-    assert r"c & \underline{2.00} \\" in to_latex(table)
-    assert "| b | **1.00** |" in to_markdown(table)
+    assert r"b & \textbf{10.00} \\" in to_latex(table)
+    assert r"c & \underline{20.00} \\" in to_latex(table)
+    assert "| b | **10.00** |" in to_markdown(table)
     (table,) = paper_tables(rows(*(attrs.evolve(one, direction="none") for one in found)))
     assert "textbf" not in to_latex(table)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -14,6 +15,7 @@ from sentbed_report.study.significance import judge_average, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
+from sentbed_report.study.table_formats import to_latex, to_markdown
 
 Make = Callable[..., StudyData]
 
@@ -138,17 +140,25 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
 
 
 @pytest.mark.parametrize(
-    ("metric", "places"),
+    ("direction", "places", "best"),
     [
-        ("uniformity", [0, 1, None]),
-        ("alignment", [0, 1, None]),
-        ("mean-cosine", [None] * 3),
-        ("accuracy", [None, 1, 0]),
+        ("lower", [0, 1, None], "a"),
+        ("none", [None] * 3, ""),
+        ("higher", [None, 1, 0], "c"),
     ],
 )
-def test_direction_is_that_of_the_metric(study_of: Make, metric: str, places: list[int | None]) -> None:
-    numbers = {name: {1: {f"STSB/{metric}": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))}
-    assert [row.cells[0].place for row in only(study_of(numbers)).rows] == places
+def test_direction_is_what_the_score_says(
+    study_of: Make, direction: Any, places: list[int | None], best: str
+) -> None:
+    data = study_of({name: {1: {"T/error": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))})
+    for cell in "abc":
+        data = with_scores(
+            data, cell, lambda run: tuple(attrs.evolve(one, direction=direction) for one in run.scores)
+        )
+    found = only(data)
+    assert [row.cells[0].place for row in found.rows] == places
+    for text, mark in ((to_latex(found, "t"), "textbf"), (to_markdown(found), "**")):
+        assert [line.lstrip("| ")[0] for line in text.splitlines() if mark in line] == list(best)
 
 
 # --- rows --------------------------------------------------------------------------------------------------

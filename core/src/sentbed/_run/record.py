@@ -19,7 +19,7 @@ _OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second"
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
-    """Return `report.json`, with `more` keys; a number that is not finite is null, as strict readers want it."""
+    """Return `report.json`, with `more` keys; a number that is not finite is null, as strict JSON."""
     document = {
         "schema": SCHEMA,
         "name": data.name,

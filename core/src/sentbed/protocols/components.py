@@ -241,7 +241,7 @@ class TextEncoder(Protocol):
 
 @attrs.frozen(eq=False)
 class Items:
-    """What a score was computed from, item by item, so that it can be resampled (`sentbed_report.statistics`).
+    """What a score was computed from, item by item, so that it can be resampled (`sentbed-report`).
 
     Two encoders that are scored on the same data by the same protocol have the same items in the same order.
     """

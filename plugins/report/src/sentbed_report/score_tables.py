@@ -172,7 +172,7 @@ def _entry(score: Score, name: str) -> str:
 
 
 def protocol_entries(score: Score) -> dict[str, str]:
-    """Return a protocol as reports print it: the evaluator's part, the note on the result, the encoder's part.
+    """Return a protocol as reports print it: the evaluator's part, the note, the encoder's part.
 
     A name that both have is the encoder's as `encoder.NAME`.
     """
