@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from sentbed.helpers import CACHE_VARIABLE
-from sentbed.tools import Recipe, RunInfo, execute, groups, load_plugins, load_recipe
+from sentbed.tools import Recipe, RunContext, execute, groups, load_plugins, load_recipe
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
 POOLERS = ("mean", "first", "last", "cls-mlp")
@@ -57,7 +57,7 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
         for number, recipe in enumerate(recipes):
             directory = Path(place) / str(number)
             directory.mkdir()
-            info = RunInfo(recipe.run.name, directory, recipe, scatters=False, beside=recipes)
+            info = RunContext(recipe.run.name, directory, recipe, beside=recipes)
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 scores.append(execute(info, plugins).scores)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 from typing import Any
@@ -16,37 +17,81 @@ ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
 
 
-def test_there_are_eight_plugins() -> None:
-    assert PLUGINS == [
-        "backbones",
-        "data",
-        "evaluators",
-        "hardware",
-        "interop",
-        "losses",
-        "poolers",
-        "trackers",
-    ]
+TOOLS = {"corpus", "interop", "jobs", "report", "studies", "testing", "workbench"}
+"""Distributions that may need another one of ours."""
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("plugin", ["", *PLUGINS])
-def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
-    venv.create(tmp_path, with_pip=True)
-    binaries = tmp_path / ("Scripts" if sys.platform == "win32" else "bin")
-    parts = ["core", *([f"plugins/{plugin}"] if plugin else [])]
+def test_there_are_fourteen_distributions_beside_core() -> None:
+    components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "trackers"}
+    assert set(PLUGINS) == components | TOOLS
+
+
+def needs(plugin: str) -> list[str]:
+    """Return a plugin's directory and those of our distributions that it needs."""
+    about = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text())["project"]
+    ours = [line.partition("==")[0] for line in about["dependencies"] if line.startswith("sentbed-")]
+    found = [plugin, *(more for one in ours for more in needs(one.removeprefix("sentbed-")))]
+    return list(dict.fromkeys(found))
+
+
+def environment(directory: Path, *parts: str) -> Path:
+    """Make a clean environment with these distributions; returns the directory of its programs."""
+    venv.create(directory, with_pip=True)
+    binaries = directory / ("Scripts" if sys.platform == "win32" else "bin")
     pip = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     sources = ["-c", "requirements/constraints.txt", *(f"./{part}" for part in parts)]
     subprocess.run([*pip, *sources], cwd=ROOT, check=True, timeout=900)
+    return binaries
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
+    parts = needs(plugin)
+    assert plugin in TOOLS or parts == [plugin]
+    binaries = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
     answer = subprocess.run(
         [binaries / "sentbed", "plugins", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
     )
     listed = json.loads(answer.stdout)
     found = {entry["distribution"] for entry in listed["plugins"]}
-    assert found == {"sentbed", *([f"sentbed-{plugin}"] if plugin else [])}
+    # The conformance kit is no plugin: tests import it.
+    assert found == {"sentbed", *(f"sentbed-{part}" for part in parts if part != "testing")}
     assert [entry["problem"] for entry in listed["plugins"] if entry["problem"]] == []
     offered = [entry["name"] for entry in listed["components"]]
-    assert bool(offered) == bool(plugin)
+    assert bool(offered) == (plugin not in TOOLS - {"interop"} or "jobs" in parts)
+
+
+@pytest.mark.alone
+def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "core" / "tests" / "toy"))
+    from toy_fixtures import write_distribution
+    from toy_plugin import RECIPE
+
+    binaries = environment(tmp_path / "venv", "core")
+    write_distribution(tmp_path / "site", "toy", {"toy": "toy_plugin"})
+    paths = [tmp_path / "site", ROOT / "core" / "tests" / "toy"]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "SENTBED_CACHE": str(tmp_path)}
+
+    def sentbed(*words: str) -> subprocess.CompletedProcess[str]:
+        program = [binaries / "sentbed", *words]
+        return subprocess.run(program, cwd=tmp_path, env=variables, capture_output=True, text=True)
+
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    assert "  toy" in sentbed("plugins").stdout
+    assert sentbed("check", "recipe.toml").stdout == "recipe.toml: no problems\n"
+    done = sentbed("run", "recipe.toml", "--out", "out")
+    assert (done.returncode, done.stdout) == (0, "out/report.json\n")
+    assert len(json.loads((tmp_path / "out" / "report.json").read_text())["scores"]) == 2
+
+    (tmp_path / "study.toml").write_text(RECIPE + "\n[study]\nseeds = [1, 2]\n")
+    done = sentbed("check", "study.toml")
+    assert done.returncode == 2
+    assert "the table `[study]` belongs to `sentbed-studies`" in done.stdout
+    assert "`pip install sentbed-studies`" in done.stdout
+    done = sentbed("study", "study.toml")
+    assert done.returncode == 2
+    assert "the command `study` belongs to `sentbed-studies`" in done.stderr
 
 
 LOAD = """

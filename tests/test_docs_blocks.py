@@ -102,10 +102,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
         Path("pairs.tsv").write_text("\n".join(rows) + "\n")
         from sentbed_corpus import Request, encode_corpus
-        from sentbed_jobs import executor
+        from sentbed_jobs.local import Local
 
         request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
-        encode_corpus(request, executor("local"))
+        encode_corpus(request, Local().build(print))
     return directory
 
 

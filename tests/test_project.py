@@ -25,8 +25,9 @@ def test_a_distribution_has_the_version_and_the_licence_of_the_project(directory
     about = project(directory)
     assert (about["version"], about["license"]) == (sentbed.__version__, "Apache-2.0")
     # A plugin goes with the core of its own version.
-    pins = [line for line in about["dependencies"] if line.startswith("sentbed")]
-    assert pins == ([] if directory.name == "core" else [f"sentbed=={sentbed.__version__}"])
+    pins = [line.partition("==") for line in about["dependencies"] if line.startswith("sentbed")]
+    assert {version for _, _, version in pins} <= {sentbed.__version__}
+    assert ("sentbed" in [name for name, _, _ in pins]) == (directory.name != "core")
     assert (directory / "README.md").read_text().startswith(f"# {about['name']}\n")
 
 
@@ -49,3 +50,22 @@ def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed() -> None:
     assert [
         name for name, match in zip(names, found, strict=True) if not match or match[1] not in kinds
     ] == []
+
+
+LIGHT = {
+    "attrs", "cattrs", "click", "filelock", "numpy", "packaging", "platformdirs", "pluggy", "rich", "tomli", "tomli-w",
+}  # fmt: skip
+
+
+def test_core_is_small() -> None:
+    """Who adds to core takes something out: what is not needed to run one recipe is a plugin."""
+    lines = sum(len(file.read_text("utf-8").splitlines()) for file in (ROOT / "core" / "src").rglob("*.py"))
+    assert lines <= 9500
+    about = project(ROOT / "core")
+    assert {re.split(r"[^a-z-]", line)[0] for line in about["dependencies"]} == LIGHT
+
+
+def test_standard_is_every_distribution_but_the_conformance_kit() -> None:
+    extra = project(ROOT / "core")["optional-dependencies"]["standard"]
+    names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - {"sentbed-testing"}
+    assert extra == sorted(f"{name}=={sentbed.__version__}" for name in names)

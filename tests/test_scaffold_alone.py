@@ -21,8 +21,12 @@ pytestmark = pytest.mark.alone
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
-PARTS = ("backbones", "data", "evaluators", "hardware", "losses", "poolers")
-"""The plugins that the recipe of `sentbed new recipe` needs."""
+DISTRIBUTIONS = ["core", *sorted(str(path.parent) for path in ROOT.glob("plugins/*/pyproject.toml"))]
+
+COMMANDS = (
+    "cache check compare data diff doctor encode evaluate explain export import new plan plugins reproduce run schema "
+    "search show study table"
+).split()
 
 BUILDING = ("hatchling", "editables")
 """What pip would fetch for each plugin anew."""
@@ -79,12 +83,24 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Core and what the recipe needs, not in editable form, and nothing else of ours."""
+    """What `sentbed[standard]` brings from local wheels, and the conformance kit; nothing in editable form."""
     environment = Environment(tmp_path_factory.mktemp("clean"))
     venv.create(environment.root, with_pip=True)
-    sources = ("./core[demo]", *(f"./plugins/{part}" for part in PARTS))
-    environment.install("-c", "requirements/constraints.txt", *sources, "pytest", *BUILDING)
+    wheels = tmp_path_factory.mktemp("wheels")
+    quiet = ("--quiet", "--disable-pip-version-check")
+    environment.call("python", "-m", "pip", "install", *quiet, *BUILDING, cwd=ROOT)
+    build = ("wheel", *quiet, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
+    environment.call("python", "-m", "pip", *build, *(ROOT / one for one in DISTRIBUTIONS), cwd=ROOT)
+    found = ("-c", "requirements/constraints.txt", "--find-links", wheels)
+    environment.install(*found, "sentbed[demo,standard]==0.1.0", "sentbed-testing==0.1.0")
     return environment
+
+
+def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
+    listed = clean.call("sentbed", "--help", cwd=tmp_path).partition("Commands:")[2].splitlines()
+    assert [line.split()[0] for line in listed if line[:2] == "  " and line[2:3].strip()] == COMMANDS
+    for command in COMMANDS:
+        assert clean.call("sentbed", command, "--help", cwd=tmp_path).startswith("Usage:"), command
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -150,4 +166,4 @@ def test_an_example_installs_and_its_tests_pass(example: Path, clean: Environmen
 
 
 def test_there_is_an_example() -> None:
-    assert [path.name for path in EXAMPLES] == ["sentbed-attention"]
+    assert [path.name for path in EXAMPLES] == ["sentbed-attention", "sentbed-cost"]

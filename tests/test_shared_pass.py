@@ -16,7 +16,8 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe
 from sentbed._recipe.shared_pass import can_share, groups
 from sentbed._registry.registry import load_plugins
-from sentbed._run.runner import RunInfo, execute
+from sentbed._run.context import RunContext
+from sentbed._run.runner import execute
 from sentbed_backbones import Bert, Opt
 from sentbed_hardware import Cpu
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
@@ -128,7 +129,7 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     for number, one in enumerate(recipes):
         directory = tmp_path / f"shared-{number}"
         directory.mkdir()
-        shared.append(execute(RunInfo("shared", directory, one, beside=recipes), plugins).scores)
+        shared.append(execute(RunContext("shared", directory, one, beside=recipes), plugins).scores)
     assert len(passes) == each
     assert shared == alone
     assert len({scores[0].value for scores in alone}) > len(poolers)

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.show import tables
-from sentbed._registry.registry import KINDS
+from sentbed._registry.registry import KINDS, load_plugins
 from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
@@ -156,7 +156,7 @@ def test_show_without_a_name_explains_a_table_of_a_recipe():
 
 
 def test_every_table_can_be_shown():
-    for name in tables():
+    for name in tables(load_plugins()):
         assert invoke("show", name).exit_code == 0
 
 
@@ -173,7 +173,7 @@ def test_show_of_a_kind_lists_its_components(installed_toy: Path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_be_listed(kind: str, installed_toy: Path):
-    assert kind not in tables()
+    assert kind not in tables(load_plugins())
     result = invoke("show", kind)
     assert (result.exit_code, " toy " in result.output) == (0, True)
 

@@ -17,7 +17,8 @@ from sentbed import _source_hash as sources
 from sentbed._encoder.vector_store import SEGMENT, VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
-from sentbed._run.runner import RunInfo, execute
+from sentbed._run.context import RunContext
+from sentbed._run.runner import execute
 from sentbed.protocols import Head, TokenBatch
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
@@ -226,7 +227,7 @@ def executed(tmp_path: Path, plugins: Plugins) -> Callable[..., Any]:
         count += 1
         directory = tmp_path / f"run-{count}"
         directory.mkdir()
-        result = execute(RunInfo("toy", directory, recipe, beside=beside), plugins)
+        result = execute(RunContext("toy", directory, recipe, beside=beside), plugins)
         return result.scores, json.loads((directory / "manifest.json").read_text())["cache"]
 
     return go

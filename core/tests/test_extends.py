@@ -18,7 +18,6 @@ from sentbed._document.toml import Document, KeyPath, Located, Said
 from sentbed._recipe.load import load_recipe, read_document
 from sentbed._recipe.recipe import Recipe, resolved_toml
 from sentbed._registry.registry import Plugins
-from sentbed_studies.cells import load_study
 from toy_plugin import RECIPE
 
 Put = Callable[[str, str], Path]
@@ -298,14 +297,6 @@ def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere: Path, here: Path, p
     base = here / "base" / "base.toml"
     base.write_text(base.read_text().replace("lines.txt", "pkg:some/file").replace("../weights", "org/model"))
     assert paths_of(load_recipe(elsewhere, plugins=plugins)) == ("pkg:some/file", "org/model")
-
-
-def test_paths_that_axes_set_start_where_the_axis_is_written(put: Put, here: Path, plugins: Plugins):
-    put("base/base.toml", RECIPE + '[study.axes.data]\npath = "stage.0.data"\nlabels = ["a"]\n')
-    put("axes/axes.toml", 'study.axes.data.values = [{ use = "table", path = "lines.txt" }]')
-    put("top.toml", 'extends = ["base/base.toml", "axes/axes.toml"]')
-    (cell,) = load_study("top.toml", plugins=plugins).cells
-    assert paths_of(cell.recipe)[0] == str(here / "axes" / "lines.txt")
 
 
 def test_a_base_in_the_same_directory_needs_no_care(put: Put, here: Path):

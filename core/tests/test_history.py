@@ -10,8 +10,8 @@ import attrs
 import numpy as np
 import pytest
 from sentbed._recipe.recipe import Expected, Recipe
+from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed._run.runner import RunInfo
 from sentbed.protocols import Evaluation, ReportData, Scatter, Score, StepResult
 
 
@@ -58,8 +58,8 @@ def test_a_key_that_two_evaluators_fit_finds_none_in_either_order() -> None:
 
 
 @pytest.fixture
-def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunInfo:
-    return RunInfo("my-run", tmp_path, recipe_of())
+def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunContext:
+    return RunContext("my-run", tmp_path, recipe_of())
 
 
 def look(value: float, note: str = "", **protocol: Any) -> Evaluation:
@@ -68,7 +68,7 @@ def look(value: float, note: str = "", **protocol: Any) -> Evaluation:
     return Evaluation((made,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),))
 
 
-def first_half(history: History, info: RunInfo) -> None:
+def first_half(history: History, info: RunContext) -> None:
     points = Scatter("STS12", "gold", "cosine", np.array([0.1, 5.0]), (math.nan, 0.5))
     history.warned("the recipe has changed")
     history.scores_ready("en@start", Evaluation((score(1.0, encoder="en@start"),), 1.0, (points,)))
@@ -79,7 +79,7 @@ def first_half(history: History, info: RunInfo) -> None:
     history.validated(2, 80.125, True)
 
 
-def second_half(history: History, info: RunInfo) -> None:
+def second_half(history: History, info: RunContext) -> None:
     # A stage that is resumed is started again.
     history.stage_started(info, "pull")
     history.step_finished(3, StepResult(0.5, 0.0, 1.0, {"temperature": 0.04}))
@@ -88,14 +88,14 @@ def second_half(history: History, info: RunInfo) -> None:
     history.scores_ready("en", Evaluation((score(2.0, encoder="en"),), 2.0))
 
 
-def shown(history: History, info: RunInfo) -> dict[str, Any]:
+def shown(history: History, info: RunContext) -> dict[str, Any]:
     data = attrs.evolve(history.report_data(info, "finished", None, ""), seconds=0.0)
     # NaN is not equal to itself, its name is.
     table: dict[str, Any] = json.loads(json.dumps(attrs.asdict(data), default=list), parse_constant=str)
     return table
 
 
-def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunInfo) -> None:
+def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunContext) -> None:
     history = History()
     first_half(history, info)
     history.observed(2, "zh", look(10.0))
@@ -118,7 +118,7 @@ def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunInfo) -> Non
 
 
 def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_one_shows(
-    info: RunInfo,
+    info: RunContext,
 ) -> None:
     whole = History()
     first_half(whole, info)
@@ -139,7 +139,9 @@ def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_on
     assert "NaN" in json.dumps(shown(whole, info))
 
 
-def test_time_that_a_run_was_stopped_does_not_count(info: RunInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_a_run_was_stopped_does_not_count(
+    info: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = 1000.0
     monkeypatch.setattr("sentbed._run.history.time.monotonic", lambda: clock)
     history = History()
@@ -158,7 +160,7 @@ def test_time_that_a_run_was_stopped_does_not_count(info: RunInfo, monkeypatch: 
     assert report(resumed).started == report(history).started
 
 
-def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info: RunInfo) -> None:
+def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info: RunContext) -> None:
     history = History()
     history.run_resumed({})
     data = history.report_data(info, "finished", None, "")

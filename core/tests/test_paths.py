@@ -8,7 +8,10 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import platformdirs
 import pytest
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
 from sentbed import DataError, RunError, locate
 from sentbed._paths import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
 
@@ -281,10 +284,11 @@ def test_the_cache_is_in_the_users_cache_directory_unless_told_otherwise(
     assert cache_root() == tmp_path / "cache"
     monkeypatch.delenv("SENTBED_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
     assert cache_root() == tmp_path / ".cache" / "sentbed"
+    monkeypatch.setattr(platformdirs, "PlatformDirs", MacOS)
+    assert cache_root() == tmp_path / "Library" / "Caches" / "sentbed"
+    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_root() == tmp_path / "xdg" / "sentbed"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache_root() == tmp_path / "Library" / "Caches" / "sentbed"

@@ -10,13 +10,13 @@ from sentbed import RecipeError, load_recipe
 from sentbed._recipe.recipe import Checkpoint, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.runner import resolved_toml
-from sentbed_report.recipe_tables import Bootstrap
 from toy_plugin import (
     RECIPE,
     TOWERS,
     Across,
     Average,
     Characters,
+    Dice,
     Falling,
     Gap,
     Lottery,
@@ -128,9 +128,8 @@ watch = [
 """,
     )
     + """
-[bootstrap]
-resamples = 500
-confidence = 0.9
+[dice]
+sides = 8
 
 [checkpoint]
 every = 7
@@ -162,7 +161,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of: Load):
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
         assert stage.watch == (Watch(1, Across(), second="en"), Watch(2, Gap(), encoder="en"))
     assert recipe.checkpoint == Checkpoint(7, 0.5, 3)
-    assert recipe.bootstrap == Bootstrap(500, 0.9)
+    assert recipe.tables == {"dice": Dice(8)}
     assert recipe.tracker == (Notes(), Notes("more.txt"))
 
 
@@ -174,7 +173,7 @@ def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recip
     assert recipe.trained(stage) == ("encoder",)
     assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
     assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0, keep=2)
-    assert recipe.bootstrap is None
+    assert recipe.tables == {}
     assert recipe.tracker == ()
 
 
@@ -213,8 +212,9 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
         ("stage.pairs.columns.anchor=3", "stage.0.columns.anchor", "found 3, expected a string"),
         ("stage.pairs.distinct=1", "stage.0.distinct", "found 1, expected true or false"),
         ("checkpoint.every=0", "checkpoint.every", "must be >= 1"),
-        ("bootstrap.resamples=99", "bootstrap.resamples", "must be >= 100"),
-        ("bootstrap.confidence=1.0", "bootstrap.confidence", "must be < 1"),
+        ("dice.sides=1", "dice.sides", "must be >= 2"),
+        ("dice.sdes=3", "dice.sdes", "Did you mean `sides`?"),
+        ('dice.loaded="de"', "dice.loaded", "there is no encoder `de`; name one"),
         ("checkpoint.minutes=-1", "checkpoint.minutes", "must be >= 0"),
         ("checkpoint.keep=0", "checkpoint.keep", "must be >= 1"),
         ("tracker.1.use=note", "tracker.1.use", "Did you mean `notes`?"),

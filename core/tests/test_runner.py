@@ -11,18 +11,16 @@ import attrs
 import numpy as np
 import pytest
 from pluggy import PluginValidationError
-from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, run
+from sentbed import DataError, Encoder, PluginError, RecipeError, RunError, hookimpl, load_recipe, run
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run import score_items as items
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
-from sentbed_report.statistics import value
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
-REPORTS = {"report.html", "report.json", "report.md", "tables"}
-FILES = {"encoder", "log.jsonl", "manifest.json", "resolved.toml", *REPORTS}
+FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
 VALIDATED = RECIPE.replace(
     "[[evaluate]]",
     '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
@@ -77,32 +75,56 @@ def names(directory: Path) -> set[str]:
 
 def test_a_run_directory_holds_encoder_log_manifest_recipe_and_reports(ran: Ran):
     assert names(ran.result.directory) == FILES | {"checkpoints"}
-    assert ran.result.report == ran.result.directory / "report.html"
+    assert ran.result.report == ran.result.directory / "report.json"
 
 
 def test_scores_name_the_release_of_the_plugin_that_the_run_had(ran: Ran):
     assert {score.plugin for score in ran.result.scores} == {"toy 1.0"}
 
 
-def test_a_run_keeps_items_and_says_how_sure_its_scores_are(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    quicken(monkeypatch)
-    text = RECIPE.replace('use = "gap"', 'use = "nearness"') + "\n[bootstrap]\nresamples = 200\n"
-    result = run(recipe_of(text), tmp_path / "out", plugins)
+def test_a_run_keeps_items(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    result = run(recipe_of(RECIPE.replace('use = "gap"', 'use = "nearness"')), tmp_path / "out", plugins)
     assert len(list((tmp_path / "out" / "items").iterdir())) == 2
-    before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
-    found = items.attach_items(tmp_path / "out", (before, after))
-    assert [value(score.items) for score in found if score.items] == [before.value, after.value]
-    report = read(tmp_path / "out", "report.json")
-    low, high = report["scores"][0]["interval"]
-    assert low < before.value < high
-    assert report["scores"][1]["interval"] is None
-    (difference,) = report["bootstrap"]["differences"]
-    assert (difference["first"], difference["second"]) == ("encoder@start", "encoder")
-    assert difference["difference"] == after.value - before.value
-    lines = (tmp_path / "out" / "tables" / "nearness.csv").read_text().splitlines()
-    assert lines == ["encoder,near", f"encoder@start,{before.value}", f"encoder,{after.value}"]
+    scores = [attrs.evolve(score, items=None) for score in result.scores]
+    found = items.attach_items(tmp_path / "out", scores)
+    assert [score.items is not None for score in found] == [True, False, True, False]
+    assert all(
+        np.array_equal(one.items.x, other.items.x)
+        for one, other in zip(found, result.scores, strict=True)
+        if one.items and other.items
+    )
+
+
+def test_the_record_has_the_sections_of_plugins(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    run(recipe_of(RECIPE + "\n[dice]\nsides = 20\n"), tmp_path / "out", plugins)
+    assert read(tmp_path / "out", "report.json")["sections"] == {
+        "dice": {
+            "title": "Dice",
+            "columns": ["sides", "status"],
+            "rows": [[20, "finished"]],
+            "note": "They are fair.",
+        }
+    }
+
+
+def test_the_report_of_a_plugin_is_what_a_run_returns(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    class Pages:
+        @hookimpl
+        def write_report(self, run: Any, data: Any) -> Path:
+            assert (run.directory / "report.json").is_file()
+            page: Path = run.directory / f"{data.status}.txt"
+            page.write_text(data.name)
+            return page
+
+    plugins.manager.register(Pages())
+    result = run(recipe_of(), tmp_path / "out", plugins)
+    assert (result.report, result.report.read_text()) == (tmp_path / "out" / "finished.txt", "toy-run")
+
+
+def test_a_recipe_for_another_command_is_not_run(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    with pytest.raises(RecipeError, match=r"use `sentbed greet` @ .*:27 races"):
+        run(recipe_of(RECIPE + "[races]\n"), tmp_path / "out", plugins)
+    assert not (tmp_path / "out").exists()
 
 
 def test_scores_before_training_are_labelled_start(ran: Ran):
@@ -420,7 +442,7 @@ def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
     out = run(recipe_of(TOWERS, "stage.pairs.cache_frozen=true"), tmp_path / "out", plugins).directory
     assert all({"states", "vectors"} <= held for held in seen)
     assert len(seen) == 10
-    assert names(out) == FILES - {"report.md"} | {"checkpoints"}
+    assert names(out) == FILES | {"checkpoints"}
 
 
 @pytest.mark.usefixtures("quick")
@@ -672,7 +694,7 @@ def test_an_exception_in_a_tracker_ends_the_run_with_a_report(
         run(recipe_of(), tmp_path / "out", plugins)
     report = read(tmp_path / "out", "report.json")
     assert (report["status"], report["error"]) == ("failed", f"the recorder fails on {event}")
-    assert (tmp_path / "out" / "report.html").is_file()
+    assert (tmp_path / "out" / "report.json").is_file()
     assert recorder.names[-2:] == [event, "run_failed"]
 
 
@@ -748,4 +770,4 @@ def test_bad_data_of_an_evaluation_is_found_before_anything_is_built(
     assert text.count("1.5") == 1
     with pytest.raises(DataError, match=r"a bad line @ pairs.tsv:3"):
         run(recipe_of(text), tmp_path / "out")
-    assert "a bad line" in (tmp_path / "out" / "report.md").read_text()
+    assert "a bad line" in (tmp_path / "out" / "report.json").read_text()

@@ -4,7 +4,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import platformdirs
 import pytest
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
 from sentbed import PluginError
 from sentbed._registry.settings import Settings, config_file, fits, read_settings
 
@@ -42,6 +45,9 @@ def test_the_file_is_in_the_users_configuration_directory(tmp_path: Path, monkey
     assert read_settings() == Settings(tmp_path / "sentbed" / "config.toml")
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(platformdirs, "PlatformDirs", MacOS)
+    assert config_file() == tmp_path / "home/Library/Application Support/sentbed/config.toml"
+    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
     assert config_file() == tmp_path / "home" / ".config" / "sentbed" / "config.toml"
     (tmp_path / "home").write_text("no directory")
     assert read_settings().disable == {}
@@ -50,11 +56,8 @@ def test_the_file_is_in_the_users_configuration_directory(tmp_path: Path, monkey
 def test_a_user_without_a_home_has_no_configuration(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SENTBED_CONFIG")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-
-    def homeless(self: Path) -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "expanduser", homeless)
+    # Some versions of platformdirs ask `os.path`, and some `Path`.
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert read_settings().disable == {}
 
 

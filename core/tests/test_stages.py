@@ -12,8 +12,9 @@ import pytest
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, hookimpl
 from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
-from sentbed._run.runner import RunInfo, build_encoder, build_encoders
-from sentbed._run.stages import Kept, require_fit, train_stage
+from sentbed._run.context import Kept, RunContext
+from sentbed._run.runner import build_encoder, build_encoders
+from sentbed._run.stages import require_fit, train_stage
 from sentbed.protocols import Evaluation, TokenIds, Training
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
@@ -23,12 +24,12 @@ KEPT = "kept-{:08d}/encoder"
 
 
 @pytest.fixture
-def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunInfo]]:
+def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunContext]]:
     """Train the stages of a recipe without a run around them."""
 
-    def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunInfo]:
+    def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunContext]:
         recipe = attrs.evolve(recipe, stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage))
-        encoder, run = build_encoder(recipe), RunInfo("r", tmp_path / "run", recipe)
+        encoder, run = build_encoder(recipe), RunContext("r", tmp_path / "run", recipe)
         for index in range(len(recipe.stage)):
             train_stage(run, index, {"encoder": encoder}, plugins.manager.hook)
         return encoder, run
@@ -36,7 +37,7 @@ def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunI
     return go
 
 
-Train = Callable[..., tuple[Encoder, RunInfo]]
+Train = Callable[..., tuple[Encoder, RunContext]]
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def train_towers(plugins: Plugins, tmp_path: Path) -> Callable[..., dict[str, En
     def go(recipe: Recipe, **changes: Any) -> dict[str, Encoder]:
         recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], **changes),))
         encoders = build_encoders(recipe, recipe.runtime.build())
-        train_stage(RunInfo("r", tmp_path / "run", recipe), 0, encoders, plugins.manager.hook)
+        train_stage(RunContext("r", tmp_path / "run", recipe), 0, encoders, plugins.manager.hook)
         return encoders
 
     return go
@@ -83,7 +84,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return seen
 
 
-def asked(run: RunInfo, index: int = 0) -> list[list[int]]:
+def asked(run: RunContext, index: int = 0) -> list[list[int]]:
     return run.recipe.stage[index].data.asked
 
 
@@ -558,7 +559,7 @@ def stopped(recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, valid
     recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),))
     encoder = build_encoder(recipe)
     with pytest.raises((RunError, KeyboardInterrupt)):
-        train_stage(RunInfo("r", directory, recipe), 0, {"encoder": encoder}, plugins.manager.hook)
+        train_stage(RunContext("r", directory, recipe), 0, {"encoder": encoder}, plugins.manager.hook)
     return encoder
 
 

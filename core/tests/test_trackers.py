@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import pytest
 from sentbed._recipe.recipe import Recipe
+from sentbed._run import console
 from sentbed._run.console import ConsoleTracker
+from sentbed._run.context import RunContext
 from sentbed._run.jsonl_log import JsonlTracker
-from sentbed._run.runner import RunInfo
 from sentbed.protocols import Evaluation, Score, StepResult
-from sentbed.trackers import console
 
 SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
 
@@ -28,12 +28,12 @@ def tracker() -> Iterator[JsonlTracker]:
 
 
 @pytest.fixture
-def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunInfo:
+def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunContext:
     (tmp_path / "out").mkdir()
-    return RunInfo("my-run", tmp_path / "out", recipe_of())
+    return RunContext("my-run", tmp_path / "out", recipe_of())
 
 
-def lines(info: RunInfo) -> list[dict[str, Any]]:
+def lines(info: RunContext) -> list[dict[str, Any]]:
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")
 
@@ -45,7 +45,7 @@ def lines(info: RunInfo) -> list[dict[str, Any]]:
 # --- log.jsonl ---------------------------------------------------------------------------------------------
 
 
-def test_every_event_is_a_line_that_can_be_read_at_once(info: RunInfo, tracker: JsonlTracker):
+def test_every_event_is_a_line_that_can_be_read_at_once(info: RunContext, tracker: JsonlTracker):
     tracker.run_started(info)
     assert [(line["event"], line["name"]) for line in lines(info)] == [("run_started", "my-run")]
     tracker.stage_started("nli", 5)
@@ -63,7 +63,7 @@ def test_every_event_is_a_line_that_can_be_read_at_once(info: RunInfo, tracker: 
     }
 
 
-def test_numbers_that_json_does_not_have_are_null(info: RunInfo, tracker: JsonlTracker):
+def test_numbers_that_json_does_not_have_are_null(info: RunContext, tracker: JsonlTracker):
     tracker.run_started(info)
     tracker.step_finished("nli", 1, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0}))
     tracker.scores_ready(Evaluation((Score("t", "m", math.nan, {"parts": [math.nan, 1.0]}),), math.nan))
@@ -73,7 +73,7 @@ def test_numbers_that_json_does_not_have_are_null(info: RunInfo, tracker: JsonlT
     assert scores["scores"][0]["protocol"] == {"parts": [None, 1.0]}
 
 
-def test_text_outside_ascii_and_line_ends_stay_on_one_line(info: RunInfo, tracker: JsonlTracker):
+def test_text_outside_ascii_and_line_ends_stay_on_one_line(info: RunContext, tracker: JsonlTracker):
     tracker.run_started(info)
     tracker.run_failed(ValueError("é\n\u2028 ☃"))
     assert [line["event"] for line in lines(info)] == ["run_started", "run_failed"]
@@ -83,29 +83,31 @@ def test_text_outside_ascii_and_line_ends_stay_on_one_line(info: RunInfo, tracke
 @pytest.mark.parametrize(
     ("error", "text"), [(ValueError("why"), "why"), (KeyboardInterrupt(), "KeyboardInterrupt")]
 )
-def test_a_failed_run_says_why(error: BaseException, text: str, info: RunInfo, tracker: JsonlTracker):
+def test_a_failed_run_says_why(error: BaseException, text: str, info: RunContext, tracker: JsonlTracker):
     tracker.run_started(info)
     tracker.run_failed(error)
     assert lines(info)[-1]["error"] == text
 
 
-def test_a_log_that_was_never_opened_takes_no_events(info: RunInfo, tracker: JsonlTracker):
+def test_a_log_that_was_never_opened_takes_no_events(info: RunContext, tracker: JsonlTracker):
     tracker.run_failed(ValueError("early"))
     assert list(info.directory.iterdir()) == []
 
 
-def test_one_tracker_can_follow_one_run_after_another(info: RunInfo, tracker: JsonlTracker, tmp_path: Path):
+def test_one_tracker_can_follow_one_run_after_another(
+    info: RunContext, tracker: JsonlTracker, tmp_path: Path
+):
     tracker.run_started(info)
     tracker.run_finished(Path("r"))
     (tmp_path / "second").mkdir()
-    second = RunInfo("second", tmp_path / "second", info.recipe)
+    second = RunContext("second", tmp_path / "second", info.recipe)
     tracker.run_started(second)
     tracker.run_finished(Path("r"))
     assert [line["event"] for line in lines(info)] == ["run_started", "run_finished"]
     assert [line["event"] for line in lines(second)] == ["run_started", "run_finished"]
 
 
-def test_a_resumed_log_has_no_event_twice(info: RunInfo, tracker: JsonlTracker) -> None:
+def test_a_resumed_log_has_no_event_twice(info: RunContext, tracker: JsonlTracker) -> None:
     tracker.run_started(info)
     tracker.stage_started("nli", 3)
     tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0))
@@ -133,7 +135,7 @@ def test_a_resumed_log_has_no_event_twice(info: RunInfo, tracker: JsonlTracker) 
 
 
 def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(
-    info: RunInfo, tracker: JsonlTracker
+    info: RunContext, tracker: JsonlTracker
 ) -> None:
     tracker.run_started(info)
     tracker.run_resumed(info, {"jsonl": {"bytes": 10_000}})
@@ -146,7 +148,7 @@ def test_a_log_that_is_not_open_has_no_state() -> None:
     assert JsonlTracker().tracker_state() is None
 
 
-def test_what_was_watched_and_warned_of_is_logged(info: RunInfo, tracker: JsonlTracker) -> None:
+def test_what_was_watched_and_warned_of_is_logged(info: RunContext, tracker: JsonlTracker) -> None:
     tracker.run_started(info)
     tracker.warned("digits may differ")
     tracker.observed("nli", 0, "en", attrs.evolve(SCORES, primary=math.nan))
@@ -175,7 +177,7 @@ def test_what_was_watched_and_warned_of_is_logged(info: RunInfo, tracker: JsonlT
 # --- console -----------------------------------------------------------------------------------------------
 
 
-def follow(tracker: ConsoleTracker, info: RunInfo) -> None:
+def follow(tracker: ConsoleTracker, info: RunContext) -> None:
     tracker.run_started(info)
     tracker.evaluation_started("sts", "encoder@start")
     tracker.scores_ready(SCORES)
@@ -205,7 +207,7 @@ def terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_plain_lines_go_to_standard_error(
-    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    info: RunContext, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
     follow(ConsoleTracker(), info)
@@ -231,7 +233,7 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
 
 @pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_steps_are_told_only_now_and_then(
-    info: RunInfo, capsys: pytest.CaptureFixture[str]
+    info: RunContext, capsys: pytest.CaptureFixture[str]
 ):
     tracker = ConsoleTracker()
     tracker.run_started(info)
@@ -243,7 +245,7 @@ def test_without_a_terminal_steps_are_told_only_now_and_then(
 
 @pytest.mark.usefixtures("terminal")
 def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
-    info: RunInfo, capsys: pytest.CaptureFixture[str]
+    info: RunContext, capsys: pytest.CaptureFixture[str]
 ):
     follow(ConsoleTracker(), info)
     printed = capsys.readouterr()
@@ -259,7 +261,7 @@ def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
 
 @pytest.mark.usefixtures("no_terminal")
 def test_a_failed_run_closes_the_bar_and_says_what_is_left(
-    info: RunInfo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    info: RunContext, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TTY_INTERACTIVE", "1")
@@ -280,7 +282,7 @@ def test_a_failed_run_closes_the_bar_and_says_what_is_left(
     [(0, 0, "at stage pull step 0"), (0, 3, "at stage pull step 3"), (1, 0, "after its last stage")],
 )
 def test_a_resumed_run_says_where_it_goes_on(
-    stage: int, step: int, where: str, info: RunInfo, capsys: pytest.CaptureFixture[str]
+    stage: int, step: int, where: str, info: RunContext, capsys: pytest.CaptureFixture[str]
 ):
     info.facts["resumed"] = [{"stage": 9, "step": 9}, {"stage": stage, "step": step}]
     ConsoleTracker().run_resumed(info)
@@ -289,7 +291,7 @@ def test_a_resumed_run_says_where_it_goes_on(
 
 @pytest.mark.usefixtures("terminal")
 def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
-    info: RunInfo, capsys: pytest.CaptureFixture[str]
+    info: RunContext, capsys: pytest.CaptureFixture[str]
 ):
     info.facts["resumed"] = [{"stage": 0, "step": 3}]
     tracker = ConsoleTracker()
@@ -300,7 +302,7 @@ def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_warnings_and_watched_scores_are_a_line_each(info: RunInfo, capsys: pytest.CaptureFixture[str]):
+def test_warnings_and_watched_scores_are_a_line_each(info: RunContext, capsys: pytest.CaptureFixture[str]):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     capsys.readouterr()
@@ -324,9 +326,9 @@ def test_warnings_and_watched_scores_are_a_line_each(info: RunInfo, capsys: pyte
 @pytest.mark.usefixtures("no_terminal")
 @pytest.mark.parametrize("name", ["[red]runs", "[1]", "runs[/]"])
 def test_brackets_in_names_are_shown_as_they_are(
-    name: str, info: RunInfo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, info: RunContext, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    bracketed = RunInfo("r", tmp_path / name, info.recipe)
+    bracketed = RunContext("r", tmp_path / name, info.recipe)
     tracker = ConsoleTracker()
     tracker.run_started(bracketed)
     tracker.scores_ready(Evaluation((Score(name, "spearman", 1.0, {}),), 1.0))

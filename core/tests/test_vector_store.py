@@ -29,7 +29,6 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
 from sentbed.protocols import Evaluation, Score
-from sentbed_studies.search import search
 from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -603,23 +602,6 @@ def test_a_run_may_go_on_without_its_cache(recipe_of: RecipeOf, plugins: Plugins
             run(recipe_of(), tmp_path / "run", plugins)
     resume(tmp_path / "run", recipe_of(RECIPE, "run.cache=false"), plugins)
     assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
-
-
-def test_a_search_started_anew_takes_its_vectors_from_the_store(
-    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    text = RECIPE[: RECIPE.index("[[stage]]")].replace(
-        "pooler =", 'prompt = { template = \'Say "{text}" is "\' }\npooler ='
-    )
-    text = text.replace("max_length = 16", "max_length = 5").replace(
-        "width = 4", "width = 4, positions = 400"
-    )
-    text += "[search]\nlimit = 3\nwith = { use = 'gap', development = true }\n"
-    rankings = [search(recipe_of(text), tmp_path / name, plugins).ranking for name in ("one", "two")]
-    assert rankings[0] == rankings[1]
-    assert len(VectorStore().held()) == 4
-    off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
-    assert off.ranking == rankings[0]
 
 
 # --- the command line --------------------------------------------------------------------------------------

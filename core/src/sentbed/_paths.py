@@ -10,7 +10,6 @@ import errno
 import hashlib
 import importlib.util
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,12 +88,9 @@ def cache_root() -> Path:
     """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
     if value := os.environ.get(CACHE_VARIABLE):
         return Path(value).expanduser()
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/sentbed").expanduser()
-    variable, default = (
-        ("LOCALAPPDATA", "~/AppData/Local") if sys.platform == "win32" else ("XDG_CACHE_HOME", "~/.cache")
-    )
-    return Path(os.environ.get(variable) or default).expanduser() / "sentbed"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("sentbed", appauthor=False, opinion=False)
 
 
 def sha256(path: Path) -> str:

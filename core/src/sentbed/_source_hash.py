@@ -25,24 +25,23 @@ def code_of(*parts: type | str) -> str | None:
         if not found:
             return None
         files |= found
-    digest = hashlib.sha256()
     try:
-        for file in sorted(files):
-            state = file.stat()
-            if max(state.st_mtime, state.st_ctime) > STARTED:
-                return None
-            content = file.read_bytes()
-            digest.update(f"{file.name}\0{len(content)}\0".encode())
-            digest.update(content)
+        if any(max(file.stat().st_mtime, file.stat().st_ctime) > STARTED for file in files):
+            return None
+        return _content(_states(files))
     except OSError:
         return None
-    return digest.hexdigest()
 
 
 def package_code(component: type) -> str:
     """Return a hash of the package of a class as it lies on disk now; "" for a class that was typed in."""
-    states = [(file, file.stat()) for file in sorted(_package(component))]
-    return _content(tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states))
+    files = _package(component)
+    return _content(_states(files)) if files else ""
+
+
+def _states(files: set[Path]) -> tuple[tuple[Path, int, int, int], ...]:
+    states = [(file, file.stat()) for file in sorted(files)]
+    return tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states)
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +52,7 @@ def _content(states: tuple[tuple[Path, int, int, int], ...]) -> str:
         content = file.read_bytes()
         digest.update(f"{file.name}\0{len(content)}\0".encode())
         digest.update(content)
-    return digest.hexdigest() if states else ""
+    return digest.hexdigest()
 
 
 def _package(component: type) -> set[Path]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pluggy
 
@@ -31,14 +31,12 @@ from sentbed.protocols import (
     Pooler,
     ReportData,
     ReportSection,
+    Run,
     Runtime,
     Schedule,
     StepResult,
     Tracker,
 )
-
-if TYPE_CHECKING:
-    from sentbed._run.runner import RunInfo
 
 hookspec = pluggy.HookspecMarker("sentbed")
 hookimpl = pluggy.HookimplMarker("sentbed")
@@ -143,12 +141,12 @@ def findings(plugins: Any) -> Sequence[Finding]:
 
 
 @hookspec
-def run_started(run: RunInfo) -> None:
+def run_started(run: Run) -> None:
     """Called once, when the run directory exists and before anything is built."""
 
 
 @hookspec
-def run_resumed(run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+def run_resumed(run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
     """Called instead of `run_started` when a run goes on from a checkpoint.
 
     `states` has what each plugin gave to `tracker_state` when the checkpoint was written, by its name.
@@ -156,49 +154,47 @@ def run_resumed(run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 @hookspec
-def evaluation_started(run: RunInfo, evaluator: str, encoder: str) -> None:
+def evaluation_started(run: Run, evaluator: str, encoder: str) -> None:
     """Called before an `[[evaluate]]` entry starts."""
 
 
 @hookspec
-def evaluation_progressed(
-    run: RunInfo, evaluator: str, encoder: str, what: str, done: int, total: int
-) -> None:
+def evaluation_progressed(run: Run, evaluator: str, encoder: str, what: str, done: int, total: int) -> None:
     """Called often during an evaluation: of its part `what`, such as `encode`, so much is done."""
 
 
 @hookspec
-def scores_ready(run: RunInfo, evaluator: str, encoder: str, evaluation: Evaluation) -> None:
+def scores_ready(run: Run, evaluator: str, encoder: str, evaluation: Evaluation) -> None:
     """Called when an `[[evaluate]]` entry has finished, with all its scores."""
 
 
 @hookspec
-def stage_started(run: RunInfo, stage: str, total_steps: int) -> None:
+def stage_started(run: Run, stage: str, total_steps: int) -> None:
     """Called when a stage's data is open and its first step is next, and when a run is resumed within it."""
 
 
 @hookspec
-def step_finished(run: RunInfo, stage: str, step: int, total_steps: int, result: StepResult) -> None:
+def step_finished(run: Run, stage: str, step: int, total_steps: int, result: StepResult) -> None:
     """Called after every optimiser step; `step` counts from 1."""
 
 
 @hookspec
-def validated(run: RunInfo, stage: str, step: int, score: float, best: bool) -> None:
+def validated(run: Run, stage: str, step: int, score: float, best: bool) -> None:
     """Called after a validation; `best` says whether this checkpoint is the one to keep so far."""
 
 
 @hookspec
-def observed(run: RunInfo, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+def observed(run: Run, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
     """Called after an evaluation that a stage's `watch` asks for; it chooses nothing."""
 
 
 @hookspec
-def checkpoint_saved(run: RunInfo, stage: str, step: int, path: Path) -> None:
+def checkpoint_saved(run: Run, stage: str, step: int, path: Path) -> None:
     """Called when the encoders that a validation found best have been written to `path`."""
 
 
 @hookspec
-def tracker_state(run: RunInfo) -> tuple[str, Mapping[str, Any]] | None:
+def tracker_state(run: Run) -> tuple[str, Mapping[str, Any]] | None:
     """Called when a checkpoint is written; returns the plugin's name and what it needs to go on, for JSON.
 
     The results of all plugins are kept together.
@@ -206,22 +202,22 @@ def tracker_state(run: RunInfo) -> tuple[str, Mapping[str, Any]] | None:
 
 
 @hookspec
-def warned(run: RunInfo, message: str) -> None:
+def warned(run: Run, message: str) -> None:
     """Called when the run goes on in spite of something that its user should know."""
 
 
 @hookspec
-def stage_finished(run: RunInfo, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
+def stage_finished(run: Run, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
     """Called after the last step, when the checkpoint that is kept has been restored."""
 
 
 @hookspec
-def report_sections(run: RunInfo, data: ReportData) -> Sequence[ReportSection]:
+def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
     """Return what the report of a run is to have besides; called however the run ends, before it is written."""
 
 
 @hookspec
-def write_report(run: RunInfo, data: ReportData) -> Path | None:
+def write_report(run: Run, data: ReportData) -> Path | None:
     """Called when a run ends, however it ends, and `report.json` is written: pages, tables, plots.
 
     Returns the file that a person is to open; of several plugins' the first one is printed.
@@ -229,10 +225,10 @@ def write_report(run: RunInfo, data: ReportData) -> Path | None:
 
 
 @hookspec
-def run_finished(run: RunInfo, report: Path) -> None:
+def run_finished(run: Run, report: Path) -> None:
     """Called last, when the report is written."""
 
 
 @hookspec
-def run_failed(run: RunInfo, error: BaseException) -> None:
+def run_failed(run: Run, error: BaseException) -> None:
     """Called instead of `run_finished` when an error or an interruption ends the run."""

@@ -62,11 +62,12 @@ if TYPE_CHECKING:
     from sentbed._registry.registry import GROUP, KINDS, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.rules import ATTRIBUTES, METHODS, NEEDED
     from sentbed._registry.settings import Settings
+    from sentbed._run.context import RunContext
     from sentbed._run.manifest import describe, peak_memory_gib
     from sentbed._run.processes import done_elsewhere
     from sentbed._run.record import plain, record_json, score_of, score_record
     from sentbed._run.resume import branch, differences, resume
-    from sentbed._run.runner import MANIFEST, RunInfo, build_encoder, execute, new_directory
+    from sentbed._run.runner import MANIFEST, build_encoder, execute, new_directory
     from sentbed._run.sampling import Sampler
     from sentbed._run.score_items import attach_items, keep_items
 
@@ -105,7 +106,7 @@ __all__ = [
     "PromptTokenizer",
     "Recipe",
     "ResolvedPrompt",
-    "RunInfo",
+    "RunContext",
     "Sampler",
     "Settings",
     "Stage",
@@ -249,7 +250,7 @@ _HOMES = {
     "differences": "sentbed._run.resume",
     "resume": "sentbed._run.resume",
     "MANIFEST": "sentbed._run.runner",
-    "RunInfo": "sentbed._run.runner",
+    "RunContext": "sentbed._run.context",
     "build_encoder": "sentbed._run.runner",
     "execute": "sentbed._run.runner",
     "new_directory": "sentbed._run.runner",

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -25,11 +26,15 @@ from sentbed.protocols import (
     Evaluation,
     Head,
     Items,
+    LazyCommand,
     LossOutput,
+    RecipeTable,
     ReportData,
+    ReportSection,
     Scatter,
     Score,
     StepResult,
+    TableTraits,
     TokenBatch,
     TokenIds,
     TokenStates,
@@ -139,7 +144,8 @@ def quicken(patch: Any) -> None:
         (directory / "report.json").write_text(to_json(data))
         return directory / "report.html"
 
-    patch.setattr("sentbed._run.runner.write_report", write)
+    if find_spec("sentbed_report") is not None:
+        patch.setattr("sentbed_report.write.write_report", write)
     patch.setattr("os.fsync", lambda _: None)
     patch.setattr("sentbed._run.manifest._git", lambda _: None)
 
@@ -796,6 +802,51 @@ class NoteTaker:
         (run.directory / self.file).write_text(str(self.steps))
 
 
+# --- what is no component ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Dice(RecipeTable):
+    """`[dice]`: a table that decides no score."""
+
+    traits: ClassVar[TableTraits] = TableTraits(decides=False)
+
+    sides: int = attrs.field(default=6, validator=ge(2))
+    """Of each die."""
+    loaded: str | None = None
+    """The encoder that always wins."""
+
+    def problems(self, recipe: Any, plugins: Any, look: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        if self.loaded is not None and self.loaded not in recipe.encoders:
+            yield ("loaded",), f"there is no encoder `{self.loaded}`; name one"
+
+
+@attrs.frozen
+class Races(RecipeTable):
+    """`[races]`: a table that is for another command than `run`."""
+
+    traits: ClassVar[TableTraits] = TableTraits(no_run="the recipe has `[races]`; use `sentbed greet`")
+
+    laps: int = 1
+
+
+@attrs.frozen
+class InOrder:
+    """One task after the other, in this process."""
+
+    name: ClassVar[str] = "in-order"
+
+    workers: int = attrs.field(default=1, validator=ge(1))
+
+    def build(self, say: Any) -> Any:
+        return self
+
+    def run(self, start: Any, tasks: Any, told: Any = lambda *_: None, lost: Any = None) -> Any:
+        function = start(None)
+        for task in tasks:
+            yield task, function(task, lambda amount, task=task: told(task, amount))
+
+
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
@@ -852,6 +903,30 @@ def exporters() -> list[Any]:
 @hookimpl
 def importers() -> list[Any]:
     return [FromNumbers]
+
+
+@hookimpl
+def executors() -> list[Any]:
+    return [InOrder]
+
+
+@hookimpl
+def commands() -> dict[str, LazyCommand]:
+    return {"greet": LazyCommand("toy_command:greet", "Greet somebody.")}
+
+
+@hookimpl
+def recipe_tables() -> dict[str, type[RecipeTable]]:
+    return {"dice": Dice, "races": Races}
+
+
+@hookimpl
+def report_sections(run: Any, data: ReportData) -> list[ReportSection]:
+    if (dice := run.recipe.table(Dice)) is None:
+        return []
+    return [
+        ReportSection("dice", "Dice", ("sides", "status"), ((dice.sides, data.status),), "They are fair.")
+    ]
 
 
 class Recorder:

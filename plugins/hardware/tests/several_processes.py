@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.protocols import Head, TokenStates, Training
 from sentbed_hardware import Adafactor, AdamW, Constant, Cpu
-from sentbed_hardware._torch import mirror
+from sentbed_hardware._common import lead
+from sentbed_hardware._common.randomness import draws
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.randomness import draws
 
 from conftest import BuiltDense, Classes, Contrast, HashTokenizer, MeanPooler, Momentum, Sgd
 
@@ -260,7 +260,7 @@ def scenarios(engine: Any, out: Path) -> dict[str, Any]:
 
 
 def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
-    mirror.PATIENCE = 3.0
+    lead.PATIENCE = 3.0
     runtime = Cpu(threads=1, **fields)
     code = runtime.launch([sys.executable, __file__, *sys.argv[1:]])
     if code is not None:

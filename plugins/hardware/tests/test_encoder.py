@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from sentbed.protocols import BuildContext, Head, TokenBatch
-from sentbed_hardware._torch.encoder import EncoderModule
+from sentbed_hardware._common.encoder import EncoderModule
 from sentbed_hardware._torch.engine import TorchEngine
 
 TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from sentbed import _source_hash as sources
 from sentbed.protocols import Head, TokenIds
+from sentbed_hardware._common.fingerprint import fingerprint
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.fingerprint import fingerprint
 
 Assemble = Callable[..., TorchEncoder]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import toy_work
 from sentbed import DataError, RecipeError, RunError
-from sentbed_jobs.processes import LocalPool, cores
+from sentbed.helpers import usable_cores
+from sentbed_jobs.processes import LocalPool
 from toy_work import AwkwardError, Doubling
 
 
@@ -42,7 +43,7 @@ def test_each_of_several_workers_starts_once_and_they_share_the_cores(work: Doub
     assert len(list(LocalPool(2).run(work, range(10)))) == 10
     started = work.notes("started")
     assert len({pid for pid, *_ in started}) == len(started) == 2
-    assert {threads for _, threads, _ in started} == {str(max(1, cores() // 2))}
+    assert {threads for _, threads, _ in started} == {str(max(1, usable_cores() // 2))}
     assert str(os.getpid()) not in {pid for pid, *_ in started}
 
 

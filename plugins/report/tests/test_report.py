@@ -12,20 +12,21 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed._run.record import plain, to_json
+from sentbed._run.record import plain
 from sentbed.errors import RunError
-from sentbed.protocols import ExpectedRow, ReportData, Scatter, Score, StageCurve, Watched
+from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve, Watched
 from sentbed_report.figures import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed_report.markdown import escape, to_markdown
 from sentbed_report.page import to_html
-from sentbed_report.run_report import Bootstrapped, Candidate, Difference, Ranking
+from sentbed_report.record import to_json
+from sentbed_report.run_report import Bootstrapped, Candidate, Difference, Ranking, RunReport
 from sentbed_report.score_tables import GeometryPoint, encoder_order, geometry_panels, score_tables
 from sentbed_report.statistics import Comparison
 from sentbed_report.watch_plots import metrics_plot, score_plots, trajectory_panels, trajectory_plot
 from sentbed_report.wording import chance, duration, number, short, signed, summary, verdict
 from sentbed_report.write import write_report
 
-EMPTY = ReportData(
+EMPTY = RunReport(
     name="empty",
     status="finished",
     error=None,
@@ -82,7 +83,7 @@ def geometry(
     return Watched(encoder, "geometry", scores, steps, [-sum(look) for look in values], values)
 
 
-def full() -> ReportData:
+def full() -> RunReport:
     scores = [
         score(task, value + gain, encoder, aggregation="all", data=task)
         for encoder, gain in (("encoder@start", 0.0), ("encoder", 10.0))
@@ -122,9 +123,9 @@ def full_page() -> str:
 HOSTILE = {"encoder": {ATTACK: ATTACK}, "evaluator": {"id": ATTACK, ATTACK: ATTACK}}
 
 
-def hostile() -> ReportData:
+def hostile() -> RunReport:
     """Every text that a recipe, a plugin or a data file can bring is an attack."""
-    return ReportData(
+    return RunReport(
         name=ATTACK,
         status="failed",
         error=ATTACK,
@@ -396,7 +397,7 @@ def test_markdown_fences_an_error_with_backticks() -> None:
 
 
 @pytest.mark.parametrize("data", [full(), hostile(), EMPTY], ids=["full", "hostile", "empty"])
-def test_html_loads_nothing(data: ReportData) -> None:
+def test_html_loads_nothing(data: RunReport) -> None:
     text = to_html(data)
     page = Page(text)
     assert all(load.startswith(("#", "data:,")) for load in page.loads), page.loads
@@ -460,7 +461,7 @@ def test_html_omits_a_section_with_nothing_to_show(empty: dict[str, object], sec
     assert f'<h2 id="{section}"' not in to_html(attrs.evolve(full(), **empty))
 
 
-def resampled() -> ReportData:
+def resampled() -> RunReport:
     comparison = Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012)
     data = full()
     return attrs.evolve(

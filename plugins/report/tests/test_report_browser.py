@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import ERRORS, POLICY, browse, found, needed
-from sentbed.protocols import ExpectedRow, ReportData, Scatter, Score, StageCurve
+from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve
+from sentbed_report.run_report import RunReport
 from sentbed_report.write import write_report
 
 pytestmark = needed
@@ -74,7 +75,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for encoder in encoders
         for metric, value, axis in (("alignment", 0.2 + 0.1 * len(encoder), "y"), ("uniformity", -2.0, "x"))
     ]
-    data = ReportData(
+    data = RunReport(
         name="</title><script>document.title = 'owned'; throw 1</script>",
         status="interrupted",
         error="Interrupted by the user.",

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from importlib.metadata import EntryPoint, distribution
 from typing import Any
 
 import numpy as np
 import pytest
-import tomli_w
-from sentbed._run import score_items as kept
-from sentbed._run.record import record_json as to_json
-from sentbed.protocols import Items, ReportData, RunStatus, Score
+from sentbed.protocols import Items, Score
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
 
 Numbers = Mapping[str, Mapping[int, Mapping[str, float]]]
@@ -20,6 +16,14 @@ def hits(share: float, seed: int, n: int = 300) -> Items:
     """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
     easy = np.random.default_rng(99).random(n)
     return Items("mean", (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float))
+
+
+@pytest.fixture(scope="session")
+def toy_points(toy_points: list[EntryPoint]) -> list[EntryPoint]:
+    """The entry points of the toy plugin, of core, and of the tools that a study needs."""
+    tools = ("sentbed-report", "sentbed-studies", "sentbed-jobs")
+    own = [point for name in tools for point in distribution(name).entry_points.select(group="sentbed")]
+    return [*toy_points, *own]
 
 
 @pytest.fixture
@@ -62,41 +66,3 @@ def study_of() -> Callable[..., StudyData]:
         return StudyData("toy", tuple(axes), tuple(cells), baseline, tuple(seeds_found), **more)
 
     return make
-
-
-@pytest.fixture
-def run_of(tmp_path: Path) -> Callable[..., Path]:
-    """Write a run directory."""
-
-    def write(
-        directory: str,
-        share: float = 0.5,
-        seed: int = 1,
-        name: str | None = None,
-        status: RunStatus = "finished",
-        **pooler: Any,
-    ) -> Path:
-        path = tmp_path / directory
-        path.mkdir()
-        found = hits(share, seed)
-        said = {"encoder": {}, "evaluator": {"id": "p"}}
-        score = Score("MR", "accuracy", 100 * float(found.x.mean()), said, "en", "transfer", found)
-        recipe = {"run": {"name": name or directory, "seed": seed}, "encoder": {"pooler": pooler}}
-        (path / "resolved.toml").write_text(tomli_w.dumps(recipe))
-        (path / "manifest.json").write_text(json.dumps({"status": status}))
-        error = None if status == "finished" else "out of memory"
-        data = ReportData(
-            path.name,
-            status,
-            error,
-            "2026-03-04T14:05:33+00:00",
-            2.5,
-            "",
-            {},
-            (score,),
-        )
-        (path / "report.json").write_text(to_json(data))
-        kept.keep_items(path, [score])
-        return path
-
-    return write

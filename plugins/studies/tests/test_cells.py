@@ -274,3 +274,16 @@ def test_a_cell_document_has_no_study_and_places_what_axes_set(study: Callable[.
         ("s.toml", 30),
         ("s.toml", 4),
     ]
+
+
+def test_paths_that_axes_set_start_where_the_axis_is_written(
+    put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    put("axes/lines.txt", "one\ntwo\n")
+    put("base/base.toml", RECIPE + '[study.axes.data]\npath = "stage.0.data"\nlabels = ["a"]\n')
+    put("axes/axes.toml", 'study.axes.data.values = [{ use = "table", path = "lines.txt" }]')
+    put("top.toml", 'extends = ["base/base.toml", "axes/axes.toml"]')
+    (cell,) = load_study("top.toml", plugins=plugins).cells
+    data: Any = cell.recipe.stage[0].data
+    assert data.path == str(tmp_path / "axes" / "lines.txt")

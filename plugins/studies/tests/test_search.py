@@ -17,11 +17,14 @@ import toy_plugin
 from click.testing import CliRunner
 from sentbed import ModelError, RecipeError, RunError, load_recipe, locate, run
 from sentbed._cli import main as cli
+from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.checks import check
-from sentbed._recipe.prompts import TEMPLATES, Demonstration, read_candidates
+from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
+from sentbed_studies.candidates import read_candidates
 from sentbed_studies.search import JOURNAL, SearchResult, search
+from sentbed_studies.search_table import Search
 from toy_plugin import SEARCH, Gap
 
 Load = Callable[..., Recipe]
@@ -104,7 +107,7 @@ def test_the_winner_stands_in_a_recipe_that_runs(
     result = look()
     recipe = load_recipe(result.directory / "resolved.toml", plugins=plugins)
     prompt = recipe.encoders["encoder"].prompt
-    assert recipe.search is None
+    assert recipe.table(Search) is None
     assert prompt is not None
     assert prompt == result.winner
     assert prompt.demonstration == Demonstration(SENTENCES[3], "Bread")
@@ -213,16 +216,15 @@ def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
 
 def test_the_demonstrations_that_come_with_sentbed_are_candidates_of_prompt_eol(recipe_of: Load):
     recipe = recipe_of(SEARCH.replace('candidates = "d.tsv"\n', ""))
-    assert recipe.search is not None
+    table = recipe.table(Search)
+    assert table is not None
     encoder = recipe.encoders["encoder"]
     assert encoder.prompt is not None
-    found = [
-        c.demonstration for c in read_candidates(recipe.search.candidates, encoder.prompt, encoder.pooler)
-    ]
+    found = [c.demonstration for c in read_candidates(table.candidates, encoder.prompt, encoder.pooler)]
     assert len(found) == 40
     assert len({d.word for d in found if d}) == len({d.text for d in found if d}) == 40
     assert all(4 <= len(d.text.split()) <= 14 and d.word.istitle() and " " not in d.word for d in found if d)
-    assert locate(recipe.search.candidates).name == "demonstrations.tsv"
+    assert locate(table.candidates).name == "demonstrations.tsv"
 
 
 # --- numbers that are none ---------------------------------------------------------------------------------
@@ -422,10 +424,11 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
     put("d.tsv", TABLE)
 
     recipe = recipe_of(SEARCH)
-    assert recipe.search is not None
-    silent = attrs.evolve(recipe.search, with_=SimpleNamespace(name="silent"))
+    table = recipe.table(Search)
+    assert table is not None
+    silent = attrs.evolve(table, with_=SimpleNamespace(name="silent"))
     with pytest.raises(RecipeError, match="`silent` does not say that it scores development data only"):
-        check(attrs.evolve(recipe, search=silent), plugins)
+        check(attrs.evolve(recipe, tables={"search": silent}), plugins)
 
 
 @pytest.mark.parametrize(
@@ -596,3 +599,20 @@ def test_check_reports_what_is_wrong_with_a_search(installed_toy: Path, recipe: 
     assert result.exit_code == 2
     assert "must not see test data" in result.stdout
     assert CliRunner().invoke(cli.main, ["check", str(recipe)]).exit_code == 0
+
+
+def test_a_search_started_anew_takes_its_vectors_from_the_store(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    text = toy_plugin.RECIPE[: toy_plugin.RECIPE.index("[[stage]]")].replace(
+        "pooler =", 'prompt = { template = \'Say "{text}" is "\' }\npooler ='
+    )
+    text = text.replace("max_length = 16", "max_length = 5").replace(
+        "width = 4", "width = 4, positions = 400"
+    )
+    text += "[search]\nlimit = 3\nwith = { use = 'gap', development = true }\n"
+    rankings = [search(recipe_of(text), tmp_path / name, plugins).ranking for name in ("one", "two")]
+    assert rankings[0] == rankings[1]
+    assert len(VectorStore().held()) == 4
+    off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
+    assert off.ranking == rankings[0]

@@ -5,6 +5,7 @@ What is asked of a plugin that is not loaded is read from its source: one that i
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -20,8 +21,6 @@ from sentbed.errors import SentbedError
 API_NAME = "sentbed_api"
 """What a plugin's module calls the API that it is made for."""
 
-_WRITTEN = re.compile(rf"^{API_NAME}\b[^=\n]*=\s*[\"']([^\"'\n]*)[\"']", re.MULTILINE)
-
 
 def declared_api(value: str, plugin: object) -> object:
     """Return what a loaded plugin, or its entry point's module, says in `sentbed_api`; None if nothing."""
@@ -35,8 +34,7 @@ def declared_api(value: str, plugin: object) -> object:
 
 def written_api(value: str) -> str | None:
     """Return what `declared_api` would, from the source: of a plugin whose import fails."""
-    found = (_WRITTEN.search(text) for text in _texts(_module_files(value)))
-    return next((match[1] for match in found if match), None)
+    return next((api for body in _bodies(value) for api in _assigned(body, API_NAME)), None)
 
 
 def api_refusal(api: object, distribution: str) -> str | None:
@@ -113,49 +111,47 @@ def file_of(module: str) -> str | None:
 
 
 def would_offer(value: str, hook: str, name: str) -> bool:
-    """Whether the source of a plugin implements a hook, and has a component of this name."""
-    texts = list(_sources(value))
-    hooked = re.compile(rf"^\s*def {hook}\(|\bspecname\s*=\s*[\"']{hook}[\"']", re.MULTILINE)
-    named = re.compile(rf"^\s+name\b[^=\n]*=\s*[\"']{re.escape(name)}[\"']", re.MULTILINE)
-    return any(map(hooked.search, texts)) and any(map(named.search, texts))
+    """Whether the source of a plugin's module implements a hook, and has a component of this name."""
+    nodes = [node for statement in next(_bodies(value), ()) for node in ast.walk(statement)]
+    hooks = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    hooks |= {
+        node.value.value
+        for node in nodes
+        if isinstance(node, ast.keyword) and node.arg == "specname" and isinstance(node.value, ast.Constant)
+    }
+    classes = (node for node in nodes if isinstance(node, ast.ClassDef))
+    return hook in hooks and any(name in _assigned(node.body, "name") for node in classes)
 
 
 def _module(value: str) -> str:
     return value.partition(":")[0].strip()
 
 
-def _outermost(value: str) -> tuple[Path, list[Path]]:
-    """Return the file of a plugin's outermost module, which is not imported for it, and its directories."""
+def _bodies(value: str) -> Iterator[list[ast.stmt]]:
+    """Yield the statements of a plugin's module, then of the packages around it; none of them is imported."""
+    first, *inner = _module(value).split(".")
     try:
-        spec = find_spec(_module(value).partition(".")[0])
+        spec = find_spec(first)
     except (ImportError, ValueError):
         spec = None
     if spec is None:
-        return Path(), []
-    return Path(spec.origin or ""), [Path(place) for place in spec.submodule_search_locations or ()]
+        return
+    places = [Path(place) for place in spec.submodule_search_locations or ()]
+    modules = [place.joinpath(*inner[:depth]) for depth in range(len(inner), 0, -1) for place in places]
+    files = [file for module in modules for file in (module / "__init__.py", module.with_suffix(".py"))]
+    for file in (*files, Path(spec.origin or "")):
+        if file.is_file():
+            try:
+                yield ast.parse(file.read_bytes()).body
+            except (OSError, SyntaxError, ValueError):  # what is wrong with it is said where it is imported
+                yield []
 
 
-def _module_files(value: str) -> Iterator[Path]:
-    """Yield where the source of a plugin's module may be, then that of the packages around it."""
-    file, places = _outermost(value)
-    inner = _module(value).split(".")[1:]
-    for depth in range(len(inner), 0, -1):
-        for place in places:
-            module = place.joinpath(*inner[:depth])
-            yield from (module / "__init__.py", module.parent / f"{module.name}.py")
-    yield file
-
-
-def _sources(value: str) -> Iterator[str]:
-    """Yield the source of every file of a plugin's outermost package."""
-    file, places = _outermost(value)
-    files = sorted(found for place in places for found in place.rglob("*.py"))
-    return _texts(files or [file])
-
-
-def _texts(files: Iterable[Path]) -> Iterator[str]:
-    for file in files:
-        try:
-            yield file.read_text("utf-8", errors="replace")
-        except OSError:
-            continue
+def _assigned(body: Iterable[ast.stmt], name: str) -> Iterator[str]:
+    """Yield each string that a statement gives a name."""
+    for node in body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named = any(isinstance(target, ast.Name) and target.id == name for target in targets)
+            if named and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                yield node.value.value

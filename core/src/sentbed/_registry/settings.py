@@ -87,16 +87,13 @@ def _canonical(distribution: str) -> str:
 
 def config_file() -> Path:
     """Return where the configuration is: what `SENTBED_CONFIG` names, or a place in the user's directory."""
-    if value := os.environ.get(CONFIG_VARIABLE):
-        return _expanded(value)
-    return _expanded(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "sentbed" / "config.toml"
+    from platformdirs import user_config_path
 
-
-def _expanded(path: str) -> Path:
+    value = os.environ.get(CONFIG_VARIABLE)
     try:
-        return Path(path).expanduser()
+        return Path(value).expanduser() if value else user_config_path(CORE, appauthor=False) / "config.toml"
     except RuntimeError:  # a user without a home has no configuration
-        return Path(path)
+        return Path(value or "~/.config/sentbed/config.toml")
 
 
 def read_settings() -> Settings:

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pluggy
@@ -17,54 +17,19 @@ from sentbed._encoder.encoder import Encoder, evaluate
 from sentbed._paths import sha256, write_atomic
 from sentbed._recipe.recipe import RESOLVED, Stage, Validate, resolved_toml
 from sentbed._run import training_states as states
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.record import plain
 from sentbed._run.sampling import Sampler
 from sentbed.errors import PluginError
 from sentbed.protocols import Trainer
 
-if TYPE_CHECKING:
-    from sentbed._run.runner import RunInfo
-
 CHECKPOINTS = "checkpoints"
 
 
-@attrs.frozen
-class Kept:
-    """The weights of a stage that are kept so far."""
-
-    paths: Mapping[str, Path] = attrs.field(factory=dict)
-    """Encoder -> the directory that holds it; empty where nothing has been kept."""
-    sums: Mapping[str, str] = attrs.field(factory=dict)
-    """Encoder -> the SHA-256 of what was written there."""
-    step: int = 0
-    """After so many steps."""
-    score: float | None = None
-    """What the validation said of them."""
-    misses: int = 0
-    """Validations since then."""
-
-    def table(self, run: Path) -> dict[str, Any]:
-        """Return it as JSON, with paths below the run directory."""
-        paths = {
-            name: [path.relative_to(run).as_posix(), self.sums[name]] for name, path in self.paths.items()
-        }
-        return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
-
-    @classmethod
-    def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
-        """Read what `table` returned. Raises `ValueError` where a directory is not what was written."""
-        for place, expected in table["paths"].values():
-            if not (run / place).is_dir() or sha256(run / place) != expected:
-                raise ValueError(f"`{place}` is not what was written")
-        paths = {name: run / place for name, (place, _) in table["paths"].items()}
-        sums = {name: found for name, (_, found) in table["paths"].items()}
-        return cls(paths, sums, table["step"], table["score"], table["misses"])
-
-
-def prune(run: RunInfo, stage: str, kept: Kept) -> None:
+def prune(context: RunContext, stage: str, kept: Kept) -> None:
     """Remove weights of a stage that were kept, and that neither a state nor `kept` needs any more."""
-    needed = _needed(run.directory) | {path.parent for path in kept.paths.values()}
-    for path in (run.directory / CHECKPOINTS / stage).glob("kept-*"):
+    needed = _needed(context.directory) | {path.parent for path in kept.paths.values()}
+    for path in (context.directory / CHECKPOINTS / stage).glob("kept-*"):
         if path not in needed:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -73,11 +38,11 @@ class Keeper:
     """Validates, and keeps the best weights on disk."""
 
     def __init__(
-        self, run: RunInfo, stage: Stage, encoders: Mapping[str, Encoder], hooks: pluggy.HookRelay
+        self, context: RunContext, stage: Stage, encoders: Mapping[str, Encoder], hooks: pluggy.HookRelay
     ) -> None:
-        self.run, self.stage, self.encoders, self.hooks = run, stage, encoders, hooks
-        self.trained = {name: encoders[name] for name in run.recipe.trained(stage)}
-        self.directory: Path = run.directory / CHECKPOINTS / stage.name
+        self.context, self.stage, self.encoders, self.hooks = context, stage, encoders, hooks
+        self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
+        self.directory: Path = context.directory / CHECKPOINTS / stage.name
         self.kept = Kept()
         self.score: float | None = None
         """Of the last validation."""
@@ -90,7 +55,7 @@ class Keeper:
         if validate is None or not (last or step % validate.every == 0):
             return False
         name = validate.encoder or next(iter(self.trained))
-        plugins = self.run.plugins
+        plugins = self.context.plugins
         score = evaluate(self.encoders, validate.with_, name, validate.second, plugins=plugins).primary
         best = self._is_best(validate, score)
         keeps = best and validate.keep == "best"
@@ -99,13 +64,13 @@ class Keeper:
             self.kept = Kept(step=step, score=score)
         if keeps:
             self.kept = self._saved(self.kept)
-            prune(self.run, self.stage.name, self.kept)
+            prune(self.context, self.stage.name, self.kept)
         elif not best:
             self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
-        self.hooks.validated(run=self.run, stage=self.stage.name, step=step, score=score, best=best)
+        self.hooks.validated(run=self.context.run, stage=self.stage.name, step=step, score=score, best=best)
         if keeps:
             path = self.directory / _name(step)
-            self.hooks.checkpoint_saved(run=self.run, stage=self.stage.name, step=step, path=path)
+            self.hooks.checkpoint_saved(run=self.context.run, stage=self.stage.name, step=step, path=path)
         return validate.patience is not None and self.kept.misses >= validate.patience
 
     def _is_best(self, validate: Validate, score: float) -> bool:
@@ -142,20 +107,20 @@ class Saver:
 
     def __init__(
         self,
-        run: RunInfo,
+        context: RunContext,
         index: int,
         trainer: Trainer,
         sampler: Sampler,
         keeper: Keeper,
         hooks: pluggy.HookRelay,
     ) -> None:
-        self.run, self.index, self.hooks = run, index, hooks
+        self.context, self.index, self.hooks = context, index, hooks
         self.trainer, self.sampler, self.keeper = trainer, sampler, keeper
         self.saved = time.monotonic()
 
     def look(self, step: int) -> None:
         """Write a state after step `step`, where it is time to."""
-        rule = self.run.recipe.checkpoint
+        rule = self.context.recipe.checkpoint
         due = rule.every is not None and step % rule.every == 0
         if due or time.monotonic() - self.saved >= rule.minutes * 60:
             self.save(step)
@@ -164,16 +129,16 @@ class Saver:
         """Write a state after step `step`; `looked`: its validation, where it has one, is done."""
         own = {
             "sampler": self.sampler.state(),
-            "keeper": self.keeper.kept.table(self.run.directory),
+            "keeper": self.keeper.kept.table(self.context.directory),
             "looked": looked,
         }
-        write_state(self.run, self.index, step, self.hooks, own, self.trainer)
-        prune(self.run, self.run.recipe.stage[self.index].name, self.keeper.kept)
+        write_state(self.context, self.index, step, self.hooks, own, self.trainer)
+        prune(self.context, self.context.recipe.stage[self.index].name, self.keeper.kept)
         self.saved = time.monotonic()
 
 
 def write_state(
-    run: RunInfo,
+    context: RunContext,
     stage: int,
     step: int,
     hooks: pluggy.HookRelay,
@@ -181,23 +146,23 @@ def write_state(
     trainer: Trainer | None = None,
 ) -> None:
     """Write a state of the run, and drop the ones that are no longer kept."""
-    trackers = hooks.tracker_state(run=run)
+    trackers = hooks.tracker_state(run=context.run)
     names = [name for name, _ in trackers]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PluginError(
             f"two trackers keep a state under the name `{repeated[0]}`; give each its own (`tracker_state`)"
         )
     content = {
-        "facts": plain(run.facts),
-        "kept": {name: kept.table(run.directory) for name, kept in run.kept.items()},
+        "facts": plain(context.facts),
+        "kept": {name: kept.table(context.directory) for name, kept in context.kept.items()},
         "trackers": dict(trackers),
-        "recipe": resolved_toml(run.recipe),
+        "recipe": resolved_toml(context.recipe),
         **(own or {}),
     }
     # What goes on from this state goes on with this recipe, also where a changed one has been allowed.
-    write_atomic(run.directory / RESOLVED, content["recipe"])
-    state = states.write(run.directory, stage, step, content, None if trainer is None else trainer.save)
-    states.prune(run.directory, state, run.recipe.checkpoint.keep)
+    write_atomic(context.directory / RESOLVED, content["recipe"])
+    state = states.write(context.directory, stage, step, content, None if trainer is None else trainer.save)
+    states.prune(context.directory, state, context.recipe.checkpoint.keep)
 
 
 def _needed(run: Path) -> set[Path]:

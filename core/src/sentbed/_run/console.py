@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from sentbed._run.training_states import STATES
 from sentbed.hookspecs import hookimpl
-from sentbed.protocols import Evaluation, StepResult
+from sentbed.protocols import Evaluation, Run, StepResult
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from sentbed._run.runner import RunInfo
 
 SCORES_A_LINE = 4
 """How many scores of a watched evaluation are shown."""
@@ -37,13 +36,13 @@ class ConsoleTracker:
         """Stage -> its steps that were done when the run was resumed."""
 
     @hookimpl
-    def run_started(self, run: RunInfo) -> None:
+    def run_started(self, run: Run) -> None:
         """Say what runs and where it writes."""
         self._open()
         self._say(f"{run.name} writes to {run.directory}")
 
     @hookimpl
-    def run_resumed(self, run: RunInfo) -> None:
+    def run_resumed(self, run: Run) -> None:
         """Say what goes on, from where, and where it writes."""
         self._open()
         at = (run.facts.get("resumed") or [{"stage": 0, "step": 0}])[-1]
@@ -167,7 +166,7 @@ class ConsoleTracker:
             self._say(f"stage {stage} keeps step {best_step}, validation {best_score:.2f}")
 
     @hookimpl
-    def run_finished(self, run: RunInfo, report: Path) -> None:
+    def run_finished(self, run: Run, report: Path) -> None:
         """Close, and say what did not have to be encoded."""
         self._stop()
         counts = run.facts.get("cache", {})
@@ -175,7 +174,7 @@ class ConsoleTracker:
             self._say(f"{taken:,} of {taken + counts['encoded']:,} vectors came from the cache")
 
     @hookimpl(tryfirst=True)
-    def run_failed(self, run: RunInfo) -> None:
+    def run_failed(self, run: Run) -> None:
         """Close, and say what is left."""
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")

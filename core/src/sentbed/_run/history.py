@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -20,6 +20,7 @@ from sentbed.protocols import (
     Evaluation,
     ExpectedRow,
     ReportData,
+    Run,
     RunStatus,
     Scatter,
     Score,
@@ -27,9 +28,6 @@ from sentbed.protocols import (
     StepResult,
     Watched,
 )
-
-if TYPE_CHECKING:
-    from sentbed._run.runner import RunInfo
 
 STATE = "history"
 """The name under which a checkpoint keeps the history."""
@@ -114,7 +112,7 @@ class History:
         self._scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
-    def stage_started(self, run: RunInfo, stage: str) -> None:
+    def stage_started(self, run: Run, stage: str) -> None:
         """Open the curves of a stage, or go on with those of one that was resumed."""
         if self._stages and self._stages[-1].name == stage:
             return
@@ -193,7 +191,7 @@ class History:
             )
 
     def report_data(
-        self, run: RunInfo, status: RunStatus, error: BaseException | None, recipe_toml: str
+        self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
     ) -> ReportData:
         """Return everything that the report shows."""
         return ReportData(

@@ -8,17 +8,14 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import attrs
 
 from sentbed._paths import cannot_write
 from sentbed.errors import RunError
 from sentbed.hookspecs import hookimpl
-from sentbed.protocols import Evaluation, StepResult
-
-if TYPE_CHECKING:
-    from sentbed._run.runner import RunInfo
+from sentbed.protocols import Evaluation, Run, StepResult
 
 LOG_FILE = "log.jsonl"
 
@@ -38,13 +35,13 @@ class JsonlTracker:
         self._file: IO[str] | None = None
 
     @hookimpl
-    def run_started(self, run: RunInfo) -> None:
+    def run_started(self, run: Run) -> None:
         """Open the log."""
         self._open(run, 0)
         self._write("run_started", name=run.name)
 
     @hookimpl
-    def run_resumed(self, run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Open the log where it was at the checkpoint; log the event."""
         self._open(run, states.get(STATE, {"bytes": 0})["bytes"])
         self._write("run_resumed", name=run.name)
@@ -116,7 +113,7 @@ class JsonlTracker:
         self._write("run_failed", error=str(error) or type(error).__name__)
         self._close()
 
-    def _open(self, run: RunInfo, length: int) -> None:
+    def _open(self, run: Run, length: int) -> None:
         self._close()
         path = run.directory / LOG_FILE
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import subprocess
@@ -12,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sentbed._machine import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
 from sentbed._version import API_VERSION
 
@@ -40,8 +40,8 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
         "machine": {
             "system": platform.platform(),
             "processor": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "memory_gib": _memory_gib(),
+            "cores": usable_cores(),
+            "memory_gib": round(memory / 2**30, 1) if (memory := physical_memory()) else None,
         },
     }
 
@@ -90,10 +90,3 @@ def peak_memory_gib() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**30 if sys.platform == "darwin" else 2**20), 2)
-
-
-def _memory_gib() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (ValueError, OSError, AttributeError):
-        return None

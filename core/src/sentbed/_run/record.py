@@ -88,23 +88,23 @@ def score_of(record: Mapping[str, Any]) -> Score:
         KeyError: where something is missing.
         TypeError: where it is no score.
     """
-    if "direction" not in record:
-        record = _of_schema_1(record)
-    value = math.nan if record["value"] is None else float(record["value"])
     names = ("task", "metric", "encoder", "evaluator")
     if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
         raise TypeError("a score without names or protocol")
+    if "direction" not in record:
+        record = _of_schema_1(record)
+    value = math.nan if record["value"] is None else float(record["value"])
     if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
         raise TypeError("a score without the protocol of its encoder or evaluator")
     if record["direction"] not in get_args(Direction):
         raise TypeError("a score that does not say which way is better")
-    more = {name: str(record.get(name, "")) for name in ("plugin", "note")}
     return Score(
         value=value,
         protocol=record["protocol"],
         direction=record["direction"],
+        plugin=str(record.get("plugin", "")),
+        note=str(record.get("note", "")),
         axis=record.get("axis", ""),
-        **more,
         **{name: record[name] for name in names},
     )
 

@@ -17,11 +17,12 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
-from sentbed._run.checkpoints import CHECKPOINTS, Kept
+from sentbed._run.checkpoints import CHECKPOINTS
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.jsonl_log import LOG_FILE
 from sentbed._run.manifest import describe
 from sentbed._run.record import plain
-from sentbed._run.runner import MANIFEST, RunInfo, RunResult, execute
+from sentbed._run.runner import MANIFEST, RunResult, execute
 from sentbed._run.score_items import DIRECTORY as ITEMS
 from sentbed._run.training_states import State
 from sentbed.errors import RunError
@@ -41,7 +42,7 @@ def resume(
 
     The result is that of a run that was never stopped, to the bit where the runtime is deterministic. With
     `recipe`, it is to be the one that the run was started with; what differs is refused, unless
-    `allow_changes`. `stages` is that of `RunInfo`.
+    `allow_changes`. `stages` is that of `RunContext`.
 
     Raises:
         RunError: where there is nothing to go on with, or the recipe or the data has changed.
@@ -57,9 +58,9 @@ def resume(
     if status == "finished":
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
-    info = RunInfo(recipe.run.name, directory, recipe, stages=stages)
-    info.changes_allowed = allow_changes
-    found, damaged = _newest(info)
+    context = RunContext(recipe.run.name, directory, recipe, stages=stages)
+    context.changes_allowed = allow_changes
+    found, damaged = _newest(context)
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
     after = tomli.loads(resolved_toml(recipe))
@@ -93,30 +94,30 @@ def resume(
     warnings = [f"{what}; going on from an older state" for what in damaged]
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
-    info.facts.update(state.content.get("facts", {}))
+    context.facts.update(state.content.get("facts", {}))
     now = describe(plugins, None)
     warnings += [
         f"the {what} are not those that the run was started with; digits may differ"
         for what in ("plugins", "libraries", "python")
-        if plain(info.facts.get(what, now[what])) != plain(now[what])
+        if plain(context.facts.get(what, now[what])) != plain(now[what])
     ]
     # The state knows nothing of what was resumed after it was written.
-    info.facts["resumed"] = manifest.get("resumed", [])
-    return execute(info, plugins, state, warnings)
+    context.facts["resumed"] = manifest.get("resumed", [])
+    return execute(context, plugins, state, warnings)
 
 
 def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
     """Make a new run directory in which `resume` goes on from where the run in `source` ended.
 
-    `recipe` begins with the `stages` that the run consisted of, which has finished (`RunInfo.stages`). The
+    `recipe` begins with the `stages` that the run consisted of, which has finished (`RunContext.stages`). The
     directory appears whole or not at all.
 
     Raises:
         RunError: where `source` has no state that is whole, or the disk is full.
     """
-    info = RunInfo(recipe.run.name, source, recipe)
+    context = RunContext(recipe.run.name, source, recipe)
     try:
-        state, _ = _newest(info)
+        state, _ = _newest(context)
     except RunError:
         state = None
     if state is None or (state.stage, state.step) != (stages, 0):
@@ -168,23 +169,23 @@ def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]
     return [(stage["name"], stage["train"] or encoders) for stage in stages]
 
 
-def _newest(info: RunInfo) -> tuple[State | None, list[str]]:
-    """Return the newest state that is whole, and what is wrong with newer ones; `info` has what it kept.
+def _newest(context: RunContext) -> tuple[State | None, list[str]]:
+    """Return the newest state that is whole, and what is wrong with newer ones; `context` has what it kept.
 
     Raises:
         RunError: where there are states, and none is whole.
     """
     damaged = []
-    for place in states.found(info.directory):
+    for place in states.found(context.directory):
         try:
             state = states.read(place)
-            kept = {name: Kept.of(info.directory, table) for name, table in state.content["kept"].items()}
+            kept = {name: Kept.of(context.directory, table) for name, table in state.content["kept"].items()}
             if state.step:
-                Kept.of(info.directory, state.content["keeper"])
+                Kept.of(context.directory, state.content["keeper"])
         except ValueError as error:
             damaged.append(f"the checkpoint `{place.path}` is damaged: {error}")
             continue
-        info.kept.update(kept)
+        context.kept.update(kept)
         return state, damaged
     if damaged:
         raise RunError("; ".join(damaged) + "; no other is left, start the run again with another `--out`")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed._document.structure import unstructure
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import Stage
+from sentbed._run.context import RunContext
 from sentbed._run.frozen_vectors import FrozenColumn, text_numbers
 from sentbed._run.sampling import Batch
 from sentbed.errors import DataError, suggest
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed._run.runner import RunInfo
 
 VECTORS = "vectors"
 
@@ -27,11 +27,13 @@ VECTORS = "vectors"
 class Feed:
     """Turns a batch of texts into what a trainer takes."""
 
-    def __init__(self, run: RunInfo, stage: Stage, encoders: Mapping[str, Encoder], dataset: Dataset) -> None:
+    def __init__(
+        self, context: RunContext, stage: Stage, encoders: Mapping[str, Encoder], dataset: Dataset
+    ) -> None:
         self.stage = stage
         self.trained: dict[str, tuple[Tokenizer, int]] = {}
         self.frozen: dict[str, FrozenColumn] = {}
-        for column, tower in run.recipe.towers(stage).items():
+        for column, tower in context.recipe.towers(stage).items():
             encoder = encoders[tower]
             length = length_of(stage, encoder)
             if tower not in stage.freeze:
@@ -40,10 +42,19 @@ class Feed:
             path = None
             if stage.cache_frozen:
                 # Also what `run.source` does not say: a resumed run may have been allowed another recipe.
-                how = [unstructure(part) for part in (encoder.recipe, run.recipe.runtime, run.recipe.run)]
-                decides = [dataset.fingerprint, run.source(tower), how, column, length, stage.normalize_text]
+                how = [
+                    unstructure(part) for part in (encoder.recipe, context.recipe.runtime, context.recipe.run)
+                ]
+                decides = [
+                    dataset.fingerprint,
+                    context.source(tower),
+                    how,
+                    column,
+                    length,
+                    stage.normalize_text,
+                ]
                 name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
-                path = run.directory / VECTORS / f"{stage.name}-{column}-{name}.npy"
+                path = context.directory / VECTORS / f"{stage.name}-{column}-{name}.npy"
             self.frozen[column] = FrozenColumn.of(encoder, length, stage.normalize_text, dataset, path)
 
     def __call__(self, batch: Batch) -> Columns:

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pluggy
 
 from sentbed._encoder.encoder import Encoder, evaluate, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
-from sentbed._run import training_states as states
-from sentbed._run.checkpoints import Keeper, Kept, Saver
+from sentbed._run.checkpoints import Keeper, Saver
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.sampling import Batch, Sampler
 from sentbed._run.stage_inputs import Feed, length_of
+from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import Dataset, StepResult, Training
-
-if TYPE_CHECKING:
-    from sentbed._run.runner import RunInfo
 
 FIRST_ROWS = 5
 """Rows of a batch that a message names."""
 
 
 def train_stage(
-    run: RunInfo,
+    context: RunContext,
     index: int,
     encoders: Mapping[str, Encoder],
     hooks: pluggy.HookRelay,
-    resumed: states.State | None = None,
+    resumed: State | None = None,
 ) -> None:
     """Train as stage `index` of the run's recipe says; its encoders then hold the weights that are kept.
 
@@ -41,120 +39,182 @@ def train_stage(
         RunError: where the loss is no longer finite, or the data is not what it was.
         DataError: where the data cannot be read.
     """
-    stage = run.recipe.stage[index]
-    trained = {name: encoders[name] for name in run.recipe.trained(stage)}
-    dataset = _open(run, stage, hooks)
-    feed = Feed(run, stage, encoders, dataset)
-    sampler = Sampler(
-        dataset,
-        stage.columns_used,
-        stage.batch_size,
-        (run.recipe.run.seed, index),
-        distinct=stage.distinct,
-        shuffle_buffer=stage.shuffle_buffer,
-    )
-    total_steps = stage.steps or sampler.batches_an_epoch * (stage.epochs or 1)
-    engine = next(iter(trained.values())).engine
-    # A stage's chance is its own: what ran before it, or whether it was resumed, changes nothing.
-    engine.seed(derive(run.recipe.run.seed, "stage", index))
-    trainer = engine.trainer(
-        {name: encoder.placed for name, encoder in trained.items()},
-        Training(
-            loss=stage.loss,
-            optimizer=stage.optimizer,
-            schedule=stage.schedule,
-            total_steps=total_steps,
-            towers={c: tower for c, tower in run.recipe.towers(stage).items() if tower in trained},
-            max_grad_norm=stage.max_grad_norm,
-            micro_batch=stage.micro_batch,
-        ),
-    )
-    keeper = Keeper(run, stage, encoders, hooks)
-    first = 1
-    if resumed is not None:
-        sampler.restore(resumed.content["sampler"])
-        keeper.kept = Kept.of(run.directory, resumed.content["keeper"])
-        first = resumed.step + 1
-    if first > total_steps + 1:
-        raise RunError(
-            f"the stage `{stage.name}` has {total_steps} steps, and {first - 1} are done; give it more"
-        )
-    hooks.stage_started(run=run, stage=stage.name, total_steps=total_steps)
-    saver = Saver(run, index, trainer, sampler, keeper, hooks)
-    watch = _Watch(run, stage, encoders, hooks)
-
-    def look(step: int) -> bool:
-        """Validate and watch where it is time to; return whether the stage is to end."""
-        last = keeper.look(step, last=step == total_steps) or step == total_steps
-        watch.look(step, last)
-        return last
-
-    step, ended = first - 1, False
+    loop = _Loop(context, index, encoders, hooks, resumed)
+    hooks.stage_started(run=context.run, stage=loop.stage.name, total_steps=loop.total_steps)
     try:
-        if resumed is None:
-            watch.look(0, last=False)
-        else:
-            # Last, since building anything may have drawn from the generators.
-            trainer.load(resumed.trainer)
-            keeper.at = step
-            # A run that was asked to end has saved its state before anything looked at the step.
-            ended = not resumed.content.get("looked", True) and look(step)
-        for step in () if ended else range(first, total_steps + 1):
-            keeper.at = step
-            with run.stop.patient():
-                batch = sampler.next()
-                result = trainer.step(feed(batch))
-                run.stepped = True
-                _require_finite(result, stage.name, step, total_steps, batch)
-                hooks.step_finished(
-                    run=run, stage=stage.name, step=step, total_steps=total_steps, result=result
-                )
-                if (asked := run.stop.asked or result.interrupted) is not None:
-                    _end(asked, run, saver, step)
-            if look(step):
-                break
-            with run.stop.patient():
-                saver.look(step)
-            if run.stop.asked is not None:
-                _end(run.stop.asked, run, saver, step, looked=True)
+        loop.begin()
+        loop.train()
     except BaseException as error:
         try:
-            keeper.restore()
+            loop.keeper.restore()
         except SentbedError as second:
             error.add_note(f"nor could the best weights be restored: {second}")
         raise
-    keeper.restore()
-    if step < total_steps:
-        message = (
-            f"the stage `{stage.name}` ended at step {step} of {total_steps}: its validation rose no more"
+    loop.finish()
+
+
+class _Loop:
+    """The training loop of one stage."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        index: int,
+        encoders: Mapping[str, Encoder],
+        hooks: pluggy.HookRelay,
+        resumed: State | None,
+    ) -> None:
+        self.context, self.encoders, self.hooks, self.resumed = context, encoders, hooks, resumed
+        self.stage = stage = context.recipe.stage[index]
+        self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
+        dataset = _open(context, stage, hooks)
+        self.feed = Feed(context, stage, encoders, dataset)
+        self.sampler = Sampler(
+            dataset,
+            stage.columns_used,
+            stage.batch_size,
+            (context.recipe.run.seed, index),
+            distinct=stage.distinct,
+            shuffle_buffer=stage.shuffle_buffer,
         )
-        hooks.warned(run=run, message=message)
-    kept = keeper.finish(step)
-    run.kept[stage.name] = kept
-    run.sources.update(dict.fromkeys(trained, stage.name))
-    hooks.stage_finished(run=run, stage=stage.name, steps=step, best_score=kept.score, best_step=kept.step)
-
-
-def _end(asked: str, run: RunInfo, saver: Saver, step: int, looked: bool = False) -> NoReturn:
-    """Save the state after step `step`, and end the run."""
-    saver.save(step, looked)
-    error = KeyboardInterrupt(f"ended by {asked}")
-    error.add_note(
-        f"{asked}: the state after step {step} is saved; go on with `sentbed run --resume {run.directory}`"
-    )
-    raise error
-
-
-def _require_finite(result: StepResult, stage: str, step: int, total_steps: int, batch: Batch) -> None:
-    for what, value in (("loss", result.loss), ("gradient norm", result.grad_norm)):
-        if not math.isfinite(value):
-            rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
-            more = ", ..." if len(batch.rows) > FIRST_ROWS else ""
+        self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
+        engine = next(iter(self.trained.values())).engine
+        # A stage's chance is its own: what ran before it, or whether it was resumed, changes nothing.
+        engine.seed(derive(context.recipe.run.seed, "stage", index))
+        self.trainer = engine.trainer(
+            {name: encoder.placed for name, encoder in self.trained.items()},
+            Training(
+                loss=stage.loss,
+                optimizer=stage.optimizer,
+                schedule=stage.schedule,
+                total_steps=self.total_steps,
+                towers={
+                    c: tower for c, tower in context.recipe.towers(stage).items() if tower in self.trained
+                },
+                max_grad_norm=stage.max_grad_norm,
+                micro_batch=stage.micro_batch,
+            ),
+        )
+        self.keeper = Keeper(context, stage, encoders, hooks)
+        self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper, hooks)
+        self.step = 0
+        """How many steps are taken."""
+        self.ended = False
+        if resumed is not None:
+            self.sampler.restore(resumed.content["sampler"])
+            self.keeper.kept = Kept.of(context.directory, resumed.content["keeper"])
+            self.step = resumed.step
+        if self.step > self.total_steps:
             raise RunError(
-                f"the {what} of stage `{stage}` is {value} at step {step} of {total_steps} (batch "
-                f"{batch.number} of epoch {batch.epoch + 1}, rows {rows}{more}); "
-                f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
+                f"the stage `{stage.name}` has {self.total_steps} steps, and {self.step} are done; "
+                "give it more"
             )
+
+    def begin(self) -> None:
+        """Look at the encoders before the first step, or load the state of a stage that goes on."""
+        if self.resumed is None:
+            self._watch()
+            return
+        # Last, since building anything may have drawn from the generators.
+        self.trainer.load(self.resumed.trainer)
+        self.keeper.at = self.step
+        self.ended = self.step == self.total_steps
+        if not self.resumed.content.get("looked", True):
+            # A run that was asked to end has saved its state before anything looked at the step.
+            self._look()
+
+    def train(self) -> None:
+        """Take the steps that are left, until the last one or until validation rises no more."""
+        stop = self.context.stop
+        while not self.ended:
+            self.step += 1
+            self.keeper.at = self.step
+            with stop.patient():
+                interrupted = self._take_step()
+                if (asked := stop.asked or interrupted) is not None:
+                    self._interrupt(asked)
+            self._look()
+            if not self.ended:
+                with stop.patient():
+                    self.saver.look(self.step)
+                if stop.asked is not None:
+                    self._interrupt(stop.asked, looked=True)
+
+    def finish(self) -> None:
+        """Restore the weights that are kept, and say how the stage has ended."""
+        self.keeper.restore()
+        if self.step < self.total_steps:
+            message = (
+                f"the stage `{self.stage.name}` ended at step {self.step} of {self.total_steps}: "
+                "its validation rose no more"
+            )
+            self.hooks.warned(run=self.context.run, message=message)
+        kept = self.keeper.finish(self.step)
+        self.context.kept[self.stage.name] = kept
+        self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
+        self.hooks.stage_finished(
+            run=self.context.run,
+            stage=self.stage.name,
+            steps=self.step,
+            best_score=kept.score,
+            best_step=kept.step,
+        )
+
+    def _take_step(self) -> str | None:
+        """Train on one batch; returns why another process of the engine was told to end."""
+        batch = self.sampler.next()
+        result = self.trainer.step(self.feed(batch))
+        self.context.stepped = True
+        self._require_finite(result, batch)
+        told = {"stage": self.stage.name, "step": self.step, "total_steps": self.total_steps}
+        self.hooks.step_finished(run=self.context.run, result=result, **told)
+        return result.interrupted
+
+    def _look(self) -> None:
+        """Validate and watch where it is time to; the stage may end by it."""
+        last = self.step == self.total_steps
+        self.ended = self.keeper.look(self.step, last=last) or last
+        self._watch()
+
+    def _watch(self) -> None:
+        """Evaluate what the stage is to be followed by, where it is time to."""
+        for watch in self.stage.watch:
+            if not (self.ended or self.step % watch.every == 0):
+                continue
+            name = watch.encoder or self.context.recipe.trained(self.stage)[0]
+            evaluation = evaluate(
+                self.encoders, watch.with_, name, watch.second, plugins=self.context.plugins
+            )
+            who = pair_name(name, watch.second)
+            self.hooks.observed(
+                run=self.context.run,
+                stage=self.stage.name,
+                step=self.step,
+                encoder=who,
+                evaluation=evaluation,
+            )
+
+    def _interrupt(self, asked: str, looked: bool = False) -> NoReturn:
+        """Save the state after this step, and end the run."""
+        self.saver.save(self.step, looked)
+        error = KeyboardInterrupt(f"ended by {asked}")
+        error.add_note(
+            f"{asked}: the state after step {self.step} is saved; "
+            f"go on with `sentbed run --resume {self.context.directory}`"
+        )
+        raise error
+
+    def _require_finite(self, result: StepResult, batch: Batch) -> None:
+        for what, value in (("loss", result.loss), ("gradient norm", result.grad_norm)):
+            if not math.isfinite(value):
+                rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
+                more = ", ..." if len(batch.rows) > FIRST_ROWS else ""
+                raise RunError(
+                    f"the {what} of stage `{self.stage.name}` is {value} at step {self.step} of "
+                    f"{self.total_steps} (batch {batch.number} of epoch {batch.epoch + 1}, "
+                    f"rows {rows}{more}); lower the learning rate (it was {result.learning_rate:.3g}) "
+                    "or raise the temperature"
+                )
 
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
@@ -171,7 +231,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
             encoders[tower].require_positions(length_of(stage, encoders[tower]))
 
 
-def _open(run: RunInfo, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
+def _open(context: RunContext, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
     """Open the data of a stage, which are to be those with which a run that is resumed has begun it."""
     dataset = stage.data.open()
     rows = len(dataset)
@@ -181,36 +241,15 @@ def _open(run: RunInfo, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
             "a loss over a batch needs at least 2"
         )
     found = {"rows": rows, "sha256": dataset.fingerprint}
-    earlier = run.facts.setdefault("data", {}).get(stage.name, found)
+    earlier = context.facts.setdefault("data", {}).get(stage.name, found)
     if earlier["sha256"] != found["sha256"]:
         message = (
             f"the data of stage `{stage.name}` is not what it was when the run started "
             f"({earlier['rows']} rows then, {rows} now)"
         )
-        if not run.changes_allowed:
+        if not context.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
-        hooks.warned(run=run, message=message)
+        hooks.warned(run=context.run, message=message)
     left_out = dict(getattr(dataset, "left_out", {}))
-    run.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
+    context.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
     return dataset
-
-
-class _Watch:
-    """Evaluates what a stage is to be followed by."""
-
-    def __init__(
-        self, run: RunInfo, stage: Stage, encoders: Mapping[str, Encoder], hooks: pluggy.HookRelay
-    ) -> None:
-        self.run, self.stage, self.encoders, self.hooks = run, stage, encoders, hooks
-
-    def look(self, step: int, last: bool) -> None:
-        """Evaluate after step `step`, 0 being before the first one."""
-        for watch in self.stage.watch:
-            if not (last or step % watch.every == 0):
-                continue
-            name = watch.encoder or self.run.recipe.trained(self.stage)[0]
-            evaluation = evaluate(self.encoders, watch.with_, name, watch.second, plugins=self.run.plugins)
-            who = pair_name(name, watch.second)
-            self.hooks.observed(
-                run=self.run, stage=self.stage.name, step=step, encoder=who, evaluation=evaluation
-            )

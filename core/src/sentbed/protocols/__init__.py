@@ -59,6 +59,7 @@ from sentbed.protocols.report import (
     StageCurve,
     Watched,
 )
+from sentbed.protocols.run import Run
 from sentbed.protocols.tokens import (
     Module,
     Tensor,
@@ -109,6 +110,7 @@ __all__ = [
     "RecipeTable",
     "ReportData",
     "ReportSection",
+    "Run",
     "RunStatus",
     "Runtime",
     "Scatter",

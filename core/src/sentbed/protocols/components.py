@@ -294,7 +294,7 @@ class Score:
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
         """The evaluator's part of the protocol, also before the runner has put the encoder's beside it."""
-        return self.protocol["evaluator"] if self.evaluator else self.protocol  # type: ignore[no-any-return]
+        return self.protocol["evaluator"] if self.evaluator else self.protocol
 
     @property
     def protocol_id(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from sentbed.errors import DataError
@@ -52,9 +53,7 @@ def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) ->
 def _cut_parquet(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
     with parquet_file(path) as file, path.open("rb") as stream:
         require_parquet_columns(file, path, column, keep)
-        digest = hashlib.blake2b(digest_size=16)
-        while block := stream.read(1 << 20):
-            digest.update(block)
+        digest = hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=16))
         rows = 0
         for batch in file.iter_batches(columns=[column]):
             rows += len(parquet_texts(batch.column(column), path, rows + 1, column))

@@ -71,6 +71,6 @@ def commands() -> dict[str, LazyCommand]:
     """Return `data`."""
     return {
         "data": LazyCommand(
-            "sentbed_data.commands:data", "Find, check and download the data sets that the plugins know."
+            "sentbed_data.data_command:data", "Find, check and download the data sets that the plugins know."
         )
     }

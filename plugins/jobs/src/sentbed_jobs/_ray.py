@@ -14,10 +14,10 @@ import attrs
 import ray
 from ray.exceptions import RayError
 from sentbed.errors import RuntimeUnavailableError
+from sentbed.helpers import usable_cores
 from sentbed.protocols import Lost, Start, Told
 
 from sentbed_jobs.pool import RETRIES, Died, Done, Event, Failed, Result, Say, Task, TaskRunner, run_pool
-from sentbed_jobs.processes import cores
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class RayPool:
         address = self.address or os.environ.get("RAY_ADDRESS") or None
         if address is None:
             # On one machine, workers may share a core.
-            total = max(cores(), self.workers * (self.cpus or 1))
+            total = max(usable_cores(), self.workers * (self.cpus or 1))
             quiet |= {"address": "local", "num_cpus": total, "include_dashboard": False}
         try:
             with _sigterm_restored():

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import attrs
+from sentbed.helpers import usable_cores
 from sentbed.protocols import Lost, Start, Tell, Told
 
 from sentbed_jobs.pool import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
@@ -44,20 +45,13 @@ class LocalPool:
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `TaskPool.run`. A single worker is this process."""
         if self.workers > 1:
-            threads = self.cpus or max(1, cores() // self.workers)
+            threads = self.cpus or max(1, usable_cores() // self.workers)
             transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
             yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
         elif tasks:
             function = start(self.cpus)
             for task in tasks:
                 yield task, function(task, _teller(told, task))
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _teller(told: Told[Task], task: Task) -> Tell:

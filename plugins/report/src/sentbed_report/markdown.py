@@ -72,6 +72,15 @@ def _blocks(data: RunReport) -> Iterator[str]:
         yield "## Differences"
         yield _differences(data.bootstrap.differences)
         yield escape(pairing(len(data.bootstrap.differences), data.bootstrap.resamples))
+    for section in data.sections:
+        yield f"## {escape(section.title)}"
+        yield markdown_table(
+            [escape(name) for name in section.columns],
+            ([escape("–" if value is None else str(value)) for value in row] for row in section.rows),
+            numbers=(),
+        )
+        if section.note:
+            yield escape(section.note)
     if data.expected:
         yield "## Expected"
         yield markdown_table(

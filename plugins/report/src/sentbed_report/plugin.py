@@ -13,7 +13,7 @@ from sentbed.protocols import LazyCommand, RecipeTable, ReportData
 from sentbed_report.recipe_tables import Bootstrap, ReportTable
 
 if TYPE_CHECKING:
-    from sentbed.tools import RunInfo
+    from sentbed.protocols import Run
 
 sentbed_api = "1.0"
 
@@ -36,7 +36,7 @@ def recipe_tables() -> Mapping[str, type[RecipeTable]]:
 
 
 @hookimpl
-def write_report(run: RunInfo, data: ReportData) -> Path:
+def write_report(run: Run, data: ReportData) -> Path:
     """Write `report.html`, `report.md`, the tables in `tables/`, and into `report.json` what is resampled."""
     from sentbed.helpers import derive
 

@@ -1,4 +1,4 @@
-"""By what a cell is known: everything that decides its scores."""
+"""Keys of cells: hashes of everything that decides their scores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Identities:
         without the place of those that it names. What is on a hub is known by its name and revision.
         """
         content = {
-            "recipe": self._content(_decisive(recipe)),
+            "recipe": self._content(decisive(recipe)),
             "more": self._content(more),
             "sentbed": __version__,
         }
@@ -98,16 +98,15 @@ class Identities:
         return self._code[component]
 
 
-def _decisive(recipe: Recipe) -> Recipe:
-    """Return a recipe without that on which no score depends."""
+def decisive(recipe: Recipe) -> Recipe:
+    """Return a recipe without what no score depends on."""
     return attrs.evolve(
         recipe,
         run=attrs.evolve(recipe.run, name="any", cache=True),
-        bootstrap=None,
         checkpoint=Checkpoint(),
         tracker=(),
         expected={},
-        study=None,
+        tables={key: table for key, table in recipe.tables.items() if table.traits.decides},
     )
 
 
@@ -138,22 +137,18 @@ def _has(kind: Any, wanted: Any) -> bool:
     return kind is wanted or any(_has(part, wanted) for part in get_args(kind))
 
 
-_hashes: dict[tuple[Path, int, int, int], str] = {}
+_hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
 
 
 def _hash(path: Path) -> str:
-    """Return the hex digest of a file, or of all files below a directory with their relative names."""
-    if path.is_dir():
-        digest = hashlib.sha256()
-        for file in sorted(p for p in path.rglob("*") if p.is_file()):
-            digest.update(f"{file.relative_to(path).as_posix()}\0{_hash(file)}\n".encode())
-        return digest.hexdigest()
-    state = path.stat()
-    known = (path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    """Return `sha256` of a file or directory, which is read once while nothing in it changes."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    states = [(file, file.stat()) for file in files]
+    known = path, tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states)
     if known in _hashes:
         return _hashes[known]
     found = sha256(path)
-    if time.time() - state.st_mtime > _SETTLED:
+    if all(time.time() - state.st_mtime > _SETTLED for _, state in states):
         _hashes[known] = found
     return found
 

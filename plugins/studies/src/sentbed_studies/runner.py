@@ -21,7 +21,7 @@ from sentbed.tools import (
     RESOLVED,
     Plugins,
     Recipe,
-    RunInfo,
+    RunContext,
     branch,
     execute,
     executor_of,
@@ -166,7 +166,7 @@ def _cell(study: Study, task: Task) -> Job:
 
 
 def _cell_tables(recipe: Recipe) -> dict[str, RecipeTable]:
-    """Return the tables of a cell's recipe: without plots that take longer to draw than a cell to evaluate."""
+    """Return the tables of a cell's recipe; scatter plots, which are slow to draw, are off."""
     return {**recipe.without(StudyTable).tables, "report": ReportTable(scatters=False)}
 
 
@@ -301,4 +301,4 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     new_directory(run)
     if searched is not None:
         shutil.copy2(searched / RANKING, run / RANKING)
-    execute(RunInfo(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)
+    execute(RunContext(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)

@@ -31,7 +31,6 @@ from sentbed.tools import (
     load_plugins,
     new_directory,
     plain,
-    read_candidates,
     resolved_toml,
     score_of,
     score_record,
@@ -41,6 +40,8 @@ from sentbed_report.run_report import Candidate, Ranking
 from sentbed_report.wording import verdict
 from sentbed_report.write import write_report
 
+from sentbed_studies.candidates import read_candidates
+from sentbed_studies.cell_keys import decisive
 from sentbed_studies.search_table import Search
 
 JOURNAL = "search.jsonl"
@@ -173,13 +174,7 @@ def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
 
 def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
     """Return a hash of each thing that decides the scores besides the prompt."""
-    table = {
-        key: value
-        for key, value in unstructure(recipe).items()
-        if key not in ("evaluate", "expected", "bootstrap", "checkpoint", "tracker")
-    }
-    for key in ("name", "cache"):
-        table["run"].pop(key)
+    table = unstructure(attrs.evolve(decisive(recipe), evaluate=()))
     for key in ("candidates", "limit"):
         table["search"].pop(key, None)
     how = {key: value for key, value in encoder.protocol().items() if key != "prompt"}

@@ -23,8 +23,8 @@ class Search(RecipeTable):
     """
 
     traits: ClassVar[TableTraits] = TableTraits(
-        no_run="the recipe has a `[search]`, which `sentbed run` does not do; use `sentbed search` first, then run "
-        "the `resolved.toml` that it writes"
+        no_run="the recipe has a `[search]`, which `sentbed run` does not do; use `sentbed search` first, then "
+        "run the `resolved.toml` that it writes"
     )
 
     with_: Evaluator = attrs.field(metadata={"key": "with"})

@@ -19,7 +19,7 @@ from sentbed_trackers.outbox import Outbox
 from sentbed_trackers.series import SeriesTracker, missing
 
 if TYPE_CHECKING:
-    from sentbed.tools import RunInfo
+    from sentbed.protocols import Run
 
 _LOG = logging.getLogger(__name__)
 _CLOSE_SECONDS = 30.0
@@ -90,12 +90,12 @@ class MLflowTracker(SeriesTracker):
         return f"mlflow {self._settings.uri or ''} {self._settings.experiment}"
 
     @hookimpl
-    def run_started(self, run: RunInfo) -> None:
+    def run_started(self, run: Run) -> None:
         """Make a run in MLflow, with the recipe as its parameters."""
         self._open(run, None)
 
     @hookimpl
-    def run_resumed(self, run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Go on with the run in MLflow that the checkpoint names."""
         self._open(run, states.get(self._key))
 
@@ -127,7 +127,7 @@ class MLflowTracker(SeriesTracker):
             Point(name, value, now, step) for name, value in named if step > self._reached.get(name, -1)
         )
 
-    def _open(self, run: RunInfo, state: Mapping[str, Any] | None) -> None:
+    def _open(self, run: Run, state: Mapping[str, Any] | None) -> None:
         # A test bed reports to nobody unasked; MLflow asks this variable when it is imported.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
@@ -152,7 +152,7 @@ class MLflowTracker(SeriesTracker):
         points = (Point(*values) for values in pending)
         self._outbox.put(point for point in points if point.step > self._reached.get(point.name, -1))
 
-    def _start(self, run: RunInfo) -> None:
+    def _start(self, run: Run) -> None:
         from mlflow.entities import Param
 
         client, settings = self._client, self._settings

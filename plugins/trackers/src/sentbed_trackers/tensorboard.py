@@ -15,7 +15,7 @@ from sentbed import FilePath, RunError, hookimpl
 from sentbed_trackers.series import SeriesTracker, missing
 
 if TYPE_CHECKING:
-    from sentbed.tools import RunInfo
+    from sentbed.protocols import Run
 
 _LOG = logging.getLogger(__name__)
 _FILES = "events.out.tfevents.*"
@@ -60,7 +60,7 @@ class TensorBoardTracker(SeriesTracker):
         return "tensorboard" if self._parent is None else f"tensorboard {self._parent}"
 
     @hookimpl
-    def run_started(self, run: RunInfo) -> None:
+    def run_started(self, run: Run) -> None:
         """Open an event file and show the recipe."""
         path = self._place(run)
         if any(path.glob(_FILES)):
@@ -72,7 +72,7 @@ class TensorBoardTracker(SeriesTracker):
         self._show_recipe(run)
 
     @hookimpl
-    def run_resumed(self, run: RunInfo, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Take back what was written after the checkpoint, and go on in a new event file."""
         lengths = states.get(self._key, {"files": {}})["files"]
         for file in self._place(run).glob(_FILES):
@@ -113,12 +113,12 @@ class TensorBoardTracker(SeriesTracker):
             summary.value.extend(scalar_pb(name, float(value)).value)
         self._add(step, summary)
 
-    def _place(self, run: RunInfo) -> Path:
+    def _place(self, run: Run) -> Path:
         if self._parent is None:
             return run.directory / "tensorboard"
         return Path(self._parent) / run.directory.resolve().name
 
-    def _open(self, run: RunInfo) -> None:
+    def _open(self, run: Run) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._path = self._place(run)
@@ -130,7 +130,7 @@ class TensorBoardTracker(SeriesTracker):
                 f"choose another `directory`, or take the tracker out of the recipe"
             ) from error
 
-    def _show_recipe(self, run: RunInfo) -> None:
+    def _show_recipe(self, run: Run) -> None:
         from tensorboard.plugins.text.summary_v2 import text_pb
 
         recipe = run.directory / "resolved.toml"

@@ -73,7 +73,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         model, tokenizer = _from_directory(parameters, family, directory, with_weights)
         origin = {"model": parameters.model, "init": parameters.init}
         if with_weights:
-            hashes = {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
+            hashes = _hashes(directory)
             origin["sha256"] = hashes
             if directory is not saved:
                 base = hashes
@@ -114,8 +114,13 @@ def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origi
     else:
         directory = _fetch(parameters.adapter, parameters.adapter_revision)
         origin["adapter_commit"] = directory.name
-    origin["adapter"] = {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
+    origin["adapter"] = _hashes(directory)
     return load_adapter(model, directory)
+
+
+def _hashes(directory: Path) -> dict[str, str]:
+    """Return the hash of each file of weights."""
+    return {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
 
 
 def _from_directory(

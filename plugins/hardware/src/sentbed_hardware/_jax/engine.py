@@ -16,18 +16,17 @@ from sentbed import RuntimeUnavailableError
 from sentbed.helpers import cache_root
 from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch, Training
 
+from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
+from sentbed_hardware._common.files import write_tensors
+from sentbed_hardware._common.fingerprint import fingerprint
+from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.requirements import common_width
 from sentbed_hardware._jax import several
 from sentbed_hardware._jax.buckets import Buckets, widen
 from sentbed_hardware._jax.compiling import Compiled
 from sentbed_hardware._jax.functional import Arrays, FunctionalEncoder
 from sentbed_hardware._jax.mesh import Layout
 from sentbed_hardware._jax.trainer import JaxTrainer
-from sentbed_hardware._torch.encoder import EncoderModule
-from sentbed_hardware._torch.engine import BACKBONE_DIRECTORY, MODULES_FILE, load_modules
-from sentbed_hardware._torch.files import write_tensors
-from sentbed_hardware._torch.fingerprint import fingerprint
-from sentbed_hardware._torch.processes import Processes
-from sentbed_hardware._torch.requirements import common_width
 
 if TYPE_CHECKING:
     from sentbed_hardware.tpu import Tpu

@@ -16,8 +16,8 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 from torchax import amp, device_module
 
-from sentbed_hardware._torch.encoder import EncoderModule
-from sentbed_hardware._torch.requirements import require_output
+from sentbed_hardware._common.encoder import EncoderModule
+from sentbed_hardware._common.requirements import require_output
 
 # It says that its device is an accelerator with streams; `torch.compile` would look for one, and fail.
 device_module.is_available = lambda: False

@@ -14,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, Columns, Engine, Head, Pooler, StepResult, TokenBatch, Training
 
-from sentbed_hardware._torch import operations
-from sentbed_hardware._torch.mirror import Lead
-from sentbed_hardware._torch.processes import Processes
-from sentbed_hardware._torch.processes import join as join_torch
+from sentbed_hardware._common.lead import Lead, highest_counters, seed_all
+from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.processes import join as join_torch
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
@@ -82,12 +81,12 @@ class LeadEngine:
         """Return the highest of each counter over the processes."""
         if self.lead.broken is not None:
             return self.own.counters()
-        found: Mapping[str, float] = self.lead.call(operations.counters, self.own)
+        found: Mapping[str, float] = self.lead.call(highest_counters, self.own)
         return found
 
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
-        self.lead.call(operations.seed, self.own, seed)
+        self.lead.call(seed_all, self.own, seed)
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import Columns, Module, StepResult, TokenIds, Training
 
+from sentbed_hardware._common.processes import said
+from sentbed_hardware._common.requirements import keyed_towers, keys_of, require_trainable
 from sentbed_hardware._jax import state
 from sentbed_hardware._jax.buckets import fill
 from sentbed_hardware._jax.functional import Arrays, FunctionalLoss, host_arrays
-from sentbed_hardware._torch.processes import said
-from sentbed_hardware._torch.requirements import keyed_towers, keys_of, require_trainable
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from sentbed.protocols import TokenIds
 
-from sentbed_hardware._torch.processes import Processes
-from sentbed_hardware._torch.randomness import draws, rewind
+from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.randomness import draws, rewind
 from sentbed_hardware._torch.tower import Chunk, Tower
 
 

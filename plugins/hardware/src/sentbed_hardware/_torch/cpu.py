@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from sentbed import RuntimeUnavailableError
+from sentbed.helpers import usable_cores
 
+from sentbed_hardware._common.processes import neighbours
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.mirror import LeadEngine, spread
-from sentbed_hardware._torch.processes import neighbours
 
 if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu
@@ -25,13 +26,6 @@ def bf16_instructions() -> list[str]:
     return [name for name in BF16_INSTRUCTIONS if capabilities.get(name)]
 
 
-def _cores() -> int:
-    """Return the cores that this process may use; macOS and Windows cannot tell them from all cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
     """See `Cpu.build`."""
     found = bf16_instructions()
@@ -44,7 +38,7 @@ def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
     bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
     # What the user's environment says of threads holds for torch, too, where the recipe says nothing.
     given = os.environ.get("OMP_NUM_THREADS", "")
-    wanted = int(given) if given.isdecimal() and int(given) > 0 else max(1, _cores() // neighbours())
+    wanted = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
     threads = parameters.threads or wanted
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(parameters.deterministic)

@@ -11,19 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import ModelError, RunError
-from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, Tensor, TokenBatch, Training
+from sentbed import RunError
+from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenBatch, Training
 
-from sentbed_hardware._torch.encoder import EncoderModule
-from sentbed_hardware._torch.files import read_tensors, write_tensors
-from sentbed_hardware._torch.fingerprint import Hashed, fingerprint
-from sentbed_hardware._torch.processes import Processes
+from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
+from sentbed_hardware._common.files import write_tensors
+from sentbed_hardware._common.fingerprint import Hashed, fingerprint
+from sentbed_hardware._common.processes import Processes
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 
-MODULES_FILE = "modules.safetensors"
-"""Weights of pooler and head, beside the backbone's directory."""
-BACKBONE_DIRECTORY = "backbone"
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 """Compiled encoding sees lengths that are multiples of the first, and rows the second times a power of 2."""
 
@@ -312,19 +309,3 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     # A row without any token has no mean and no attention: it is given one, and dropped.
     mask[rows:, 0] = 1
     return TokenBatch(np.pad(batch.input_ids, more, constant_values=pad_id), mask)
-
-
-def load_modules(module: EncoderModule, path: Path) -> None:
-    """Read the weights of pooler and head. Raises `ModelError` where they are others than the module's."""
-    weights = read_tensors(path, "save this encoder again")
-    found, expected = _shapes(weights), _shapes(module.own_weights())
-    if found != expected:
-        raise ModelError(
-            f"`{path}` holds {found}, the pooler and head of its recipe have {expected}; "
-            "the files of this encoder do not belong together, save it again"
-        )
-    module.load_state_dict(weights, strict=False)
-
-
-def _shapes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(weights[name].shape) for name in sorted(weights)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._torch.processes import said
+from sentbed_hardware._common.processes import said
 from sentbed_hardware._torch.sharding import Replicas, clip_gradients, replicated
 
 if TYPE_CHECKING:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import math
-import signal
-import threading
-import time
-import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch.distributed as dist
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed import _signals as stopping
-from sentbed.helpers import SIGNALS
 from sentbed.protocols import (
     BuiltBackbone,
     Columns,
@@ -29,17 +19,13 @@ from sentbed.protocols import (
     Training,
 )
 
+from sentbed_hardware._common.lead import Lead, highest_counters, seed_all
+from sentbed_hardware._common.processes import facts, join
 from sentbed_hardware._torch import operations
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.messages import is_kept, packed, send
-from sentbed_hardware._torch.processes import Processes, facts, here, join, lost
 from sentbed_hardware._torch.sharding import in_place
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed import Distributed
-
-PATIENCE = 20.0
-"""Seconds that a process whose call has failed waits for the others to fail as well."""
-REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
 
 
 def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEngine:
@@ -51,149 +37,6 @@ def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEn
     engine.processes = join(parameters, engine.device)
     engine.facts = {**engine.facts, **facts(engine.processes)}
     return LeadEngine(engine) if engine.processes.world > 1 and engine.processes.first else engine
-
-
-class Lead:
-    """Has every process do what the first one does.
-
-    A call that fails in every process alike leaves them as they are. One that fails in some only has broken
-    the engine: from then on the first process works alone, with the weights that it holds, or, where they are
-    spread, not at all.
-    """
-
-    def __init__(self, engine: Any) -> None:
-        self.engine = engine
-        self.processes: Processes = engine.processes
-        self.processes.together = self.call
-        self.broken: str | None = None
-        self._calls = 0
-        self._numbers = {id(engine): 0}
-        self._gone: list[int] = []
-        atexit.register(self.end)
-
-    def call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Have `operation(*arguments)` done by every process; return what it returns in this one."""
-        self.require()
-        self._calls += 1
-        gone, self._gone = self._gone, []
-        with _undivided():
-            try:
-                message = packed((operation, arguments, self._calls, gone), self._numbers)
-            except Exception as error:
-                self._gone += gone
-                raise RunError(
-                    f"what other processes are to be given cannot be sent to them: {error}; "
-                    "set `devices` and `nodes` to 1"
-                ) from error
-            try:
-                send(*message)
-                result = here(operation, *arguments)
-            except Exception as error:
-                if lost(error):
-                    raise self._fail() from error
-                if not agreed(self.processes, self._calls):
-                    self._break(f"this process has failed in the middle of a call ({error}); {REMEDY}")
-                raise
-            except BaseException:
-                self._break(f"a call was ended before all processes had done it; {REMEDY}")
-                raise
-        if is_kept(result):
-            self._numbers[id(result)] = self._calls
-            weakref.finalize(result, self._forget, id(result), self._calls).atexit = False
-        return result
-
-    def require(self) -> None:
-        """Raise `RunError` where the processes can do nothing together any more."""
-        if self.broken is not None:
-            raise RunError(self.broken)
-
-    def alone(self) -> bool:
-        """Whether this process is to work alone now. Raises `RunError` where it cannot."""
-        if self.broken is not None and self.processes.sharded:
-            raise RunError(f"the weights were spread over processes, and are gone with one: {self.broken}")
-        return self.broken is not None
-
-    def end(self) -> None:
-        """Let the others end; called when this process ends."""
-        if self.broken is None:
-            with suppress(RuntimeError):
-                send(*packed(None, {}))
-                dist.destroy_process_group()
-
-    def _forget(self, identity: int, number: int) -> None:
-        del self._numbers[identity]
-        self._gone.append(number)
-
-    def _fail(self) -> RunError:
-        """Return the error to raise where another process has gone; torchrun now ends this one as well."""
-        if threading.current_thread() is threading.main_thread():
-            # It has to close the run first; torchrun waits for 30 seconds before it ends it for good.
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        who = "process 1" if self.processes.world == 2 else "another process"
-        self._break(f"{who} has ended; if it left a message, that stands above; {REMEDY}")
-        return RunError(str(self.broken))
-
-    def _break(self, why: str) -> None:
-        self.broken = why
-        if not self.processes.sharded:
-            self.engine.processes = Processes()
-
-
-def agreed(processes: Processes, call: int) -> bool:
-    """Whether a call that has failed here fails in every process."""
-    names = [f"failed-{call}-{rank}" for rank in range(processes.world)]
-    deadline = time.monotonic() + PATIENCE
-    with suppress(RuntimeError):
-        processes.store.set(names[processes.rank], "")
-        # To wait with a time limit is an error of the store's, which it prints.
-        while time.monotonic() < deadline:
-            if processes.store.check(names):
-                return True
-            time.sleep(0.05)
-    return False
-
-
-@contextmanager
-def _undivided() -> Iterator[None]:
-    """Put signals off until the end of a call, which all processes do or none; a second one is not put off.
-
-    Where the call fails, that ends the run, and the signal is dropped.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    asked: list[int] = []
-
-    def put_back() -> None:
-        for number, handler in before.items():
-            # One that a library has set in C is None, and was left in its place.
-            if signal.getsignal(number) is note:
-                signal.signal(number, handler)
-
-    heard = -math.inf
-
-    def note(number: int, _: object) -> None:
-        nonlocal heard
-        now, earlier = time.monotonic(), heard
-        if now - earlier < stopping.SAME:
-            return
-        heard = now
-        asked.append(number)
-        if len(asked) > 1:
-            put_back()
-            while asked:
-                signal.raise_signal(asked.pop(0))
-
-    for number, handler in before.items():
-        if handler is not None and handler is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
-        yield
-    finally:
-        put_back()
-    while asked:
-        signal.raise_signal(asked.pop(0))
 
 
 class LeadEngine:
@@ -230,7 +73,7 @@ class LeadEngine:
         """Return the highest of each counter over the processes."""
         if self.lead.broken is not None:
             return self.engine.counters()
-        found: Mapping[str, float] = self.lead.call(operations.counters, self.engine)
+        found: Mapping[str, float] = self.lead.call(highest_counters, self.engine)
         return found
 
     def seed(self, seed: int) -> None:
@@ -238,7 +81,7 @@ class LeadEngine:
         if self.lead.alone():
             self.engine.seed(seed)
         else:
-            self.lead.call(operations.seed, self.engine, seed)
+            self.lead.call(seed_all, self.engine, seed)
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from sentbed_hardware._torch.trainer import TorchTrainer
 
 
-def seed(engine: TorchEngine, seed: int) -> None:
-    """Seed every process alike: what is initialised is to be the same in all."""
-    engine.seed(seed)
-
-
 def make_trainer(
     engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training
 ) -> TorchTrainer:
@@ -34,13 +29,6 @@ def make_trainer(
 def adopt(trainer: TorchTrainer, training: Training) -> None:
     """Train as the first process does from here on: a state may have changed its micro-batch."""
     trainer.training = training
-
-
-def counters(engine: TorchEngine) -> dict[str, float]:
-    """Return, in the first process, the highest of each counter."""
-    found = engine.processes.collect(dict(engine.counters()))
-    names = dict.fromkeys(name for of in found or () for name in of)
-    return {name: max(of.get(name, 0.0) for of in found or ()) for name in names}
 
 
 def weights(encoder: TorchEncoder) -> dict[int, torch.nn.Parameter]:

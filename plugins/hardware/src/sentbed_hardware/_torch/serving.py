@@ -10,9 +10,9 @@ from typing import Any
 import torch.distributed as dist
 from sentbed import RunError, SentbedError
 
-from sentbed_hardware._torch.messages import is_kept, receive
-from sentbed_hardware._torch.mirror import agreed
-from sentbed_hardware._torch.processes import lost
+from sentbed_hardware._common.lead import agreed
+from sentbed_hardware._common.messages import is_kept, receive
+from sentbed_hardware._common.processes import lost
 
 FAILED = 1
 

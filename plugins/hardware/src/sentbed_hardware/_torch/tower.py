@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import TokenIds
 
-from sentbed_hardware._torch.requirements import require_trainable
+from sentbed_hardware._common.requirements import require_trainable
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder

@@ -14,16 +14,16 @@ from sentbed.helpers import derive
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds, Training
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._torch import gradients, training_state
-from sentbed_hardware._torch.average import Average
-from sentbed_hardware._torch.caching import BatchVectors
-from sentbed_hardware._torch.randomness import draws, rewind
-from sentbed_hardware._torch.requirements import (
+from sentbed_hardware._common.randomness import draws, rewind
+from sentbed_hardware._common.requirements import (
     common_width,
     keyed_towers,
     keys_of,
     require_output,
 )
+from sentbed_hardware._torch import gradients, training_state
+from sentbed_hardware._torch.average import Average
+from sentbed_hardware._torch.caching import BatchVectors
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
+from sentbed import ModelError
 from sentbed.protocols import BuiltBackbone, Head, Module, TokenStates
 from torch.nn import functional
 
+from sentbed_hardware._common.files import read_tensors
+
+MODULES_FILE = "modules.safetensors"
+"""Weights of pooler and head, beside the backbone's directory."""
+BACKBONE_DIRECTORY = "backbone"
 SHAPES = 256
 """Shapes of a batch that are compiled before the rest runs uncompiled."""
 
@@ -92,3 +99,19 @@ def _in_fp32(states: TokenStates) -> TokenStates:
         decoder_state=None if states.decoder_state is None else states.decoder_state.float(),
         mask_state=None if states.mask_state is None else states.mask_state.float(),
     )
+
+
+def load_modules(module: EncoderModule, path: Path) -> None:
+    """Read the weights of pooler and head. Raises `ModelError` where they are others than the module's."""
+    weights = read_tensors(path, "save this encoder again")
+    found, expected = _shapes(weights), _shapes(module.own_weights())
+    if found != expected:
+        raise ModelError(
+            f"`{path}` holds {found}, the pooler and head of its recipe have {expected}; "
+            "the files of this encoder do not belong together, save it again"
+        )
+    module.load_state_dict(weights, strict=False)
+
+
+def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(weights[name].shape) for name in sorted(weights)}

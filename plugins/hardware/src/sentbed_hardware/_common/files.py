@@ -10,6 +10,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
 
+TENSORS_FILE = "state.safetensors"
+VALUES_FILE = "state.json"
+REMEDY = "go on from another state, or start again"
+"""What to do where the state of a trainer cannot be used."""
+
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write a safetensors file; raises `OSError` where the system refuses."""

@@ -10,7 +10,7 @@ from sentbed import PluginError, RunError
 from sentbed.protocols import LossOutput, Training
 
 if TYPE_CHECKING:
-    from sentbed_hardware._torch.encoder import EncoderModule
+    from sentbed_hardware._common.encoder import EncoderModule
 
 
 def common_width(encoders: Mapping[str, Any]) -> int:

@@ -1,0 +1,100 @@
+"""What the modules of a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from sentbed._paths import sha256
+from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
+from sentbed._registry.registry import Plugins
+from sentbed._signals import Stop
+from sentbed.protocols import Run
+
+
+@attrs.frozen
+class Kept:
+    """The weights of a stage that are kept so far."""
+
+    paths: Mapping[str, Path] = attrs.field(factory=dict)
+    """Encoder -> the directory that holds it; empty where nothing has been kept."""
+    sums: Mapping[str, str] = attrs.field(factory=dict)
+    """Encoder -> the SHA-256 of what was written there."""
+    step: int = 0
+    """After so many steps."""
+    score: float | None = None
+    """What the validation said of them."""
+    misses: int = 0
+    """Validations since then."""
+
+    def table(self, run: Path) -> dict[str, Any]:
+        """Return it as JSON, with paths below the run directory."""
+        paths = {
+            name: [path.relative_to(run).as_posix(), self.sums[name]] for name, path in self.paths.items()
+        }
+        return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
+
+    @classmethod
+    def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
+        """Read what `table` returned. Raises `ValueError` where a directory is not what was written."""
+        for place, expected in table["paths"].values():
+            if not (run / place).is_dir() or sha256(run / place) != expected:
+                raise ValueError(f"`{place}` is not what was written")
+        paths = {name: run / place for name, (place, _) in table["paths"].items()}
+        sums = {name: found for name, (_, found) in table["paths"].items()}
+        return cls(paths, sums, table["step"], table["score"], table["misses"])
+
+
+@attrs.define(eq=False)
+class RunContext:
+    """Everything that the modules of a run share; hooks see its frozen `run`."""
+
+    name: str
+    directory: Path
+    recipe: Recipe
+    facts: dict[str, Any] = attrs.field(factory=dict)
+    """What the manifest will say; filled as the run goes on."""
+    kept: dict[str, Kept] = attrs.field(factory=dict)
+    """The weights that each finished stage has kept."""
+    sources: dict[str, str] = attrs.field(factory=dict)
+    """Encoder -> the stage whose weights it holds; those of before the first stage where it is not named."""
+    changes_allowed: bool = False
+    """Whether a resumed run may go on with another recipe or other data."""
+    stepped: bool = False
+    """Whether this process has taken a training step."""
+    stages: int | None = None
+    """Only so many of the recipe's stages are run, and nothing is evaluated after them: other runs go on from
+    the state that is left. All of them where None."""
+    beside: Sequence[Recipe] = ()
+    """Recipes of other runs that will encode the same texts with the same backbone."""
+    stop: Stop = attrs.field(factory=Stop)
+    """Whether the run was asked to end."""
+    plugins: Plugins | None = None
+    """Those that it is run with."""
+
+    run: Run = attrs.field(init=False)
+    """What hooks are told."""
+
+    @run.default
+    def _run(self) -> Run:
+        return Run(self.name, self.directory, self.recipe, MappingProxyType(self.facts))
+
+    @property
+    def last(self) -> int:
+        """How many stages are run."""
+        return len(self.begun.stage)
+
+    @property
+    def begun(self) -> Recipe:
+        """The recipe as far as it is run."""
+        return self.recipe if self.stages is None else first_stages(self.recipe, self.stages)
+
+    def source(self, encoder: str) -> Any:
+        """Return, for JSON, what decides the weights that an encoder holds."""
+        stage = self.sources.get(encoder, PRETRAINED)
+        held = self.kept[stage].table(self.directory)["paths"][encoder] if stage in self.kept else None
+        return [encoder, self.facts.get("weights", {}).get(encoder), held]

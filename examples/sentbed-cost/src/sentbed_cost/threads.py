@@ -1,0 +1,49 @@
+"""The executor `threads`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import ge
+from sentbed.protocols import Executor, Lost, Start, TaskPool, Told
+
+
+@attrs.frozen
+class Threads(Executor):
+    """Threads of one process: for tasks that wait more than they compute."""
+
+    name: ClassVar[str] = "threads"
+
+    workers: int = attrs.field(default=1, validator=ge(1))
+    """How many tasks are done at a time."""
+
+    def build(self, say: Callable[[str], Any]) -> TaskPool:
+        """Return the pool; threads start with its first task."""
+        return _Pool(self.workers)
+
+
+@attrs.frozen
+class _Pool:
+    workers: int
+
+    def run(
+        self,
+        start: Start[Any, Any],
+        tasks: Sequence[Any],
+        told: Told[Any] = lambda *_: None,
+        lost: Lost[Any, Any] | None = None,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each task with its result, as they are done; a thread that died is an exception of its task."""
+        if not tasks:
+            return
+        function = start(None)
+        with ThreadPoolExecutor(self.workers) as pool:
+            waiting = {
+                pool.submit(function, task, lambda amount, task=task: told(task, amount)): task
+                for task in tasks
+            }
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()

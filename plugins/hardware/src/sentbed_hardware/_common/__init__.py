@@ -1,0 +1,1 @@
+"""What engines of PyTorch and of JAX share; it imports torch."""

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, distribution
+from pathlib import Path
+
+import attrs
+import pytest
+from sentbed import load_recipe, run
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._run.score_items import attach_items
+from sentbed_report.statistics import value
+from toy_plugin import RECIPE
+
+
+@pytest.fixture
+def plugins(toy_points: list[EntryPoint]) -> Plugins:
+    """The toy plugin, core's trackers and this distribution."""
+    own = distribution("sentbed-report").entry_points.select(group="sentbed")
+    return load_plugins(dict.fromkeys([*toy_points, *own]))
+
+
+@pytest.fixture
+def load(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[[str], Recipe]:
+    return lambda text: load_recipe(put("recipe.toml", text), plugins=plugins)
+
+
+def test_a_run_says_how_sure_its_scores_are(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
+):
+    text = RECIPE.replace('use = "gap"', 'use = "nearness"') + "\n[bootstrap]\nresamples = 200\n"
+    result = run(load(text), tmp_path / "out", plugins)
+    assert result.report == tmp_path / "out" / "report.html"
+    before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
+    found = attach_items(tmp_path / "out", (before, after))
+    assert [value(score.items) for score in found if score.items] == [before.value, after.value]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    low, high = report["scores"][0]["interval"]
+    assert low < before.value < high
+    assert report["scores"][1]["interval"] is None
+    (difference,) = report["bootstrap"]["differences"]
+    assert (difference["first"], difference["second"]) == ("encoder@start", "encoder")
+    assert difference["difference"] == after.value - before.value
+    lines = (tmp_path / "out" / "tables" / "nearness.csv").read_text().splitlines()
+    assert lines == ["encoder,near", f"encoder@start,{before.value}", f"encoder,{after.value}"]
+
+
+def test_the_page_has_the_sections_of_other_plugins(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
+):
+    run(load(RECIPE + "\n[dice]\nsides = 20\n"), tmp_path / "out", plugins)
+    for name in ("report.html", "report.md"):
+        page = (tmp_path / "out" / name).read_text()
+        assert all(word in page for word in ("Dice", "sides", "20", "They are fair.")), name
+
+
+@pytest.mark.parametrize("wrong", ["resamples = 99", "confidence = 1.0"])
+def test_a_bootstrap_has_enough_draws_and_a_share(wrong: str, load: Callable[[str], Recipe]):
+    with pytest.raises(Exception, match="@ .*bootstrap."):
+        load(f"{RECIPE}\n[bootstrap]\n{wrong}\n")

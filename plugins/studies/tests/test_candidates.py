@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+from sentbed import DataError, SentbedError
+from sentbed._recipe.prompts import Demonstration, Prompt, parse_template
+from sentbed_studies.candidates import read_candidates
+
+Put = Callable[[str, str | bytes], Path]
+
+SHELL = (
+    'This_sentence_:_"Rain_falls."_means_in_one_word:"Wet".This_sentence_:_"*sent_0*"_means_in_one_word:"',
+    'This_sentence_:_"*sent_0*"_means',
+    '*cls*_In_short:_"*sent_0*"_is*mask*.*sep+*',
+)
+
+
+@attrs.frozen
+class Said:
+    """A pooler that brings a prompt."""
+
+    name: ClassVar[str] = "said"
+    template: str = "prompt-eol"
+    normalizer: str = "prompt-eol"
+
+    def build(self, width: int) -> Any:
+        raise AssertionError("a prompt needs no module")
+
+
+@attrs.frozen
+class Silent:
+    """A pooler that brings none."""
+
+    name: ClassVar[str] = "silent"
+
+    def build(self, width: int) -> Any:
+        raise AssertionError("a prompt needs no module")
+
+
+def filled(prompt: Prompt, sentence: str, normalize: bool = True) -> str:
+    resolved = prompt.resolve()
+    assert resolved is not None
+    return resolved.apply(sentence, normalize)
+
+
+def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
+    file = put("c.tsv", 'sentence\tword\nRain_falls.\tWet\nIt\'s "so" 我 {text}\tOk\n')
+    bare = Prompt(normalizer="none")
+    assert read_candidates(str(file), bare, Said()) == [
+        Prompt(normalizer="none", demonstration=Demonstration("Rain_falls.", "Wet")),
+        Prompt(normalizer="none", demonstration=Demonstration('It\'s "so" 我 {text}', "Ok")),
+    ]
+
+
+def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    prompt = Prompt("prompt-eol", demonstration=Demonstration("Sun.", "Dry"))
+    (found,) = read_candidates(str(file), prompt, Silent())
+    assert found == Prompt("prompt-eol", demonstration=Demonstration("Rain.", "Wet"))
+    whole, other = read_candidates(str(put("c.txt", "\n".join(SHELL[:2]))), prompt, Silent())
+    assert whole == Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet"))
+    assert other == Prompt('This sentence : "{text}" means')
+
+
+def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(put: Put):
+    file = put("c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"')))
+    found = read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert found == [
+        Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet")),
+        Prompt('This sentence : "{text}" means'),
+        Prompt('Say "Sun.":"Dry".Say "{text}":"'),
+    ]
+
+
+@pytest.mark.parametrize("base", ["prompt", "prompt-bert", "say {text}"])
+def test_whole_templates_need_no_prompt_that_takes_a_demonstration(put: Put, base: str):
+    (found,) = read_candidates(str(put("c.txt", SHELL[0])), Prompt(base), Silent())
+    assert filled(found, "A dog.") == (
+        'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
+    )
+
+
+def test_every_candidate_of_an_encoder_can_be_used(put: Put):
+    """A candidate resolves to its line, whatever the recipe's own prompt was read from."""
+    own = put("own.txt", "\n".join(SHELL))
+    file = put("c.txt", "\n".join(SHELL))
+    for prompt in (Prompt(), Prompt("prompt"), Prompt(file=str(own)), Prompt(file=str(own), line=2)):
+        found = [candidate.resolve(Said()) for candidate in read_candidates(str(file), prompt, Said())]
+        assert [str(r.template) for r in found if r is not None] == [str(parse_template(s)) for s in SHELL]
+
+
+def test_without_a_template_there_are_no_candidates(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    with pytest.raises(SentbedError, match="the encoder has none; give it one, such as"):
+        read_candidates(str(file), Prompt(), Silent())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "message"),
+    [
+        ("c.tsv", "", 1, "expected the header `sentence<TAB>word`"),
+        ("c.tsv", "Rain.\tWet\n", 1, "expected the header `sentence<TAB>word`"),
+        ("c.tsv", "sentence\tword\n", None, "the file has no candidates"),
+        ("c.txt", "", None, "the file has no candidates"),
+        (
+            "c.tsv",
+            "sentence\tword\nRain.\tWet\nSun.\n",
+            3,
+            "found 'Sun.', expected a sentence, a tab and a word",
+        ),
+        ("c.tsv", "sentence\tword\n\tWet\n", 2, "found '\\tWet', expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\t\n", 2, "expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\tWet\tmore\n", 2, "expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\tWet\n\nSun.\tDry\n", 3, "found '', expected a sentence"),
+        ("c.txt", f"{SHELL[0]}\nno place here\n", 2, "has 0 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0*\n", 3, "has 2 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n\n{SHELL[1]}\n", 2, "there is no template ``"),
+    ],
+)
+def test_a_fault_of_a_candidate_names_file_and_line(
+    put: Put, name: str, content: str, line: int | None, message: str
+):
+    file = put(name, content)
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert str(caught.value).endswith(f" @ {file}" + (f":{line}" if line else ""))
+
+
+def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    with pytest.raises(DataError, match="cannot take a demonstration") as caught:
+        read_candidates(str(file), Prompt("prompt"), Silent())
+    assert str(caught.value).endswith(f" @ {file}:2")
+
+
+def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(put: Put):
+    file = put("c.tsv", "\ufeffsentence\tword\r\nRain.\tWet\r\n")
+    (found,) = read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert found.demonstration == Demonstration("Rain.", "Wet")
+
+
+def test_the_demonstrations_that_come_with_sentbed_are_candidates():
+    found = read_candidates("pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent())
+    assert len({candidate.demonstration for candidate in found}) == len(found) >= 20
+    for candidate in found:
+        assert candidate.demonstration is not None
+        assert '"' not in candidate.demonstration.text + candidate.demonstration.word
+        assert " " not in candidate.demonstration.word
+
+
+def test_each_published_demonstration_makes_the_prompt_of_its_line():
+    root = os.environ.get("SENTBED_DATA")
+    file = Path(root or "") / "icl" / "demonstrations_300.txt"
+    if not root or not file.is_file():
+        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
+    lines = file.read_bytes().decode().removesuffix("\n").split("\n")
+    assert len(lines) == 300
+    found = read_candidates(str(file), Prompt(), Said())
+    assert len(found) == 300
+    for line, candidate in zip(lines, found, strict=True):
+        before, slot, behind = line.partition("*sent_0*")
+        assert slot
+        expected = before.replace("_", " ") + "A dog." + behind.replace("_", " ")
+        resolved = candidate.resolve(Said())
+        assert resolved is not None
+        assert resolved.apply("A dog") == expected
+        assert candidate.demonstration is not None
+        shown = f'"{candidate.demonstration.text}" means in one word:"{candidate.demonstration.word}".This'
+        assert shown in expected
