@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Test files cannot import each other by name; the toy plugin and what stands around it are modules like any other.
+# Test files cannot import each other by name; the toy plugin and its fixtures are modules like any other.
 sys.path.insert(0, str(Path(__file__).parent / "core" / "tests" / "toy"))
 pytest_plugins = ["toy_fixtures"]
 

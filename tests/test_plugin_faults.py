@@ -25,12 +25,12 @@ WITHOUT_MEAN = "recipes/mini/prompteol.toml"
 
 POOLER = '''
 import attrs
-import sentbed
+import sentbed.protocols
 from typing import ClassVar
 
 
 @attrs.frozen
-class Mean:
+class Mean(sentbed.protocols.Pooler):
     """Another mean."""
 
     name: ClassVar[str] = "mean"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 import torch
+from sentbed import protocols
 from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
 from sentbed_backbones import Bert
 from sentbed_poolers import Mean
@@ -32,7 +33,7 @@ class Pooling(torch.nn.Module):
 
 
 @attrs.frozen
-class Pooler:
+class Pooler(protocols.Pooler):
     """A mean, with a fault."""
 
     name: ClassVar[str] = "faulty-mean"
@@ -133,8 +134,6 @@ class Backbone(Bert):
     """BERT, with a fault."""
 
     name: ClassVar[str] = "faulty-bert"
-    offers: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
-
     fault: str = ""
     """What is wrong with it."""
 

@@ -53,8 +53,18 @@ def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed() -> None:
 
 
 LIGHT = {
-    "attrs", "cattrs", "click", "filelock", "numpy", "packaging", "platformdirs", "pluggy", "rich", "tomli", "tomli-w",
-}  # fmt: skip
+    "attrs",
+    "cattrs",
+    "click",
+    "filelock",
+    "numpy",
+    "packaging",
+    "platformdirs",
+    "pluggy",
+    "rich",
+    "tomli",
+    "tomli-w",
+}
 
 
 def test_core_is_small() -> None:

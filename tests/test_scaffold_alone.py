@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 import tomli
-from sentbed_workbench.scaffold import KINDS
+from sentbed_workbench.scaffold import TEMPLATES
 
 pytestmark = pytest.mark.alone
 
@@ -23,10 +23,29 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.
 
 DISTRIBUTIONS = ["core", *sorted(str(path.parent) for path in ROOT.glob("plugins/*/pyproject.toml"))]
 
-COMMANDS = (
-    "cache check compare data diff doctor encode evaluate explain export import new plan plugins reproduce run schema "
-    "search show study table"
-).split()
+COMMANDS = [
+    "cache",
+    "check",
+    "compare",
+    "data",
+    "diff",
+    "doctor",
+    "encode",
+    "evaluate",
+    "explain",
+    "export",
+    "import",
+    "new",
+    "plan",
+    "plugins",
+    "reproduce",
+    "run",
+    "schema",
+    "search",
+    "show",
+    "study",
+    "table",
+]
 
 BUILDING = ("hatchling", "editables")
 """What pip would fetch for each plugin anew."""
@@ -83,7 +102,7 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """What `sentbed[standard]` brings from local wheels, and the conformance kit; nothing in editable form."""
+    """`sentbed[standard]` from local wheels, and the conformance kit; nothing in editable form."""
     environment = Environment(tmp_path_factory.mktemp("clean"))
     venv.create(environment.root, with_pip=True)
     wheels = tmp_path_factory.mktemp("wheels")
@@ -103,7 +122,7 @@ def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
         assert clean.call("sentbed", command, "--help", cwd=tmp_path).startswith("Usage:"), command
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
     kind: str, clean: Environment, tmp_path: Path
 ) -> None:

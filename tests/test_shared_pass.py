@@ -11,6 +11,7 @@ import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed import _source_hash as sources
+from sentbed._encoder.companions import Companions
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe
@@ -177,14 +178,18 @@ def test_a_prefix_is_shared_too(
     prompt = 'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
     first = build_encoder(recipe(model("opt"), "last", "{}", prompt))
     others = [recipe(model("opt"), pooler, head, prompt) for pooler in ("last", "mean") for head in HEADS]
+    companions = Companions(first)
     for other in others:
-        first.accompany(other.encoders["encoder"], 3)
+        companions.add(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix  # type: ignore[attr-defined]
-    own = [one.encode(TEXTS) for one in first.companions]
-    from sentbed._encoder.encoder import _Seen
-
+    own = [one.encode(TEXTS) for one in companions.others]
     store = VectorStore(tmp_path / "vectors")
-    assert _Seen.of(first, None, store).encode(TEXTS).tobytes() == first.encode(TEXTS).tobytes()
-    for one, vectors in zip(first.companions, own, strict=True):
-        assert _Seen.of(one, None, store).encode(TEXTS).tobytes() == vectors.tobytes()
+    assert kept_by(store, first, companions) == first.encode(TEXTS).tobytes()
+    for one, vectors in zip(companions.others, own, strict=True):
+        assert kept_by(store, one) == vectors.tobytes()
     assert (store.taken, store.encoded) == (3 * len(others), 3)
+
+
+def kept_by(store: VectorStore, encoder: Encoder, shared: Companions | None = None) -> bytes:
+    space = encoder.space()
+    return store.encode(space, TEXTS, encoder.encode, encoder.width, shared).tobytes()

@@ -6,41 +6,13 @@ import inspect
 import re
 from typing import Any
 
-import attrs
 import sentbed
 from docs_code import cli, module_page
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import hookspecs, protocols
-from sentbed.tools import KINDS, ComponentInfo, Plugins, Recipe, tables
+from sentbed.kinds import KINDS
+from sentbed.tools import ComponentInfo, Plugins, Recipe, tables, traits_lines
 from sentbed.tools import example as example_of
-
-_CLASSES = {
-    "backbone": "Backbone",
-    "pooler": "Pooler",
-    "loss": "Loss",
-    "data": "DataSource",
-    "evaluator": "Evaluator",
-    "runtime": "Runtime",
-    "optimizer": "Optimizer",
-    "schedule": "Schedule",
-    "tracker": "Tracker",
-    "exporter": "Exporter",
-    "importer": "Importer",
-    "executor": "Executor",
-}
-"""The protocol of each kind of component."""
-
-_SAID = {
-    "needs": "Needs",
-    "offers": "Offers",
-    "takes": "Takes, where the data has them",
-    "template": "Template, where the recipe says nothing",
-    "normalizer": "Text rules, where the recipe says nothing",
-    "development": "Scores development data only",
-    "two_sided": "Takes a `second` encoder",
-    "cites": "Papers",
-}
-"""What a class may say of its components, and how it reads."""
 
 
 def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
@@ -81,8 +53,8 @@ def component(info: ComponentInfo) -> str:
         f"# {info.name}",
         f"{kind} of `{info.distribution}` {info.version}, class `{info.cls.__qualname__}`",
     ]
-    parts += [prose(inspect.getdoc(info.cls) or ""), *_said(info.cls), *fields(info.cls, "##")]
-    language = "console" if info.kind in ("exporter", "importer", "executor") else "toml"
+    parts += [prose(inspect.getdoc(info.cls) or ""), *_traits(info), *fields(info.cls, "##")]
+    language = "console" if KINDS[info.kind].on_command_line else "toml"
     sign = "$ " if language == "console" else ""
     parts += [
         "## Example",
@@ -92,22 +64,8 @@ def component(info: ComponentInfo) -> str:
     return page(parts)
 
 
-def _said(cls: type[Any]) -> list[str]:
-    lines = []
-    for name, label in _SAID.items():
-        value = inspect.getattr_static(cls, name, None)
-        if value is None or name in attrs.fields_dict(cls):
-            continue
-        if isinstance(value, property):
-            shown = f"by its fields. {cell(inspect.getdoc(value) or '')}"
-        elif isinstance(value, bool):
-            shown = "yes" if value else "no"
-        elif isinstance(value, str):
-            shown = f"`{value}`"
-        else:
-            shown = ", ".join(f"`{word}`" for word in sorted(value)) or "nothing"
-        lines.append(f"- {label}: {shown}")
-    return ["\n".join(lines)]
+def _traits(info: ComponentInfo) -> list[str]:
+    return ["\n".join(f"- {line}" for line in traits_lines(info))]
 
 
 def _front(plugins: Plugins) -> str:
@@ -137,11 +95,11 @@ def _kind(kind: str, plugins: Plugins) -> str:
     rows = (
         [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"] for info in found
     )
-    protocol, hook = _CLASSES[kind], KINDS[kind]
+    protocol, hook = KINDS[kind].base.__name__, KINDS[kind].hook
     return page(
         [
             f"# {kind}",
-            f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that keep the protocol "
+            f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that inherit from "
             f"[{protocol}](../protocols.md#{protocol.lower()}).",
             table(["name", "what it is", "distribution"], rows) if found else "None is installed.",
         ]
@@ -159,11 +117,13 @@ def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
     body = section[1].partition("\n```\n")[2].strip() if section else prose(inspect.getdoc(hook) or "")
     body = re.sub(r"\]\((?=[\w-]+\.md)", "](../../", body)
     parts = [f"# {name}", f"```python\n{signature(name, hook)}\n```", body]
-    kind = next((kind for kind, of_hook in KINDS.items() if of_hook == name), None)
+    kind = next((kind for kind in KINDS.values() if kind.hook == name), None)
     if kind:
-        names = ", ".join(f"[{part}](../{kind}/{part}.md)" for part in plugins.names(kind)) or "none"
-        protocol = _CLASSES[kind]
-        parts.append(f"Protocol: [{protocol}](../protocols.md#{protocol.lower()}). Installed: {names}.")
+        names = (
+            ", ".join(f"[{part}](../{kind.name}/{part}.md)" for part in plugins.names(kind.name)) or "none"
+        )
+        protocol = kind.base.__name__
+        parts.append(f"Base class: [{protocol}](../protocols.md#{protocol.lower()}). Installed: {names}.")
     return page(parts)
 
 

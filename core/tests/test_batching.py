@@ -432,6 +432,8 @@ def test_each_window_has_its_own_prefix(sharing: Sharing, monkeypatch: pytest.Mo
 class Ahead(Placed):
     """An encoder that yields the vectors of a batch only when it has taken the one after the next."""
 
+    asynchronous = True
+
     def encode_batches(self, batches: Iterator[TokenBatch]) -> Iterator[NDArray[np.float32]]:
         waiting: list[NDArray[np.float32]] = []
         for batch in batches:

@@ -14,8 +14,8 @@ TWO_ENCODERS = "the recipe has `en`, `zh`; name one of them"
 MANY = "the recipe has several encoders (`en`, `zh`); say which one with"
 DEVELOPMENT = (
     "a validation chooses weights, so it must not see test data, and `gap` does not say that it scores "
-    'development data only; give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or '
-    'tell `sts` with `split = "dev"` that its file is one'
+    "development data only; choose an evaluator that does, or say in this one that its data is a "
+    'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`'
 )
 TEST_GAP = 'with = { use = "gap" }'
 GAP = 'with = { use = "gap", development = true }'
@@ -264,7 +264,7 @@ def moving(column: str, tower: str) -> tuple[str, str]:
     return (
         "stage.0.loss",
         f"the loss `chase` encodes the column `{column}` by a moving average of `{tower}`, which no other "
-        "column trains; encode all columns by one encoder, or use the loss `queue`",
+        "column trains; encode all columns by one encoder, or use a loss that keeps none",
     )
 
 

@@ -16,7 +16,8 @@ from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.show import tables
-from sentbed._registry.registry import KINDS, load_plugins
+from sentbed._registry.registry import load_plugins
+from sentbed.kinds import KINDS
 from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")

@@ -11,20 +11,21 @@ from click.testing import CliRunner
 from sentbed import API_VERSION, __version__
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import KINDS, LIFECYCLE, Plugins
+from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run import runner
 from sentbed._run.history import History
+from sentbed.kinds import KINDS
 from toy_plugin import RECIPE, quicken
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 POOLER = '''
 import attrs
-import sentbed
+import sentbed.protocols
 from typing import ClassVar
 
 @attrs.frozen
-class Mine:
+class Mine(sentbed.protocols.Pooler):
     """Mine of two."""
     name: ClassVar[str] = "mine"
     def build(self, width): ...
@@ -186,8 +187,8 @@ def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
     assert head.startswith("In a run the recipe's trackers hear each hook first")
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in table.splitlines()}
     assert list(lines) == list(LIFECYCLE)
-    assert lines["warned"] == "history, sentbed:jsonl, sentbed:console, ear-dist:ear"
-    assert lines["checkpoint_saved"] == "sentbed:jsonl"
+    assert lines["warned"] == "history, sentbed-trackers:jsonl, sentbed-trackers:console, ear-dist:ear"
+    assert lines["checkpoint_saved"] == "sentbed-trackers:jsonl"
     heard = json.loads(listed("--hooks", "--json"))["hooks"]
     assert {hook: ", ".join(names) for hook, names in heard.items()} == lines
 
@@ -204,7 +205,7 @@ def test_a_run_calls_hooks_in_the_order_that_is_printed(
 ):
     quicken(monkeypatch)
     printed = plugins.hooks()["step_finished"]
-    assert printed == ["toy:recorder", "sentbed:jsonl", "sentbed:console"]
+    assert printed == ["toy:recorder", "sentbed-trackers:jsonl", "sentbed-trackers:console"]
     notes = '\n[[tracker]]\nuse = "notes"\nfile = "{}"\n'
     recipe = recipe_of(RECIPE + notes.format("first") + notes.format("last"))
     called: list[list[Any]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from sentbed import Encoder, build_encoder
 from sentbed import _source_hash as sources
+from sentbed._encoder.companions import Companions
 from sentbed._encoder.vector_store import SEGMENT, VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
-from sentbed.protocols import Head, TokenBatch
+from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -30,7 +31,7 @@ HEADS = (Head(), Head(normalize=True), Head(projection=3), Head(projection=3, no
 TEXTS = ["abc", "de", "", "abc", "some more words"]
 
 
-class Several:
+class Several(PlacedEncoder):
     """What `beside` of the toy engine returns; counts its passes."""
 
     passes: ClassVar[list[int]] = []
@@ -65,11 +66,21 @@ def recipes(recipe_of: RecipeOf) -> list[Recipe]:
 
 @pytest.fixture
 def encoder(recipes: list[Recipe]) -> Encoder:
-    """The first one's, with the others as companions."""
-    encoder = build_encoder(recipes[0])
-    for recipe in recipes[1:]:
-        encoder.accompany(recipe.encoders["encoder"], 5)
-    return encoder
+    """The first one's."""
+    return build_encoder(recipes[0])
+
+
+@pytest.fixture
+def companions(encoder: Encoder, recipes: list[Recipe]) -> Companions:
+    """The others'."""
+    return accompanied(encoder, recipes[1:])
+
+
+def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> Companions:
+    companions = Companions(encoder)
+    for recipe in recipes:
+        companions.add(recipe.encoders["encoder"], 5)
+    return companions
 
 
 @pytest.fixture
@@ -77,10 +88,17 @@ def store(tmp_path: Path) -> VectorStore:
     return VectorStore(tmp_path / "vectors")
 
 
-def _seen(encoder: Encoder, store: VectorStore) -> Any:
-    from sentbed._encoder.encoder import _Seen
+def kept(encoder: Encoder, store: VectorStore, texts: list[str], shared: Any = None) -> NDArray[np.float32]:
+    """The vectors, by way of the store."""
+    found: list[NDArray[np.float32]] = []
 
-    return _Seen.of(encoder, None, store)
+    def score(vectors: Vectors) -> Evaluation:
+        found.append(vectors["texts"])
+        return Evaluation((), 0.0)
+
+    prepared = Prepared({"texts": Texts(texts)}, score)
+    encoder.evaluate(Gap(), "e", store=store, prepared=prepared, shared=(shared, None))
+    return found[0]
 
 
 def segments(store: VectorStore) -> list[Path]:
@@ -91,24 +109,25 @@ def spaces(store: VectorStore) -> set[str]:
     return {path.parent.name for path in segments(store)}
 
 
-def names(encoder: Encoder) -> set[str]:
-    found = [one.space() for one in (encoder, *encoder.companions)]
+def names(companions: Companions) -> set[str]:
+    found = [one.space() for one in (companions.encoder, *companions.others)]
     return {space.name for space in found if space is not None}
 
 
 # --- one pass for several ----------------------------------------------------------------------------------
 
 
-def test_a_pass_fills_the_space_of_every_companion(encoder: Encoder, store: VectorStore):
-    seen = _seen(encoder, store)
-    np.testing.assert_array_equal(seen.encode(TEXTS), encoder.encode(TEXTS))
-    assert spaces(store) == names(encoder)
+def test_a_pass_fills_the_space_of_every_companion(
+    encoder: Encoder, companions: Companions, store: VectorStore
+):
+    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
+    assert spaces(store) == names(companions)
     assert len(segments(store)) == len(HEADS)
     passes = len(Several.passes)
     assert passes > 0
-    for companion in encoder.companions:
+    for companion in companions.others:
         before = len(companion.placed.batches)  # type: ignore[attr-defined]
-        np.testing.assert_array_equal(_seen(companion, store).encode(TEXTS), build_alone(companion))
+        np.testing.assert_array_equal(kept(companion, store, TEXTS), build_alone(companion))
         assert len(companion.placed.batches) == before  # type: ignore[attr-defined]
     assert (store.taken, store.encoded) == (12, 4)
     assert len(Several.passes) == passes
@@ -122,66 +141,70 @@ def build_alone(companion: Encoder) -> NDArray[np.float32]:
     return vectors
 
 
-def test_a_segment_that_is_there_is_not_written_again(encoder: Encoder, store: VectorStore):
-    second = encoder.companions[1]
-    _seen(second, store).encode(TEXTS)
+def test_a_segment_that_is_there_is_not_written_again(
+    encoder: Encoder, companions: Companions, store: VectorStore
+):
+    second = companions.others[1]
+    kept(second, store, TEXTS)
     (path,) = segments(store)
     before = path.stat().st_mtime_ns
-    _seen(encoder, store).encode(TEXTS)
+    kept(encoder, store, TEXTS, companions)
     assert path.stat().st_mtime_ns == before
     assert len(segments(store)) == len(HEADS)
 
 
 def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: VectorStore):
     encoder = build_encoder(recipes[0])
-    for recipe in (recipes[0], recipes[1], recipes[1]):
-        encoder.accompany(recipe.encoders["encoder"], 5)
-    _seen(encoder, store).encode(TEXTS)
-    assert spaces(store) == names(encoder)
+    companions = accompanied(encoder, (recipes[0], recipes[1], recipes[1]))
+    kept(encoder, store, TEXTS, companions)
+    assert spaces(store) == names(companions)
     assert len(segments(store)) == 2
 
 
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delattr(Placed, "fingerprint")
-    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert (Several.passes, segments(store)) == ([], [])
 
 
 def test_an_engine_without_a_way_has_no_companions(recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(Placed, "beside")
-    encoder = build_encoder(recipes[0])
-    encoder.accompany(recipes[1].encoders["encoder"], 5)
-    assert encoder.companions == ()
+    companions = accompanied(build_encoder(recipes[0]), recipes[1:2])
+    assert (companions.others, companions.spaces) == ([], [])
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
-    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
-    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert len(segments(store)) == 1
 
 
 # --- where the store cannot keep them ----------------------------------------------------------------------
 
 
-def test_where_nothing_may_be_kept_no_other_is_encoded(encoder: Encoder, store: VectorStore):
+def test_where_nothing_may_be_kept_no_other_is_encoded(
+    encoder: Encoder, companions: Companions, store: VectorStore
+):
     store.limit = 0
-    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert (Several.passes, segments(store)) == ([], [])
 
 
-def test_where_there_is_room_for_some_only_these_are_encoded(encoder: Encoder, store: VectorStore):
+def test_where_there_is_room_for_some_only_these_are_encoded(
+    encoder: Encoder, companions: Companions, store: VectorStore
+):
     # Four distinct texts of width 4 take 40 + 64 bytes.
     store.limit = 2 * 104
-    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert len(segments(store)) == 2
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -190,13 +213,13 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
     store.say = said.append
     monkeypatch.setattr("sentbed._paths.os.fdopen", fail)
     for texts in (TEXTS, ["x", "y"]):
-        np.testing.assert_array_equal(_seen(encoder, store).encode(texts), encoder.encode(texts))
+        np.testing.assert_array_equal(kept(encoder, store, texts, companions), encoder.encode(texts))
     (message,) = said
     assert message.startswith("vectors are not kept for later evaluations")
 
 
 def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise ValueError("a pooler's fault")
@@ -204,14 +227,18 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
     said: list[str] = []
     store.say = said.append
     monkeypatch.setattr(Several, "encode", fail)
-    np.testing.assert_array_equal(_seen(encoder, store).encode(TEXTS), encoder.encode(TEXTS))
+    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert said == ["vectors of 4 encoders cannot come from one pass: a pooler's fault"]
     assert len(segments(store)) == 1
 
 
-def test_progress_goes_to_the_end_and_not_beyond(encoder: Encoder, store: VectorStore):
+def test_progress_goes_to_the_end_and_not_beyond(
+    encoder: Encoder, companions: Companions, store: VectorStore
+):
     told: list[tuple[str, int, int]] = []
-    encoder.evaluate(Gap(), "e", progress=lambda *part: told.append(part), store=store)
+    encoder.evaluate(
+        Gap(), "e", progress=lambda *part: told.append(part), store=store, shared=(companions, None)
+    )
     assert told[-1] == ("encode", 2, 2)
 
 
@@ -263,7 +290,7 @@ def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], execu
 
 
 def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
-    recipes: list[Recipe], executed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    recipes: list[Recipe], executed: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     expected, _ = executed(recipes[0])
     assemble = Engine.assemble
@@ -275,3 +302,6 @@ def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
 
     monkeypatch.setattr(Engine, "assemble", fail)
     assert executed(recipes[0], *recipes)[0] == expected
+    warnings = json.loads((tmp_path / "run-2" / "report.json").read_text())["warnings"]
+    assert warnings
+    assert all("cannot be encoded in the same pass: ValueError: no such head" in one for one in warnings)

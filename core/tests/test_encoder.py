@@ -12,7 +12,7 @@ from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, bu
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.protocols import Evaluation, Score
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
@@ -322,12 +322,15 @@ def test_without_plugins_those_that_are_installed_say_whose_an_evaluator_is(
 
 
 @attrs.frozen
-class Timed:
+class Timed(Evaluator):
     """Encodes the same texts twice, cut at four tokens."""
 
     name: ClassVar[str] = "timed"
 
-    def evaluate(self, encoder: Any) -> Evaluation:
+    def prepare(self) -> DrivesEncoder:
+        return DrivesEncoder(self._time)
+
+    def _time(self, encoder: Any) -> Evaluation:
         cut = encoder.at_length(4)
         vectors = [cut.encode(["abcdefgh", "nop"]) for _ in range(2)]
         np.testing.assert_array_equal(*vectors)
@@ -430,7 +433,7 @@ def test_a_pooler_may_compute_something_else_at_test_time(recipe_of: Callable[..
     @attrs.frozen
     class Trained(Average):
         name: ClassVar[str] = "average-mlp"
-        at_test: ClassVar[str] = "average"
+        traits = PoolerTraits(at_test="average")
 
     encoder = encoder_with(recipe_of)
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Trained())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,40 @@ from sentbed._recipe.fit import REASONS, misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import ComponentInfo, Plugins
+from sentbed.protocols import Backbone, BackboneTraits, Pooler, PoolerTraits
 from toy_plugin import RECIPE
 
 Put = Callable[[str, str], Path]
 
 
-def part(name: str, fields: Mapping[str, type] | None = None, **said: Any) -> type[Any]:
+def part(name: str, base: type[Any], traits: Any, **fields: type) -> type[Any]:
     """Make a component class that says this of itself."""
-    own = {field: attrs.field(type=kind) for field, kind in (fields or {}).items()}
-    return attrs.make_class(name, own, frozen=True, class_body={"name": name, "build": print, **said})
+    own = {field: attrs.field(type=kind) for field, kind in fields.items()}
+    body = {"name": name, "build": print, "traits": traits}
+    return attrs.make_class(name, own, bases=(base,), frozen=True, class_body=body)
 
 
 def backbone(name: str, *offers: str) -> type[Any]:
-    return part(name, offers=frozenset(offers))
+    return part(name, Backbone, BackboneTraits(offers=frozenset(offers)))
 
 
 def pooler(name: str, *needs: str, **prompt: str) -> type[Any]:
-    return part(name, needs=frozenset(needs), **prompt)
+    return part(name, Pooler, PoolerTraits(needs=frozenset(needs), **prompt))  # type: ignore[arg-type]
+
+
+@property  # type: ignore[misc]
+def by_size(self: Any) -> BackboneTraits:
+    return BackboneTraits(offers=frozenset({"causal"} if self.size else ()))
+
+
+@property  # type: ignore[misc]
+def by_depth(self: Any) -> PoolerTraits:
+    return PoolerTraits(needs=frozenset({"layers"}))
+
+
+@property  # type: ignore[misc]
+def by_text(self: Any) -> PoolerTraits:
+    return PoolerTraits(template=self.word)
 
 
 BACKBONES = [
@@ -37,7 +54,7 @@ BACKBONES = [
     backbone("left-to-right", "causal", "layers"),
     backbone("two-part", "bidirectional", "decoder"),
     backbone("bare"),
-    part("by-size", {"size": int}, offers=property(lambda self: frozenset({"causal"} if self.size else ()))),
+    part("by-size", Backbone, by_size, size=int),
 ]
 POOLERS = [
     pooler("start", "bidirectional"),
@@ -49,8 +66,8 @@ POOLERS = [
     pooler("answer", "decoder"),
     pooler("depth", "layers", "bidirectional"),
     pooler("odd", "telepathy", "causal"),
-    part("by-depth", {"depth": int}, needs=property(lambda self: frozenset({"layers"}))),
-    part("by-text", {"word": str}, needs=frozenset(), template=property(lambda self: self.word)),
+    part("by-depth", Pooler, by_depth, depth=int),
+    part("by-text", Pooler, by_text, word=str),
 ]
 
 
@@ -248,7 +265,7 @@ def test_a_mask_pooler_needs_a_template(parts: Plugins):
 def test_a_mask_pooler_needs_a_mask_in_the_template(parts: Plugins):
     message = (
         "the pooler `blank` reads the mask token, and the template '<{text}>' has none; "
-        'write `{mask}` in it, or use `template = "prompt-bert"`'
+        "write `{mask}` in it, or use the template `prompt-bert`"
     )
     assert found(parts, "masked", "blank", Prompt("<{text}>")) == [("prompt", message)]
     for template in ("<{text}> is {mask}", "prompt-bert"):

@@ -20,6 +20,7 @@ from sentbed._recipe.prompts import (
     parse_template,
     read_line,
 )
+from sentbed.protocols import Pooler, PoolerTraits
 from toy_plugin import CharacterTokenizer
 
 Put = Callable[[str, str | bytes], Path]
@@ -62,19 +63,23 @@ def naive_rules(sentence: str) -> str:
 
 
 @attrs.frozen
-class Said:
+class Said(Pooler):
     """A pooler that brings a prompt."""
 
     name: ClassVar[str] = "said"
     template: str = "prompt-eol"
     normalizer: str = "prompt-eol"
 
+    @property
+    def traits(self) -> PoolerTraits:
+        return PoolerTraits(template=self.template, normalizer=self.normalizer)
+
     def build(self, width: int) -> Any:
         raise AssertionError("a prompt needs no module")
 
 
 @attrs.frozen
-class Silent:
+class Silent(Pooler):
     """A pooler that brings none."""
 
     name: ClassVar[str] = "silent"

@@ -1,29 +1,35 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
+from typing import get_type_hints
 
+import attrs
 import pytest
 import toy_plugin
-from sentbed import PluginError, __version__
-from sentbed._registry.registry import KINDS, LIFECYCLE, METHODS, Plugins, load_plugins
+from sentbed import PluginError, __version__, hookspecs
+from sentbed._registry.registry import LIFECYCLE, OFFERED, OFFERS, Plugins, load_plugins
+from sentbed.kinds import KINDS, Kind
+from sentbed.protocols import Pooler, PoolerTraits
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 LOSS = '''
 import attrs
 import sentbed
+from sentbed.protocols import Loss, LossTraits
 from typing import ClassVar
 
 @attrs.frozen
-class Mine:
+class Mine(Loss):
     """A loss."""
     name: ClassVar[str] = "mine"
-    needs: ClassVar[frozenset[str]] = frozenset()
+    traits = LossTraits(needs=frozenset())
     def build(self, width): ...
 
 @sentbed.hookimpl
@@ -159,7 +165,7 @@ def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute: Distri
     assert set(listed.split(", ")) == {
         f"`{hook}`"
         for hook in (
-            *KINDS.values(),
+            *OFFERED,
             "run_started",
             "run_resumed",
             "known_data",
@@ -211,21 +217,133 @@ def test_a_component_that_breaks_a_rule_makes_its_plugin_a_problem(
     assert not found.startswith("PluginError")
 
 
-@pytest.mark.parametrize(("kind", "method"), sorted(METHODS.items()))
-def test_the_method_that_a_kind_must_have_is_asked_for_by_name(
-    kind: str, method: str, distribute: Distribute
-):
-    wrong = LOSS.replace("def losses", f"def {KINDS[kind]}")
-    assert f"has no method `{method}`" in problem_of(wrong, distribute)
-    more = f"columns = ()\n    recognises = len\n    def {method}"
-    right = wrong.replace("def build", more).replace("mine", "other")
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS.values() for name in kind.required], ids=str
+)
+def test_what_a_kind_must_have_is_asked_for_by_name(kind: Kind, name: str, distribute: Distribute):
+    def plugin(names: Iterable[str]) -> str:
+        body = [
+            f"    {it} = {'LossTraits(needs=frozenset())' if it == 'traits' else 'print'}" for it in names
+        ]
+        head, _, tail = LOSS.partition(
+            "    traits = LossTraits(needs=frozenset())\n    def build(self, width): ..."
+        )
+        source = head + "\n".join(body) + tail
+        return source.replace("Loss,", f"{kind.base.__name__},").replace("(Loss)", f"({kind.base.__name__})")
+
+    wrong, right = (
+        plugin(names).replace("def losses", f"def {kind.hook}").replace("mine", "other")
+        for names in ([it for it in kind.required if it != name], kind.required)
+    )
+    problem = problem_of(wrong, distribute)
+    assert re.search(rf"the {kind.name} `Mine` has no (method )?`{name}`", problem)
     found = load_plugins(distribute("right", {"right_plugin": right}))
-    assert list(found.components) == [(kind, "other")]
+    assert list(found.components) == [(kind.name, "other")]
 
 
-def test_an_importer_must_be_able_to_recognise(distribute: Distribute):
-    source = LOSS.replace("def losses", "def importers").replace("def build", "def read")
-    assert "the importer `Mine` has no method `recognises`" in problem_of(source, distribute)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=str)
+def test_a_kind_and_its_hook_agree(kind: Kind):
+    hint = get_type_hints(getattr(hookspecs, kind.hook))["return"]
+    assert hint == Sequence[type[kind.base]]  # type: ignore[name-defined]
+
+
+def test_every_hook_is_that_of_a_kind_an_offer_or_a_run():
+    hooks = {name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")}
+    assert hooks == {*OFFERED, *OFFERS, *LIFECYCLE}
+
+
+# --- traits ------------------------------------------------------------------------------------------------
+
+
+def test_a_misspelt_trait_is_refused_where_the_class_is_defined(distribute: Distribute):
+    with pytest.raises(TypeError, match="poolng"):
+
+        class Odd(Pooler):
+            traits = PoolerTraits(poolng="mean")  # type: ignore[call-arg]
+
+    source = LOSS.replace("needs=frozenset()", "needs=frozenset(), take=frozenset()")
+    assert "unexpected keyword argument 'take'" in problem_of(source, distribute)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("traits", "said"),
+    [
+        ('PoolerTraits(poolng="mean")', 'Unexpected keyword argument "poolng" for "PoolerTraits"'),
+        ('PoolerTraits(pooling="meen")', 'Argument "pooling" to "PoolerTraits" has incompatible type'),
+        ("LossTraits(needs=frozenset())", "Incompatible types in assignment"),
+        ('PoolerTraits(pooling="mean")', None),
+    ],
+)
+def test_a_type_checker_refuses_a_misspelt_trait(traits: str, said: str | None, tmp_path: Path):
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "odd.py"
+    file.write_text(
+        "from sentbed.protocols import LossTraits, Module, Pooler, PoolerTraits\n\n\n"
+        f"class Odd(Pooler):\n    traits = {traits}\n\n"
+        "    def build(self, width: int) -> Module:\n        return None\n"
+    )
+    cache = str(tmp_path.parent / "mypy")
+    options = ["--strict", "--follow-imports=silent", "--config-file=", f"--cache-dir={cache}"]
+    found, errors, code = api.run([*options, str(file)])
+    assert errors == ""
+    assert code == (said is not None), found
+    assert (said or "") in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "class Mine(Loss):",
+            "class Mine:",
+            "the loss `Mine` does not inherit from `sentbed.protocols.Loss`; write `class Mine(Loss)`",
+        ),
+        (
+            "    def build",
+            "    takes = frozenset()\n    def build",
+            "the loss `Mine` says `takes` beside its traits, where nobody reads it; write "
+            "`traits = LossTraits(takes=...)`",
+        ),
+        (
+            "LossTraits(needs=frozenset())",
+            "'mine'",
+            "the loss `Mine` has 'mine' as `traits`; write `traits = LossTraits(...)`",
+        ),
+    ],
+)
+def test_a_component_that_says_what_it_can_do_in_another_way_is_a_problem(
+    old: str, new: str, problem: str, distribute: Distribute
+):
+    assert problem_of(LOSS.replace(old, new), distribute) == problem
+
+
+def test_traits_of_a_class_are_those_of_its_defaults():
+    @attrs.frozen
+    class Sized(Pooler):
+        size: int = 2
+
+        @property
+        def traits(self) -> PoolerTraits:
+            return PoolerTraits(dense=f"layer{self.size}")
+
+        def build(self, width: int) -> None: ...
+
+    @attrs.frozen
+    class Required(Sized):
+        size: int
+
+    @attrs.frozen
+    class Plain(Pooler):
+        size: int
+
+        def build(self, width: int) -> None: ...
+
+    of = KINDS["pooler"].traits_of
+    assert [of(Sized), of(Required), of(Plain)] == [PoolerTraits(dense="layer2"), None, PoolerTraits()]
+
+
+# --- plugins -----------------------------------------------------------------------------------------------
 
 
 def test_a_hook_under_another_name_is_a_hook(distribute: Distribute):
@@ -239,7 +357,7 @@ def test_a_misspelt_specname_is_a_problem_of_its_function(distribute: Distribute
     source = LOSS.replace("@sentbed.hookimpl\ndef losses", "@sentbed.hookimpl(specname='losess')\ndef mine")
     (found,) = load_plugins(distribute("d", {"d_plugin": source})).plugins
     assert found.problem == "there is no hook `losess`. Did you mean `losses`?"
-    assert str(found.place).endswith("d_plugin.py:13")
+    assert str(found.place).endswith("d_plugin.py:14")
 
 
 def test_one_module_under_two_entry_points_is_loaded_once_and_said(distribute: Distribute):
@@ -273,10 +391,10 @@ def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute: Di
     [
         ("import json\n\njson.loads('{')\n", 3),
         ("x = 1\ndef f(:\n", 2),
-        (LOSS.replace("return [Mine]", "return [\n        Mine, 1 / 0]"), 16),
-        (LOSS.replace("def losses", "def losess"), 13),
-        (LOSS.replace("@attrs.frozen\n", "@attrs.define\n"), 6),
-        (LOSS.replace("[Mine]", "['Mine']"), 13),
+        (LOSS.replace("return [Mine]", "return [\n        Mine, 1 / 0]"), 17),
+        (LOSS.replace("def losses", "def losess"), 14),
+        (LOSS.replace("@attrs.frozen\n", "@attrs.define\n"), 7),
+        (LOSS.replace("[Mine]", "['Mine']"), 14),
     ],
 )
 def test_the_place_is_the_innermost_line_of_the_plugins_own_code(
@@ -673,7 +791,7 @@ def test_hooks_are_called_in_the_order_that_is_printed_and_that_was_asked_for(
 
 
 def test_lifecycle_hooks_are_those_that_offer_nothing():
-    assert set(LIFECYCLE).isdisjoint({*KINDS.values(), "known_data", "findings"})
+    assert set(LIFECYCLE).isdisjoint({*OFFERED, *OFFERS})
     assert LIFECYCLE[0] == "run_started"
     assert LIFECYCLE[-1] == "run_failed"
 

@@ -15,8 +15,9 @@ from sentbed import DataError, Encoder, PluginError, RecipeError, RunError, hook
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
-from sentbed._run import score_items as items
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
+from sentbed.protocols import Prepared
+from sentbed_report import score_items as items
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
@@ -159,7 +160,7 @@ def test_the_report_has_the_scores_of_the_result(ran: Ran):
 
 def test_the_saved_encoder_is_the_one_that_was_scored(ran: Ran):
     encoder = Encoder.load(ran.result.directory / "encoder", {"use": "toy"}, ran.plugins)
-    assert Gap().evaluate(encoder).primary == pytest.approx(ran.result.scores[-1].value, rel=1e-6)
+    assert Gap().prepare().evaluate(encoder).primary == pytest.approx(ran.result.scores[-1].value, rel=1e-6)
 
 
 def test_the_resolved_recipe_of_a_run_is_the_same_recipe(ran: Ran):
@@ -213,8 +214,8 @@ def test_the_log_has_the_same_events_in_the_same_order(ran: Ran):
 
 def test_a_run_leaves_the_plugin_manager_as_it_was(ran: Ran):
     assert {name for name, _ in ran.plugins.manager.list_name_plugin()} == {
-        "sentbed:console",
-        "sentbed:jsonl",
+        "sentbed-trackers:console",
+        "sentbed-trackers:jsonl",
         "toy:recorder",
         "toy:toy",
     }
@@ -300,7 +301,7 @@ def observed(directory: Path, step: int, stage: str = "again") -> float:
 
 
 def gap_of(path: Path, plugins: Plugins) -> float:
-    return Gap().evaluate(Encoder.load(path, {"use": "toy"}, plugins)).primary
+    return Gap().prepare().evaluate(Encoder.load(path, {"use": "toy"}, plugins)).primary
 
 
 @pytest.mark.usefixtures("quick")
@@ -315,7 +316,7 @@ def test_a_stage_begins_with_the_weights_that_it_names(
     expected = {
         "pairs": gap_of(pairs / "zh", plugins),
         "tune": gap_of(tune / "zh", plugins),
-        "pretrained": Gap().evaluate(build_encoder(recipe, "zh")).primary,
+        "pretrained": Gap().prepare().evaluate(build_encoder(recipe, "zh")).primary,
     }
     assert len(set(expected.values())) == 3
     assert observed(out, 0) == expected[source or "tune"]
@@ -668,7 +669,7 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
     assert [s["encoder"] for s in report["scores"]] == ["encoder@start"]
     encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
     # Three steps were taken: the weights are neither those of the start nor those of the end.
-    distance = -Gap().evaluate(encoder).primary
+    distance = -Gap().prepare().evaluate(encoder).primary
     assert distance < -report["scores"][0]["value"]
     assert isinstance(recorder.events[-1][1]["error"], KeyboardInterrupt)
 
@@ -682,7 +683,8 @@ def test_an_interrupted_run_keeps_its_best_checkpoint(recipe_of: Load, plugins: 
     (stage,) = report["stages"]
     assert stage["best_step"] == 2
     encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
-    assert Gap(target=100).evaluate(encoder).primary == pytest.approx(stage["validations"][0][1], rel=1e-6)
+    found = Gap(target=100).prepare().evaluate(encoder).primary
+    assert found == pytest.approx(stage["validations"][0][1], rel=1e-6)
 
 
 @pytest.mark.parametrize("event", ["run_started", "scores_ready", "step_finished", "stage_finished"])
@@ -757,14 +759,17 @@ def test_an_empty_directory_is_used(recipe_of: Load, plugins: Plugins, tmp_path:
 def test_bad_data_of_an_evaluation_is_found_before_anything_is_built(
     where: str, recipe_of: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(self: Gap) -> None:
+    prepare = Gap.prepare
+
+    def read(self: Gap) -> Prepared:
         if self.target == (1.5 if where == "evaluate" else 0.0):
             raise DataError("a bad line", "pairs.tsv", 3)
+        return prepare(self)
 
     def build(*_: object) -> None:
         raise AssertionError("an encoder was built")
 
-    monkeypatch.setattr(Gap, "read", read, raising=False)
+    monkeypatch.setattr(Gap, "prepare", read)
     monkeypatch.setattr(runner, "build_encoders", build)
     text = VALIDATED.replace('use = "gap"\n', 'use = "gap"\ntarget = 1.5\n')
     assert text.count("1.5") == 1

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from sentbed._run.sampling import Batch, Sampler
 from sentbed._text_table import TextTable
 from sentbed.errors import DataError
-from sentbed.protocols import Mixture
+from sentbed.protocols import Dataset, Mixture
 
 KEY = (42, 1)
 
 
 @attrs.frozen(eq=False)
-class Numbered:
+class Numbered(Dataset):
     """So many rows, whose texts are their number and the epoch, and no other memory."""
 
     length: int

@@ -8,7 +8,7 @@ import pytest
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe
 from sentbed._recipe.shared_pass import can_share, groups
-from sentbed.protocols import Head
+from sentbed.protocols import BackboneTraits, Head, PoolerTraits
 from toy_plugin import RECIPE, Average, Characters, Gap, Toy
 
 START = RECIPE.index("[[stage]]")
@@ -20,27 +20,25 @@ QUOTED = Prompt(template='Say "{text}" is "')
 class Loaded(Characters):
     """All of it comes from files; builds another thing for a pooler that needs `layers`."""
 
-    from_files: ClassVar[bool] = True
-    heeds: ClassVar[frozenset[str]] = frozenset({"layers"})
+    traits = BackboneTraits(from_files=True, heeds=frozenset({"layers"}))
 
 
 @attrs.frozen
 class First(Average):
     name: ClassVar[str] = "first"
-    needs: ClassVar[frozenset[str]] = frozenset({"bidirectional"})
+    traits = PoolerTraits(needs=frozenset({"bidirectional"}))
 
 
 @attrs.frozen
 class Layers(Average):
     name: ClassVar[str] = "layers"
-    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+    traits = PoolerTraits(needs=frozenset({"layers"}))
 
 
 @attrs.frozen
 class Asking(Average):
     name: ClassVar[str] = "asking"
-    template: ClassVar[str] = 'Say "{text}" is "'
-    normalizer: ClassVar[str] = "none"
+    traits = PoolerTraits(template='Say "{text}" is "', normalizer="none")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
 from sentbed._run.stages import require_fit, train_stage
-from sentbed.protocols import Evaluation, TokenIds, Training
+from sentbed.protocols import Evaluation, Evaluator, Prepared, TokenIds, Training, Vectors
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
 
 Load = Callable[..., Recipe]
@@ -93,14 +93,17 @@ def details(recorder: Recorder, event: str, key: str) -> list[Any]:
 
 
 @attrs.frozen
-class Scripted:
+class Scripted(Evaluator):
     """Gives the scores that it is told, one a call."""
 
     name: ClassVar[str] = "scripted"
     scores: Sequence[float]
     calls: list[int] = attrs.field(factory=list)
 
-    def evaluate(self, encoder: Encoder) -> Evaluation:
+    def prepare(self) -> Prepared:
+        return Prepared({}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
         self.calls.append(1)
         return Evaluation((), self.scores[len(self.calls) - 1])
 
@@ -173,11 +176,11 @@ def test_the_data_of_a_stage_is_a_fact_of_the_run(recipe_of: Load, train: Train)
 
 
 def test_training_pulls_pairs_together(recipe_of: Load, train: Train, recorder: Recorder):
-    before = Gap().evaluate(build_encoder(recipe_of())).primary
+    before = Gap().prepare().evaluate(build_encoder(recipe_of())).primary
     encoder, _ = train(recipe_of(), epochs=10)
     losses = details(recorder, "step_finished", "loss")
     assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
-    assert Gap().evaluate(encoder).primary > before
+    assert Gap().prepare().evaluate(encoder).primary > before
 
 
 def test_the_schedule_counts_steps_from_zero_over_the_stage(recipe_of: Load, train: Train, plugins: Plugins):
@@ -291,7 +294,7 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    compares_texts: ClassVar[bool] = True
+    traits = attrs.evolve(Pull.traits, compares_texts=True)
 
 
 def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
@@ -484,8 +487,8 @@ def test_text_rules_that_the_prompt_does_not_have_are_a_problem(recipe_of: Load)
 
 def distances(recipe: Recipe, train: Train) -> tuple[float, float]:
     """The distance of the two texts of `Gap` before and after training."""
-    before = -Gap().evaluate(build_encoder(recipe)).primary
-    return before, -Gap().evaluate(train(recipe)[0]).primary
+    before = -Gap().prepare().evaluate(build_encoder(recipe)).primary
+    return before, -Gap().prepare().evaluate(train(recipe)[0]).primary
 
 
 def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
@@ -503,7 +506,7 @@ def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
         "stage_finished",
         {"steps": 6, "best_score": scores[best], "best_step": best + 1},
     )
-    assert target.evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
+    assert target.prepare().evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
     kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(best + 1)
     saved = Encoder.load(kept, {"use": "toy"}, plugins)
     np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
@@ -683,11 +686,11 @@ def test_a_stage_ends_after_so_many_validations_without_a_better_score(
 def test_watch_looks_before_the_first_step_every_so_many_and_after_the_last(
     every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
 ):
-    before = Gap().evaluate(build_encoder(recipe_of())).primary
+    before = Gap().prepare().evaluate(build_encoder(recipe_of())).primary
     encoder, _ = train(recipe_of(), watch=(Watch(every, Gap()),))
     assert details(recorder, "observed", "step") == steps
     seen = details(recorder, "observed", "primary")
-    assert (seen[0], seen[-1]) == (before, Gap().evaluate(encoder).primary)
+    assert (seen[0], seen[-1]) == (before, Gap().prepare().evaluate(encoder).primary)
     assert len(set(seen)) == len(seen)
 
 
@@ -717,8 +720,8 @@ def test_each_watch_has_its_encoder_and_its_second_one(
         value
         for towers in (start, trained)
         for value in (
-            Gap().evaluate(towers["en"]).primary,
-            Gap().evaluate(towers["zh"]).primary,
+            Gap().prepare().evaluate(towers["en"]).primary,
+            Gap().prepare().evaluate(towers["zh"]).primary,
             -float(np.linalg.norm(towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"]))),
         )
     ]

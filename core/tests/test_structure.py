@@ -441,18 +441,19 @@ def test_a_field_whose_type_is_imported_for_type_checkers_only_is_a_problem_that
 from __future__ import annotations
 import attrs
 import sentbed
+from sentbed.protocols import Loss, LossTraits
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 @attrs.frozen
-class Mine:
+class Mine(Loss):
     '''A loss.'''
     name: ClassVar[str] = "mine"
     size: int = 1
     file: Path | None = None
-    needs: ClassVar[frozenset[str]] = frozenset()
+    traits = LossTraits(needs=frozenset())
     def build(self, width): ...
 
 @sentbed.hookimpl

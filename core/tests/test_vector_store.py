@@ -28,7 +28,7 @@ from sentbed._recipe.recipe import Recipe, Validate
 from sentbed._registry.registry import Plugins
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
-from sentbed.protocols import Evaluation, Score
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
 from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -39,15 +39,18 @@ QUOTED = Prompt(template='Say "{text}" is "')
 
 
 @attrs.frozen
-class Sum:
+class Sum(Evaluator):
     """Adds up the vectors of `texts`, which it asks for list by list."""
 
     name: ClassVar[str] = "sum"
     lists: tuple[tuple[str, ...], ...] = (tuple(TEXTS), ("another", "list"))
-    development: bool = True
+    traits = EvaluatorTraits(development=True)
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        value = float(sum((n + 1) * encoder.encode(list(texts)).sum() for n, texts in enumerate(self.lists)))
+    def prepare(self) -> Prepared:
+        return Prepared({str(n): Texts(texts) for n, texts in enumerate(self.lists)}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
+        value = float(sum((n + 1) * vectors[str(n)].sum() for n in range(len(self.lists))))
         return Evaluation((Score("sum", "sum", value, {"id": "sum"}),), value)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
+from sentbed.protocols import Dataset
+
 
 @attrs.frozen(eq=False)
-class TextTable:
+class TextTable(Dataset):
     """Columns of text of one length; a `Dataset` for sources that fit in memory."""
 
     data: Mapping[str, Sequence[str]]

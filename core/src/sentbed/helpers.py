@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# mypy: implicit-reexport
+
 from sentbed._encoder.batching import pad, plan_batches
 from sentbed._findings import Trial, elsewhere, first_line, packages, present, unmet, version_of
 from sentbed._formatting import score_digits
@@ -22,36 +24,3 @@ from sentbed._seeds import derive
 from sentbed._signals import SIGNALS, Stop
 from sentbed._source_hash import code_of, package_code
 from sentbed._text_table import TextTable
-
-__all__ = [
-    "CACHE_VARIABLE",
-    "DATA_VARIABLE",
-    "SIGNALS",
-    "Stop",
-    "TextTable",
-    "Trial",
-    "atomic_file",
-    "cache_root",
-    "cannot_write",
-    "code_of",
-    "core_quota",
-    "data_root",
-    "derive",
-    "elsewhere",
-    "first_line",
-    "memory_limit",
-    "package_code",
-    "packages",
-    "pad",
-    "physical_memory",
-    "plan_batches",
-    "present",
-    "reason_of",
-    "score_digits",
-    "sha256",
-    "unmet",
-    "usable_cores",
-    "version_of",
-    "write_atomic",
-    "write_directory",
-]

@@ -197,6 +197,9 @@ def checkpoint_saved(run: Run, stage: str, step: int, path: Path) -> None:
 def tracker_state(run: Run) -> tuple[str, Mapping[str, Any]] | None:
     """Called when a checkpoint is written; returns the plugin's name and what it needs to go on, for JSON.
 
+    `files` in it names files and directories of the run directory that are copied where another run goes on
+    from this one.
+
     The results of all plugins are kept together.
     """
 
@@ -213,7 +216,7 @@ def stage_finished(run: Run, stage: str, steps: int, best_score: float | None, b
 
 @hookspec
 def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return what the report of a run is to have besides; called however the run ends, before it is written."""
+    """Return further tables of a run's report; called however the run ends, before `write_report`."""
 
 
 @hookspec

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
+from sentbed.protocols import Pooler
 
 
-class Last:
+class Last(Pooler):
     """What all have in common."""
 
     name: ClassVar[str] = "the-last"
@@ -66,7 +67,7 @@ class Silent(Last):
 
 
 @attrs.frozen
-class Misshapen:
+class Misshapen(Pooler):
     """Its `build` takes nothing, and its `needs` is a list."""
 
     name: ClassVar[str] = "misshapen"

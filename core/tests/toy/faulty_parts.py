@@ -9,13 +9,29 @@ from typing import Any, ClassVar
 
 import attrs
 from sentbed import hookimpl
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Dataset,
+    DataSource,
+    DrivesEncoder,
+    Engine,
+    Evaluation,
+    Evaluator,
+    Importer,
+    Items,
+    Optimizer,
+    Prepared,
+    Runtime,
+    Schedule,
+    Score,
+    Texts,
+    Tracker,
+)
 
 TEXTS = tuple(f"text {k}" for k in range(9))
 
 
 @attrs.frozen
-class Nine:
+class Nine(DataSource):
     """Nine pairs."""
 
     name: ClassVar[str] = "nine"
@@ -34,7 +50,7 @@ class Nine:
 
 
 @attrs.frozen(eq=False)
-class NinePairs:
+class NinePairs(Dataset):
     fault: str
     columns: ClassVar[tuple[str, ...]] = ("anchor", "positive")
 
@@ -69,7 +85,7 @@ class NinePairs:
 
 
 @attrs.frozen
-class Size:
+class Size(Evaluator):
     """The mean size of a number of a vector."""
 
     name: ClassVar[str] = "size"
@@ -77,11 +93,23 @@ class Size:
     fault: str = ""
     """What is wrong with it."""
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Score."""
+    def prepare(self) -> Prepared | DrivesEncoder:
+        """Prepare one list."""
+        if self.fault == "an iterator":
+            return DrivesEncoder(lambda encoder: self._score({"all": encoder.encode(iter(TEXTS))}))  # type: ignore[arg-type]
+        if self.fault == "one half":
+            return self._score  # type: ignore[return-value]
+        texts = Texts(
+            [f"{text} {random.random()}" for text in TEXTS] if self.fault == "other texts" else TEXTS
+        )
+        if self.fault == "two sides":
+            texts = Texts(TEXTS[:4], TEXTS[4:])
+        return Prepared({"all": texts} | ({"more": texts} if self.fault == "one more" else {}), self._score)
+
+    def _score(self, found: Any) -> Evaluation:
         import numpy as np
 
-        vectors = encoder.encode(iter(TEXTS) if self.fault == "an iterator" else list(TEXTS))
+        vectors = found["all"]
         sizes = np.abs(vectors).mean(axis=1).astype(np.float64)
         value = float(sizes.mean()) * 100
         if self.fault == "not finite":
@@ -96,7 +124,7 @@ class Size:
 
 
 @attrs.frozen
-class Descent:
+class Descent(Optimizer):
     """Plain descent with momentum."""
 
     name: ClassVar[str] = "descent"
@@ -136,7 +164,7 @@ class Descent:
 
 
 @attrs.frozen
-class Ramp:
+class Ramp(Schedule):
     """From 0 to 1."""
 
     name: ClassVar[str] = "ramp"
@@ -150,7 +178,7 @@ class Ramp:
 
 
 @attrs.frozen
-class Listener:
+class Listener(Tracker):
     """Listens to a run."""
 
     name: ClassVar[str] = "listener"
@@ -192,7 +220,7 @@ ONE = Listening()
 
 
 @attrs.frozen
-class Nowhere:
+class Nowhere(Runtime):
     """Runs nothing."""
 
     name: ClassVar[str] = "nowhere"
@@ -202,17 +230,18 @@ class Nowhere:
 
     def build(self) -> Any:
         """Return an engine that does nothing."""
-        engine = type("Idle", (), dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None))()
-        engine.token_budget = 0 if self.fault == "no budget" else 64
-        engine.describe = lambda: {} if self.fault == "no precision" else {"precision": "fp32"}
-        engine.counters = lambda: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
+        methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)
+        methods["describe"] = lambda _: {} if self.fault == "no precision" else {"precision": "fp32"}
+        methods["counters"] = lambda _: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
         if self.fault == "no trainer":
-            engine.trainer = None
+            del methods["trainer"]
+        engine = type("Idle", (Engine,), methods)()
+        engine.token_budget = 0 if self.fault == "no budget" else 64
         return engine
 
 
 @attrs.frozen
-class Anything:
+class Anything(Importer):
     """Reads nothing."""
 
     name: ClassVar[str] = "anything"

@@ -7,13 +7,13 @@ from itertools import count
 from typing import Any, ClassVar
 
 import attrs
-from sentbed.protocols import LossOutput
+from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
 
 CALLS = count()
 
 
 @attrs.frozen
-class Attend:
+class Attend(Pooler):
     """The mean of the states, weighted by a learned query."""
 
     name: ClassVar[str] = "attend"
@@ -93,15 +93,22 @@ class Attend:
 
 
 @attrs.frozen
-class Nearest:
+class Nearest(Loss):
     """Softmax over the similarities of a batch, with a learned scale."""
 
     name: ClassVar[str] = "nearest"
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
-    takes: ClassVar[frozenset[str]] = frozenset({"negative"})
 
     fault: str = ""
     """What is wrong with it."""
+
+    @property
+    def traits(self) -> LossTraits:
+        """Pairs, with a state for some faults."""
+        return LossTraits(
+            needs=frozenset({"anchor", "positive"}),
+            takes=frozenset({"negative"}),
+            stateful=self.fault in ("state of another name", "state that grows"),
+        )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield nothing."""

@@ -66,15 +66,16 @@ def distribute(
 
 @pytest.fixture(scope="session")
 def toy_points(tmp_path_factory: pytest.TempPathFactory) -> list[EntryPoint]:
-    """The entry points of the toy plugin and of core's own trackers."""
+    """The entry points of the toy plugin, of the console's tracker and of the log's."""
     site = tmp_path_factory.mktemp("site")
     write_distribution(site, "toy", {"toy": "toy_plugin", "recorder": "toy_plugin:Recorder"})
-    return [*points_of(site), *distribution("sentbed").entry_points.select(group="sentbed")]
+    trackers = distribution("sentbed-trackers").entry_points.select(group="sentbed")
+    return [*points_of(site), *(point for point in trackers if point.name != "trackers")]
 
 
 @pytest.fixture
 def plugins(toy_points: Iterable[EntryPoint]) -> Plugins:
-    """The toy plugin and core's trackers, and nothing else that is installed."""
+    """The toy plugin, console and log, and nothing else that is installed."""
     return load_plugins(toy_points)
 
 

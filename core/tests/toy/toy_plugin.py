@@ -17,28 +17,50 @@ import attrs
 import numpy as np
 from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
-from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl
+from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl, protocols
 from sentbed._encoder.batching import pad
-from sentbed._run.record import record_json as to_json
+from sentbed._run.record import record_json
 from sentbed._text_table import TextTable
 from sentbed.protocols import (
+    Backbone,
+    BackboneTraits,
     BuildContext,
+    BuiltBackbone,
+    DataSource,
+    DrivesEncoder,
     Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Exporter,
     Head,
+    Importer,
     Items,
     LazyCommand,
+    Loss,
     LossOutput,
+    LossTraits,
+    Optimizer,
+    PlacedEncoder,
+    Pooler,
+    Prepared,
     RecipeTable,
     ReportData,
     ReportSection,
+    Runtime,
     Scatter,
+    Schedule,
     Score,
     StepResult,
     TableTraits,
+    Texts,
     TokenBatch,
     TokenIds,
+    Tokenizer,
     TokenStates,
+    Tracker,
+    Trainer,
     Training,
+    Vectors,
 )
 
 VOCABULARY = 64
@@ -137,11 +159,11 @@ at = ["start", "end"]
 
 
 def quicken(patch: Any) -> None:
-    """Let runs leave out figures, `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
+    """Let runs leave out `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
 
     def write(directory: Path, data: ReportData) -> Path:
         (directory / "report.html").touch()
-        (directory / "report.json").write_text(to_json(data))
+        (directory / "report.json").write_text(record_json(data))
         return directory / "report.html"
 
     if find_spec("sentbed_report") is not None:
@@ -154,7 +176,7 @@ def quicken(patch: Any) -> None:
 
 
 @attrs.define(eq=False)
-class CharacterTokenizer:
+class CharacterTokenizer(Tokenizer):
     pad_id: int = 0
     mask_token: str | None = None
     seen: list[str] = attrs.field(factory=list)
@@ -172,7 +194,7 @@ class CharacterTokenizer:
 
 
 @attrs.define(eq=False)
-class CharacterBackbone:
+class CharacterBackbone(BuiltBackbone):
     embedding: NDArray[np.float32]
     max_length: int
     origin: Mapping[str, Any]
@@ -194,7 +216,7 @@ class CharacterBackbone:
 
 
 @attrs.frozen
-class Characters:
+class Characters(Backbone):
     """One vector a character."""
 
     name: ClassVar[str] = "characters"
@@ -204,6 +226,10 @@ class Characters:
     positions: int = 64
     init_seed: int = 0
     model: ModelId | None = None
+
+    @property
+    def traits(self) -> BackboneTraits:
+        return BackboneTraits(model=self.model)
 
     def build(self, context: BuildContext) -> CharacterBackbone:
         if context.saved is not None:
@@ -215,7 +241,7 @@ class Characters:
 
 
 @attrs.frozen
-class Average:
+class Average(Pooler):
     """The mean over the tokens."""
 
     name: ClassVar[str] = "average"
@@ -240,7 +266,7 @@ class AskedTable(TextTable):
 
 
 @attrs.frozen
-class Words:
+class Words(DataSource):
     """Pairs of a made-up word and the same 13 letters on."""
 
     name: ClassVar[str] = "words"
@@ -260,7 +286,7 @@ class Words:
 
 
 @attrs.frozen
-class Lines:
+class Lines(DataSource):
     """The lines of a file, under the one name `anchor`."""
 
     name: ClassVar[str] = "lines"
@@ -292,7 +318,7 @@ class VaryingTable(TextTable):
 
 
 @attrs.frozen
-class Table:
+class Table(DataSource):
     """A tab-separated file; its first line names the columns."""
 
     name: ClassVar[str] = "table"
@@ -311,11 +337,11 @@ class Table:
 
 
 @attrs.frozen
-class Pull:
+class Pull(Loss):
     """Half the mean squared distance of a pair."""
 
     name: ClassVar[str] = "pull"
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
+    traits = LossTraits(needs=frozenset({"anchor", "positive"}), stateful=True)
 
     temperature: float = attrs.field(default=1.0, validator=gt(0))
     """What the distance is divided by."""
@@ -359,15 +385,18 @@ class Pulling:
 
 
 @attrs.frozen
-class Sort:
+class Sort(Loss):
     """Pulls pairs of the first class together and pushes all others apart."""
 
     name: ClassVar[str] = "sort"
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive", "label"})
-    takes: ClassVar[frozenset[str]] = frozenset()
 
     classes: tuple[str, ...] = ("same", "other")
     """What the column `label` may hold."""
+
+    @property
+    def traits(self) -> LossTraits:
+        needs = frozenset({"anchor", "positive", "label"})
+        return LossTraits(needs=needs, takes=frozenset(), classes=self.classes)
 
     def build(self, width: int) -> Any:
         def loss(inputs: Mapping[str, Any]) -> Found:
@@ -381,12 +410,10 @@ class Sort:
 
 
 @attrs.frozen
-class Chase:
+class Chase(Loss):
     """Pulls each anchor to where a moving average of its tower puts the positive."""
 
     name: ClassVar[str] = "chase"
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
-    takes: ClassVar[frozenset[str]] = frozenset()
 
     momentum: float = attrs.field(default=0.5, validator=and_(ge(0), lt(1)))
     """How much of the average a step keeps."""
@@ -394,6 +421,15 @@ class Chase:
     """The columns that the average encodes."""
     most: int = 100
     """The largest batch."""
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(
+            needs=frozenset({"anchor", "positive"}),
+            takes=frozenset(),
+            momentum=self.momentum,
+            keys=frozenset(self.keys),
+        )
 
     def build(self, width: int) -> Any:
         def loss(vectors: Mapping[str, Any]) -> Found:
@@ -410,7 +446,7 @@ class Chase:
 
 
 @attrs.frozen
-class Sgd:
+class Sgd(Optimizer):
     """Gradient descent."""
 
     name: ClassVar[str] = "sgd"
@@ -437,7 +473,7 @@ class Descent:
 
 
 @attrs.frozen
-class Falling:
+class Falling(Schedule):
     """From 1 to 0 in a straight line."""
 
     name: ClassVar[str] = "falling"
@@ -450,7 +486,7 @@ class Falling:
 
 
 @attrs.frozen
-class Gap:
+class Gap(Evaluator):
     """How near the distance of two texts is to a target, from minus infinity to 0."""
 
     name: ClassVar[str] = "gap"
@@ -460,8 +496,15 @@ class Gap:
     target: float = 0.0
     development: bool = False
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        one, other = encoder.encode([self.left, self.right])
+    @property
+    def traits(self) -> EvaluatorTraits:
+        return EvaluatorTraits(development=self.development)
+
+    def prepare(self) -> Prepared:
+        return Prepared({"both": Texts([self.left, self.right])}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
+        one, other = vectors["both"]
         distance = float(np.linalg.norm(one - other))
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
@@ -469,24 +512,29 @@ class Gap:
 
 
 @attrs.frozen
-class Across:
+class Across(Evaluator):
     """As `gap`; the second text is encoded by the second encoder."""
 
     name: ClassVar[str] = "across"
-    two_sided: ClassVar[bool] = True
 
     left: str = "abc"
     right: str = "nop"
     development: bool = True
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        one, other = encoder.encode([self.left]), (encoder.second or encoder).encode([self.right])
-        value = -float(np.linalg.norm(one - other))
+    @property
+    def traits(self) -> EvaluatorTraits:
+        return EvaluatorTraits(development=self.development, two_sided=True)
+
+    def prepare(self) -> Prepared:
+        return Prepared({"left": Texts([self.left]), "right": Texts(second=[self.right])}, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
+        value = -float(np.linalg.norm(vectors["left"] - vectors["right"]))
         return Evaluation((Score("across", "distance", value, {"id": "across"}),), value)
 
 
 @attrs.frozen
-class Nearness:
+class Nearness(Evaluator):
     """How near words are to the next one, on average; has items, and another metric."""
 
     name: ClassVar[str] = "nearness"
@@ -494,25 +542,32 @@ class Nearness:
     words: int = 12
     task: str = "near"
 
-    def evaluate(self, encoder: Any) -> Evaluation:
-        vectors = encoder.encode(["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]).astype(float)
-        found = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
+    def prepare(self) -> Prepared:
+        words = ["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]
+        return Prepared({"words": Texts(words)}, self._score)
+
+    def _score(self, found: Vectors) -> Evaluation:
+        vectors = found["words"].astype(float)
+        near = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
         protocol = {"id": "nearness", "words": self.words, "columns": ("a", "b")}
         mean = Score(
-            self.task, "distance", float(found.mean()), protocol, items=Items("mean", found, scale=1.0)
+            self.task, "distance", float(near.mean()), protocol, items=Items("mean", near, scale=1.0)
         )
-        worst = Score(self.task, "worst", float(found.min()), protocol)
+        worst = Score(self.task, "worst", float(near.min()), protocol)
         return Evaluation((mean, worst), mean.value)
 
 
 @attrs.frozen
-class Lottery:
+class Lottery(Evaluator):
     """A number that the engine's generator draws."""
 
     name: ClassVar[str] = "lottery"
-    development: ClassVar[bool] = True
+    traits = EvaluatorTraits(development=True)
 
-    def evaluate(self, encoder: Any) -> Evaluation:
+    def prepare(self) -> DrivesEncoder:
+        return DrivesEncoder(self._draw)
+
+    def _draw(self, encoder: Any) -> Evaluation:
         value = float(encoder.encoder.engine.rng.random())
         return Evaluation((Score("lottery", "luck", value, {"id": "lottery"}),), value)
 
@@ -521,7 +576,7 @@ class Lottery:
 
 
 @attrs.define(eq=False)
-class Placed:
+class Placed(PlacedEncoder):
     backbone: CharacterBackbone
     weights: Any
     projection: NDArray[np.float32] | None
@@ -563,7 +618,7 @@ class Placed:
 
 
 @attrs.define(eq=False)
-class SgdTrainer:
+class SgdTrainer(Trainer):
     encoders: Mapping[str, Placed]
     training: Training
     loss: Any
@@ -587,7 +642,7 @@ class SgdTrainer:
             self.state = output.state or {}
             self.update(gradients, rate)
             for name, value in self.update.parameters if self.averages else ():
-                momentum = self.training.loss.momentum
+                momentum = self.training.loss.traits.momentum
                 self.averages[name][:] = momentum * self.averages[name] + (1 - momentum) * value
         return StepResult(float(output.loss), rate, norm, dict(output.metrics))
 
@@ -628,7 +683,7 @@ class SgdTrainer:
         """What encodes a column: its tower, or the average of it."""
         tower = self.training.towers[column]
         placed = self.encoders[tower]
-        if column not in getattr(self.training.loss, "keys", ()):
+        if column not in self.training.loss.traits.keys:
             return placed
         backbone = attrs.evolve(placed.backbone, embedding=self.averages[f"{tower}.embedding"])
         return attrs.evolve(
@@ -666,7 +721,7 @@ class SgdTrainer:
 
 
 @attrs.define(eq=False)
-class Engine:
+class Engine(protocols.Engine):
     token_budget: int
     rng: np.random.Generator = attrs.field(factory=lambda: np.random.default_rng(0))
 
@@ -697,7 +752,7 @@ class Engine:
                 parameters.append((f"{tower}.projection", encoder.projection))
         optimizer, schedule = training.optimizer, training.schedule
         loss = training.loss.build(next(iter(encoders.values())).width)
-        averaged = parameters if hasattr(training.loss, "momentum") else ()
+        averaged = parameters if training.loss.traits.momentum is not None else ()
         return SgdTrainer(
             encoders,
             training,
@@ -705,13 +760,13 @@ class Engine:
             optimizer.build(parameters),
             lambda step: optimizer.lr * schedule.factor(step, training.total_steps),
             self.rng,
-            loss.initial_state() if hasattr(loss, "initial_state") else {},
+            loss.initial_state() if training.loss.traits.stateful else {},
             {name: value.copy() for name, value in averaged},
         )
 
 
 @attrs.frozen
-class Toy:
+class Toy(Runtime):
     """NumPy on the host."""
 
     name: ClassVar[str] = "toy"
@@ -727,7 +782,7 @@ class Toy:
 
 
 @attrs.frozen
-class Notes:
+class Notes(Tracker):
     """Writes how many steps it has seen to a file in the run directory."""
 
     name: ClassVar[str] = "notes"
@@ -740,7 +795,7 @@ class Notes:
 
 
 @attrs.frozen
-class ToNumbers:
+class ToNumbers(Exporter):
     """The mean vector of some texts, a number a line."""
 
     name: ClassVar[str] = "numbers"
@@ -758,7 +813,7 @@ class ToNumbers:
 
 
 @attrs.frozen
-class FromNumbers:
+class FromNumbers(Importer):
     """An encoder as wide as a file has lines."""
 
     name: ClassVar[str] = "numbers"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import sentbed
+
 from sentbed_cost import Cost, Threads
 
 RECIPE = Path(__file__).parent.parent / "recipe" / "cost.toml"
 
 
 def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sentbed", *map(str, arguments)], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "sentbed", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

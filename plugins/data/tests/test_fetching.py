@@ -16,21 +16,21 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_is_here(tmp_path: Path) -> None:
-    assert not Pairs(path=FilePath(str(tmp_path / "pairs.csv"))).fetches
+    assert not Pairs(path=FilePath(str(tmp_path / "pairs.csv"))).traits.fetches
 
 
 def test_a_data_set_of_the_hub_is_fetched_unless_it_was_before(cache: Path) -> None:
     source = Pairs(path=FilePath("hub:some/pairs"))
-    assert source.fetches
+    assert source.traits.fetches
     (cache / "some___pairs").mkdir(parents=True)
-    assert not source.fetches
+    assert not source.traits.fetches
 
 
 def test_a_local_directory_of_the_hub_s_kind_is_here(tmp_path: Path) -> None:
-    assert not Pairs(path=FilePath(f"hub:{tmp_path}")).fetches
+    assert not Pairs(path=FilePath(f"hub:{tmp_path}")).traits.fetches
 
 
 def test_a_mix_fetches_where_a_source_does() -> None:
     hub = Pairs(path=FilePath("hub:some/pairs"))
-    assert Mix(sources=(Sample(), hub)).fetches
-    assert not Mix(sources=(Sample(), Sample())).fetches
+    assert Mix(sources=(Sample(), hub)).traits.fetches
+    assert not Mix(sources=(Sample(), Sample())).traits.fetches

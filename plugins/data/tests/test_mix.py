@@ -11,7 +11,10 @@ from sentbed import DataError, RecipeError, load_recipe
 from sentbed._document.structure import unstructure
 from sentbed._run.sampling import Sampler
 from sentbed._text_table import TextTable
-from sentbed.protocols import Mixture
+from sentbed.protocols import (
+    DataSource,
+    Mixture,
+)
 from sentbed_data.mix import Mix
 from sentbed_data.pairs import Pairs
 from sentbed_data.sample_corpus import Sample
@@ -19,7 +22,7 @@ from sentbed_data.triplets import Triplets
 
 
 @attrs.frozen
-class Made:
+class Made(DataSource):
     """So many rows, each text of them with the epoch."""
 
     rows: int

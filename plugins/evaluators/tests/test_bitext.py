@@ -32,7 +32,7 @@ def values(result: Any) -> dict[str, float]:
 def test_each_line_looks_for_its_own_on_the_other_side(write: Write, table_encoder: Any) -> None:
     """a finds x, b finds x (wrong), c finds z; x finds a, y finds b, z finds c."""
     encoder = table_encoder({"a": at(0), "b": at(20), "c": at(90), "x": at(8), "y": at(40), "z": at(85)})
-    result = Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"])).evaluate(encoder)
+    result = Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"])).prepare().evaluate(encoder)
     forward, backward = [1, 0, 1], [1, 1, 1]
     assert values(result) == pytest.approx(
         {"accuracy": 500 / 6, "accuracy-forward": 200 / 3, "accuracy-backward": 100}
@@ -55,7 +55,7 @@ def test_either_translation_of_a_repeated_text_is_right(write: Write, table_enco
     )
     first = ["hi", "hi", "morning", "bye"]
     second = ["salut", "bonjour", "bonjour", "adieu"]
-    result = Bitext(parallel=files(write, first, second)).evaluate(encoder)
+    result = Bitext(parallel=files(write, first, second)).prepare().evaluate(encoder)
     assert values(result) == {"accuracy": 100, "accuracy-forward": 100, "accuracy-backward": 100}
 
 
@@ -85,33 +85,35 @@ def test_the_margin_equals_a_naive_one(k: int, write: Write, table_encoder: Any)
         {**dict(zip(first, a.tolist(), strict=True)), **dict(zip(second, b.tolist(), strict=True))}
     )
     paths = files(write, first, second)
-    result = Bitext(parallel=paths, score="margin", neighbours=k).evaluate(encoder)
+    result = Bitext(parallel=paths, score="margin", neighbours=k).prepare().evaluate(encoder)
     right = [i == j for i, j in enumerate(naive_margin(a, b, k))]
     back = [i == j for i, j in enumerate(naive_margin(b, a, k))]
     found = values(result)
     assert found["accuracy-forward"] == pytest.approx(100 * sum(right) / 30)
     assert found["accuracy-backward"] == pytest.approx(100 * sum(back) / 30)
-    cosine = Bitext(parallel=paths).evaluate(encoder)
+    cosine = Bitext(parallel=paths).prepare().evaluate(encoder)
     assert values(cosine) != found
     assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"
 
 
 def test_a_margin_over_few_or_opposite_lines_is_a_number(write: Write, table_encoder: Any) -> None:
     encoder = table_encoder({"a": at(0), "b": at(180), "x": at(0), "y": at(180)})
-    result = Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin").evaluate(encoder)
+    result = Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin").prepare().evaluate(encoder)
     assert values(result)["accuracy"] == 100
 
 
 def test_the_second_file_is_encoded_by_the_second_encoder(write: Write, table_encoder: Any) -> None:
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(90), "b": at(0)})
-    result = Bitext(parallel=files(write, ["a", "b"], ["b", "a"])).evaluate(encoder)
+    result = Bitext(parallel=files(write, ["a", "b"], ["b", "a"])).prepare().evaluate(encoder, encoder.second)
     assert values(result)["accuracy"] == 100
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["b", "a"]])
 
 
 def test_only_the_first_pairs_are_taken(write: Write, encoder: Any) -> None:
-    result = Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2).evaluate(encoder)
+    result = (
+        Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2).prepare().evaluate(encoder)
+    )
     assert values(result)["accuracy"] == 100
     assert (result.scores[0].protocol["pairs"], result.scores[0].protocol["split"]) == (2, "first lines")
 
@@ -128,12 +130,14 @@ def test_files_that_are_not_parallel_are_an_error(
     first: list[str], second: list[str], problem: str, write: Write, encoder: Any
 ) -> None:
     with pytest.raises(DataError, match=problem):
-        Bitext(parallel=files(write, first, second)).evaluate(encoder)
+        Bitext(parallel=files(write, first, second)).prepare().evaluate(encoder)
 
 
 def test_a_zero_vector_is_refused_by_name(write: Write, table_encoder: Any) -> None:
     with pytest.raises(RunError, match="the embedding of 'y' is a zero vector"):
-        Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).evaluate(table_encoder({"y": [0.0] * 5}))
+        Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).prepare().evaluate(
+            table_encoder({"y": [0.0] * 5})
+        )
 
 
 def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
@@ -153,4 +157,4 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("train", True)])
 def test_it_is_development_where_the_split_says_so(split: Any, development: bool) -> None:
-    assert Bitext(parallel=("a", "b"), split=split).development is development
+    assert Bitext(parallel=("a", "b"), split=split).traits.development is development

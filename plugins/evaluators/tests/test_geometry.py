@@ -23,7 +23,7 @@ def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -
     gold = [5, 4, 4.5, 0, 4.2, 1]
     rows = [f"a{i}\tb{i % 4}\t{score}\n" for i, score in enumerate(gold)]
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
-    result = Geometry(path=str(path)).evaluate(encoder)
+    result = Geometry(path=str(path)).prepare().evaluate(encoder)
     assert len(encoder.calls) == 1
 
     vectors = encoder.encode([f"a{i}" for i in range(6)] + [f"b{i % 4}" for i in range(6)])
@@ -48,7 +48,9 @@ def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -
 
 def test_only_the_named_convention_is_reported(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own").evaluate(encoder)
+    result = (
+        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own").prepare().evaluate(encoder)
+    )
     assert [(score.task, score.protocol["id"]) for score in result.scores] == [("own", "st5")] * 2
 
 
@@ -58,7 +60,7 @@ def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
     for split, text in (("test", "t"), ("dev", "d")):
         write(f"STS/STSBenchmark/sts-{split}.csv", f"g\tf\ty\t1\t5\t{text}1\t{text}2\n")
     for task, split, texts in ((None, "test", ["t1", "t2"]), ("STSB-dev", "dev", ["d1", "d2"])):
-        result = Geometry(data_dir=str(tmp_path), task=task).evaluate(encoder)
+        result = Geometry(data_dir=str(tmp_path), task=task).prepare().evaluate(encoder)
         assert encoder.calls[-1] == texts
         assert result.scores[0].task == (task or "STSB")
         assert result.scores[0].protocol["split"] == split
@@ -67,19 +69,23 @@ def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
 def test_no_positive_pair_is_an_error(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t4\nc\td\t0\n")
     with pytest.raises(DataError, match="no pair of `pairs` has a gold score above `threshold` = 4"):
-        Geometry(path=str(path)).evaluate(encoder)
+        Geometry(path=str(path)).prepare().evaluate(encoder)
 
 
 def test_a_zero_vector_is_an_error(write: Write, table_encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\n")
     with pytest.raises(RunError, match=r"1 of 2 embeddings are zero vectors.* that of 'b'"):
-        Geometry(path=str(path)).evaluate(table_encoder({"b": [0.0] * 5}))
+        Geometry(path=str(path)).prepare().evaluate(table_encoder({"b": [0.0] * 5}))
 
 
 def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write, table_encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\ta\t0\n")
     encoder = table_encoder({"a": [2.0, 0.0], "b": [0.0, 3.0], "c": [-1.0, 0.0]})
-    result = Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity")).evaluate(encoder)
+    result = (
+        Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity"))
+        .prepare()
+        .evaluate(encoder)
+    )
     names = [(score.protocol["id"], score.metric) for score in result.scores]
     convention = [("wang-isola", "alignment"), ("wang-isola", "uniformity")]
     convention += [("st5", "alignment"), ("st5", "uniformity")]
@@ -109,20 +115,24 @@ def test_only_what_is_asked_for_is_measured(
     measures: Any, metrics: list[str], main: list[int], write: Write, encoder: Any
 ) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\n")
-    result = Geometry(path=str(path), measures=measures).evaluate(encoder)
+    result = Geometry(path=str(path), measures=measures).prepare().evaluate(encoder)
     assert [score.metric for score in result.scores] == metrics
     assert result.primary == -sum(result.scores[i].value for i in main)
 
 
 def test_without_alignment_no_pair_needs_to_be_positive(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = Geometry(path=str(path), measures=("uniformity",)).evaluate(encoder)
+    result = Geometry(path=str(path), measures=("uniformity",)).prepare().evaluate(encoder)
     assert result.scores[0].protocol["positive_pairs"] == 0
 
 
 def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n")
-    result = Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy")).evaluate(encoder)
+    result = (
+        Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy"))
+        .prepare()
+        .evaluate(encoder)
+    )
     for score in result.scores:
         if score.metric != "alignment":
             assert score.items is None
@@ -177,7 +187,7 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
 def test_it_is_development_on_such_a_task_and_on_files_that_are_said_to_be(
     fields: dict[str, Any], development: bool
 ) -> None:
-    assert Geometry(**fields).development is development
+    assert Geometry(**fields).traits.development is development
 
 
 def parallel(write: Write, first: str, second: str, **fields: Any) -> Geometry:
@@ -195,7 +205,7 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     encoder.second = table_encoder({"b0": NORTH, "b1": NORTH, "b2": EAST, "b3": SOUTH})
     # Beside a2 only b3 may stand: b0 and b1 are aligned, b2 is its translation.
     geometry = parallel(write, "a0\na1\na2\na3\n", "b0\nb1\nb2\nb3\n", pairs=3, positives=2)
-    result = geometry.evaluate(encoder)
+    result = geometry.prepare().evaluate(encoder, encoder.second)
     assert (encoder.calls, encoder.second.calls) == ([["a0", "a1", "a2"]], [["b0", "b1", "b3"]])
 
     # Of the 15 pairs among east, north x 3, west and south, 3 are equal, 4 opposite and 8 orthogonal.
@@ -216,7 +226,7 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
 
 
 def test_one_encoder_encodes_both_sides_of_parallel_files(write: Write, encoder: Any) -> None:
-    parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).evaluate(encoder)
+    parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(encoder)
     assert encoder.calls == [["a", "b", "c", "d"]]
 
 
@@ -225,7 +235,7 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write: Write, 
     sides = "".join(f"a{i}\n" for i in lines), "".join(f"b{i}\n" for i in lines)
     drawn = {}
     for seed in (0, 1):
-        parallel(write, *sides, pairs=20, positives=5, seed=seed).evaluate(encoder)
+        parallel(write, *sides, pairs=20, positives=5, seed=seed).prepare().evaluate(encoder)
         texts = encoder.calls[-1]
         assert texts[:20] == [f"a{i}" for i in range(20)]
         assert texts[20:25] == [f"b{i}" for i in range(5)]
@@ -235,7 +245,7 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write: Write, 
         assert max(drawn[seed]) >= 20
         assert [i for i, partner in enumerate(drawn[seed], start=5) if i == partner] == []
     assert drawn[0] != drawn[1]
-    parallel(write, *sides, pairs=20, positives=5).evaluate(encoder)
+    parallel(write, *sides, pairs=20, positives=5).prepare().evaluate(encoder)
     assert [int(text[1:]) for text in encoder.calls[-1][25:]] == drawn[0]
 
 
@@ -253,12 +263,12 @@ def test_parallel_files_that_cannot_be_paired_are_an_error(
     first: str, second: str, problem: str, write: Write, encoder: Any
 ) -> None:
     with pytest.raises(DataError, match=problem):
-        parallel(write, first, second, pairs=3, positives=1).evaluate(encoder)
+        parallel(write, first, second, pairs=3, positives=1).prepare().evaluate(encoder)
 
 
 def test_a_last_pair_is_not_left_with_its_own_line(write: Write, encoder: Any) -> None:
     with pytest.raises(DataError, match="2 lines, but 2 pairs with 1 positives need 3"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).evaluate(encoder)
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).prepare().evaluate(encoder)
 
 
 def test_check_names_what_is_wrong_with_parallel_files(write: Write, tmp_path: Path) -> None:
@@ -284,4 +294,4 @@ def test_two_sides_of_different_width_are_an_error(write: Write, table_encoder: 
     encoder = table_encoder(width=4)
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).evaluate(encoder)
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(encoder, encoder.second)

@@ -147,8 +147,8 @@ def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
 ) -> None:
     lines = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in PAIRS)
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + lines)
-    ours = STS(path=str(path)).evaluate(encoder)
-    result = named("Pairs").evaluate(encoder)
+    ours = STS(path=str(path)).prepare().evaluate(encoder)
+    result = named("Pairs").prepare().evaluate(encoder)
     assert result.primary == pytest.approx(ours.primary, abs=1e-6)
     (score,) = result.scores
     assert (score.task, score.metric, score.value) == ("Pairs", "cosine_spearman", result.primary)
@@ -165,7 +165,7 @@ def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
 
 
 def test_tasks_keep_their_order_and_are_averaged(local: types.ModuleType, table_encoder: Any) -> None:
-    result = named("Search", "Pairs").evaluate(table_encoder(TABLE, width=2))
+    result = named("Search", "Pairs").prepare().evaluate(table_encoder(TABLE, width=2))
     search = 100 * (1 + 1 / math.log2(3)) / 2
     names = [(score.task, score.metric) for score in result.scores]
     assert names == [("Search", "ndcg_at_10"), ("Pairs", "cosine_spearman"), ("AVG", "main_score")]
@@ -177,7 +177,7 @@ def test_tasks_keep_their_order_and_are_averaged(local: types.ModuleType, table_
 
 
 def test_subsets_and_splits_have_scores_of_their_own(local: types.ModuleType, encoder: Any) -> None:
-    scores = named("Languages").evaluate(encoder).scores
+    scores = named("Languages").prepare().evaluate(encoder).scores
     values = found(scores)
     assert list(values) == [
         ("Languages", name) for name in ("cosine_spearman", "cosine_spearman-en", "cosine_spearman-de")
@@ -185,19 +185,19 @@ def test_subsets_and_splits_have_scores_of_their_own(local: types.ModuleType, en
     whole, english, german = values.values()
     assert whole == pytest.approx((english + german) / 2)
     assert scores[0].protocol["subset"] == ["en", "de"]
-    assert found(named("Languages", languages=("deu",)).evaluate(encoder).scores) == {
+    assert found(named("Languages", languages=("deu",)).prepare().evaluate(encoder).scores) == {
         ("Languages", "cosine_spearman"): german
     }
-    assert found(named("Languages", subsets=("en",)).evaluate(encoder).scores) == {
+    assert found(named("Languages", subsets=("en",)).prepare().evaluate(encoder).scores) == {
         ("Languages", "cosine_spearman"): english
     }
-    (dev,) = named("Pairs", splits=("dev",)).evaluate(encoder).scores
+    (dev,) = named("Pairs", splits=("dev",)).prepare().evaluate(encoder).scores
     assert (dev.value, dev.protocol["split"]) == (english, "dev")
 
 
 def test_a_task_that_is_the_mean_of_others_is_scored_on_them(local: types.ModuleType, encoder: Any) -> None:
-    (score,) = named("Both").evaluate(encoder).scores
-    parts = [named(name).evaluate(encoder).primary for name in ("Pairs", "Shifted")]
+    (score,) = named("Both").prepare().evaluate(encoder).scores
+    parts = [named(name).prepare().evaluate(encoder).primary for name in ("Pairs", "Shifted")]
     assert score.value == pytest.approx(sum(parts) / 2)
     assert score.protocol["dataset"] == ["local/Pairs", "local/Shifted"]
     assert not any(part.data_loaded for part in local.Both.metadata.tasks)
@@ -215,7 +215,7 @@ def test_the_generators_of_a_training_are_left_as_they_were(local: types.ModuleT
     seeded()
     expected = drawn()
     seeded()
-    named("Pairs").evaluate(encoder)
+    named("Pairs").prepare().evaluate(encoder)
     assert drawn() == expected
 
 
@@ -223,7 +223,7 @@ def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(
     local: types.ModuleType, encoder: Any
 ) -> None:
     with pytest.raises(DataError) as caught:
-        named("Pairs", "Gone").evaluate(encoder)
+        named("Pairs", "Gone").prepare().evaluate(encoder)
     message = str(caught.value)
     assert (
         "1 of 2 tasks of mteb cannot be had: `Gone` (local/Gone: ConnectionError: Couldn't reach" in message
@@ -234,13 +234,13 @@ def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(
 
 
 def test_data_that_cannot_be_had_may_be_left_out(local: types.ModuleType, encoder: Any) -> None:
-    alone = named("Pairs").evaluate(encoder).primary
-    result = named("Pairs", "Gone", skip_missing=True).evaluate(encoder)
+    alone = named("Pairs").prepare().evaluate(encoder).primary
+    result = named("Pairs", "Gone", skip_missing=True).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["Pairs", "AVG"]
     assert result.primary == alone
     assert result.scores[-1].protocol["missing"] == ["Gone"]
     with pytest.raises(DataError, match="1 of 1 tasks"):
-        named("Gone", skip_missing=True).evaluate(encoder)
+        named("Gone", skip_missing=True).prepare().evaluate(encoder)
 
 
 @needs_mteb
@@ -264,7 +264,7 @@ def test_what_mteb_does_not_have_is_named(
     local: types.ModuleType, encoder: Any, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataError) as caught:
-        MTEB(**fields).evaluate(encoder)
+        MTEB(**fields).prepare().evaluate(encoder)
     assert message in str(caught.value)
     assert encoder.calls == []
 
@@ -273,14 +273,14 @@ def test_a_zero_vector_is_refused_where_a_classifier_is_trained(
     local: types.ModuleType, table_encoder: Any
 ) -> None:
     with pytest.raises(RunError, match="embedding of 'y' is a zero vector"):
-        named("Topics").evaluate(table_encoder({"y": [0.0] * 5}))
+        named("Topics").prepare().evaluate(table_encoder({"y": [0.0] * 5}))
     with pytest.raises(RunError, match="'it rains' has NaN"):
-        named("Pairs").evaluate(table_encoder({"it rains": [math.nan] * 5}))
+        named("Pairs").prepare().evaluate(table_encoder({"it rains": [math.nan] * 5}))
 
 
 def test_a_collapsed_encoder_scores_zero_with_a_note(local: types.ModuleType, table_encoder: Any) -> None:
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
-    (score,) = named("Pairs").evaluate(table_encoder(texts)).scores
+    (score,) = named("Pairs").prepare().evaluate(table_encoder(texts)).scores
     assert score.value == 0.0
     assert "not a number" in score.note
 
@@ -293,7 +293,7 @@ def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(
 
     monkeypatch.setattr(local.Pairs, "_evaluate_subset", broken)
     with pytest.raises(RunError, match="cannot evaluate the task `Pairs`: KeyError: 'score'"):
-        named("Pairs").evaluate(encoder)
+        named("Pairs").prepare().evaluate(encoder)
 
 
 def test_an_encoder_is_a_model_that_mteb_itself_evaluates(
@@ -311,7 +311,7 @@ def test_an_encoder_is_a_model_that_mteb_itself_evaluates(
         model, local.Pairs(), cache=cache, encode_kwargs={"batch_size": 2}, co2_tracker=False
     )
     assert encoder.calls == [[pair[0] for pair in PAIRS], [pair[1] for pair in PAIRS]]
-    assert 100 * result.task_results[0].main_score == named("Pairs").evaluate(encoder).primary
+    assert 100 * result.task_results[0].main_score == named("Pairs").prepare().evaluate(encoder).primary
 
 
 def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(table_encoder: Any) -> None:
@@ -393,7 +393,7 @@ class Encoder:
     def encode(self, texts):
         return np.array([[text == "a", text == "b"] for text in texts], np.float32)
 
-result = MTEB(tasks=("loud:Loud", "STSBenchmark"), skip_missing=True).evaluate(Encoder())
+result = MTEB(tasks=("loud:Loud", "STSBenchmark"), skip_missing=True).prepare().evaluate(Encoder())
 print(result.primary, result.scores[-1].protocol["missing"])
 """
 
@@ -433,4 +433,4 @@ def test_a_published_model_scores_as_on_the_leaderboard(real_data: Path, local: 
             self.data_loaded = True
 
     local.STSB = STSB
-    assert named("STSB").evaluate(model).primary == pytest.approx(82.03, abs=0.05)
+    assert named("STSB").prepare().evaluate(model).primary == pytest.approx(82.03, abs=0.05)

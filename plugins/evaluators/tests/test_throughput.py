@@ -56,7 +56,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, *passes: float) -> None:
 
 def test_a_score_is_the_median_of_the_passes_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock(monkeypatch, 50, 2, 1, 10, 50, 4, 5, 8)
-    evaluation = Throughput((16, 32), examples=20).evaluate(Watched())
+    evaluation = Throughput((16, 32), examples=20).prepare().evaluate(Watched())
     assert [(s.task, s.metric, s.value) for s in evaluation.scores] == [
         ("length-16", "examples/s", statistics.median([20 / 2, 20 / 1, 20 / 10])),
         ("length-16", "spread", 100 * (20 - 2) / 10),
@@ -68,7 +68,7 @@ def test_a_score_is_the_median_of_the_passes_after_the_warm_up(monkeypatch: pyte
 
 def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive() -> None:
     encoder = Watched()
-    Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).evaluate(encoder)
+    Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).prepare().evaluate(encoder)
     assert list(encoder.calls) == [16, 24]
     for length, calls in encoder.calls.items():
         # Nine texts in threes, and ten at once, in three passes each.
@@ -82,12 +82,12 @@ def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive() -
 
 def test_all_examples_arrive_at_once_where_no_batch_size_is_given() -> None:
     encoder = Watched()
-    Throughput(examples=70, repeats=1, warmup=0).evaluate(encoder)
+    Throughput(examples=70, repeats=1, warmup=0).prepare().evaluate(encoder)
     assert [len(call) for call in encoder.calls[128]] == [70]
 
 
 def test_the_protocol_says_what_was_timed_and_on_what() -> None:
-    score, _ = Throughput((16,), (4,), examples=5, repeats=2, warmup=0).evaluate(Watched()).scores
+    score, _ = Throughput((16,), (4,), examples=5, repeats=2, warmup=0).prepare().evaluate(Watched()).scores
     protocol = dict(score.protocol)
     assert score.task == "length-16-batch-4"
     assert math.isfinite(score.value)
@@ -113,12 +113,12 @@ def test_texts_differ_in_their_first_word_and_within_the_shortest_cut() -> None:
 
 
 def test_what_a_tokenizer_is_trained_on_has_every_word() -> None:
-    assert {word for text in Throughput((16,)).texts() for word in text.split()} == set(WORDS)
+    assert {word for text in Throughput((16,)).prepare().texts() for word in text.split()} == set(WORDS)
 
 
 def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder: Any) -> None:
     with pytest.raises(RunError, match="needs an encoder with `at_length`"):
-        Throughput().evaluate(encoder)
+        Throughput().prepare().evaluate(encoder)
 
 
 @pytest.mark.parametrize(

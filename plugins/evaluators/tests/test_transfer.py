@@ -53,7 +53,7 @@ def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encode
     encoder = table_encoder(width=6)
     encoder.progress = lambda what, done, total: seen.add(what)
 
-    evaluation = evaluator.evaluate(encoder)
+    evaluation = evaluator.prepare().evaluate(encoder, progress=encoder.progress)
 
     main = [score for score in evaluation.scores if score.metric == "accuracy"]
     assert [score.task for score in main] == [*PAPERS, "AVG"]
@@ -74,6 +74,7 @@ def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encode
 def test_mrpc_has_an_f1_beside_its_accuracy(downstream: Path, table_encoder: type) -> None:
     scores = (
         SentEvalTransfer(("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False)
+        .prepare()
         .evaluate(table_encoder())
         .scores
     )
@@ -87,6 +88,7 @@ def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream: Path, tabl
     tasks = ("CR", "SST2", "TREC", "MRPC")
     scores = (
         SentEvalTransfer(tasks, "logistic", "fast", data_dir=str(downstream), check_sizes=False)
+        .prepare()
         .evaluate(table_encoder())
         .scores
     )
@@ -114,7 +116,7 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     nothing = Outcome(0.0, 0.0, np.zeros(60, np.int64))
     monkeypatch.setattr(Classifier, "folded", lambda *_: nothing)
     evaluator = SentEvalTransfer(("MRPC",), data_dir=str(downstream), check_sizes=False)
-    accuracy, f1, _ = evaluator.evaluate(table_encoder()).scores
+    accuracy, f1, _ = evaluator.prepare().evaluate(table_encoder()).scores
     assert (f1.metric, f1.value) == ("f1", 0.0)
     assert f1.note == "the classifier found no positive pair"
     assert accuracy.note == ""
@@ -127,7 +129,7 @@ def test_an_encoder_that_knows_the_class_scores_high(downstream: Path, table_enc
     table |= {text: [-5.0, 0.1 * (i % 3)] for i, text in enumerate(negative)}
     for protocol in ("senteval", "logistic"):
         evaluator = SentEvalTransfer(("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False)
-        assert evaluator.evaluate(table_encoder(table)).scores[0].value == 100
+        assert evaluator.prepare().evaluate(table_encoder(table)).scores[0].value == 100
 
 
 def test_examples_are_sorted_by_words_then_class(write: Callable[..., Path]) -> None:
@@ -233,7 +235,7 @@ def test_a_sentence_that_the_encoder_loses_is_named(
     text = (downstream / "CR/custrev.pos").read_text().splitlines()[3]
     evaluator = SentEvalTransfer(("CR",), mode="fast", data_dir=str(downstream), check_sizes=False)
     with pytest.raises(RunError, match=f"{text}.*{message}"):
-        evaluator.evaluate(table_encoder({text: vector}))
+        evaluator.prepare().evaluate(table_encoder({text: vector}))
 
 
 def test_the_protocol_says_how_the_classifier_is_trained() -> None:

@@ -15,7 +15,22 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentbed.protocols import BuildContext, Head, LossOutput, TokenBatch, TokenIds, TokenStates, Training
+from sentbed.protocols import (
+    Backbone,
+    BuildContext,
+    BuiltBackbone,
+    Head,
+    Loss,
+    LossOutput,
+    LossTraits,
+    Optimizer,
+    Pooler,
+    TokenBatch,
+    TokenIds,
+    Tokenizer,
+    TokenStates,
+    Training,
+)
 from sentbed_hardware import Constant
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.trainer import TorchTrainer
@@ -27,7 +42,7 @@ WORDS = 64
 PAD = 3
 
 
-class HashTokenizer:
+class HashTokenizer(Tokenizer):
     """One id a word; id 4 opens every text, id 3 pads."""
 
     pad_id = PAD
@@ -52,7 +67,7 @@ class DenseStates(torch.nn.Module):
         return TokenStates(torch.tanh(self.dense(self.dropout(self.words(input_ids)))), attention_mask)
 
 
-class BuiltDense:
+class BuiltDense(BuiltBackbone):
     def __init__(self, width: int, dropout: float) -> None:
         self.tokenizer = HashTokenizer()
         self.module = DenseStates(width, dropout)
@@ -72,7 +87,7 @@ class BuiltDense:
 
 
 @attrs.frozen
-class Dense:
+class Dense(Backbone):
     name: ClassVar[str] = "dense"
     width: int = 8
     dropout: float = 0.0
@@ -94,7 +109,7 @@ class MeanModule(torch.nn.Module):
 
 
 @attrs.frozen
-class MeanPooler:
+class MeanPooler(Pooler):
     name: ClassVar[str] = "toy-mean"
 
     def build(self, width: int) -> torch.nn.Module:
@@ -114,7 +129,7 @@ class FirstDenseModule(torch.nn.Module):
 
 
 @attrs.frozen
-class FirstDensePooler:
+class FirstDensePooler(Pooler):
     name: ClassVar[str] = "toy-first-dense"
     out: int = 5
 
@@ -135,7 +150,7 @@ class NormModule(torch.nn.Module):
 
 
 @attrs.frozen
-class NormPooler:
+class NormPooler(Pooler):
     name: ClassVar[str] = "toy-norm"
 
     def build(self, width: int) -> torch.nn.Module:
@@ -180,12 +195,15 @@ class MemoryModule(ContrastModule):
 
 
 @attrs.frozen
-class Contrast:
+class Contrast(Loss):
     name: ClassVar[str] = "toy-contrast"
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
     temperature: float = 0.2
     learned: bool = False
     memory: int = 0
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(needs=frozenset({"anchor", "positive"}), stateful=self.memory > 0)
 
     def build(self, width: int) -> torch.nn.Module:
         return MemoryModule(self, width) if self.memory else ContrastModule(self)
@@ -196,6 +214,10 @@ class Momentum(Contrast):
     name: ClassVar[str] = "toy-momentum"
     momentum: float = 0.9
     keys: frozenset[str] = frozenset({"positive"})
+
+    @property
+    def traits(self) -> LossTraits:
+        return attrs.evolve(super().traits, momentum=self.momentum, keys=self.keys)
 
 
 class ClassesModule(torch.nn.Module):
@@ -211,16 +233,16 @@ class ClassesModule(torch.nn.Module):
 
 
 @attrs.frozen
-class Classes:
+class Classes(Loss):
     name: ClassVar[str] = "toy-classes"
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive", "label"})
+    traits = LossTraits(needs=frozenset({"anchor", "positive", "label"}))
 
     def build(self, width: int) -> torch.nn.Module:
         return ClassesModule(width)
 
 
 @attrs.frozen
-class Sgd:
+class Sgd(Optimizer):
     """Plain descent, whose update shows the gradient."""
 
     name: ClassVar[str] = "toy-sgd"
@@ -244,7 +266,7 @@ class RecordedDescent(torch.optim.SGD):
 
 
 @attrs.frozen
-class Recorder:
+class Recorder(Optimizer):
     name: ClassVar[str] = "toy-recorder"
     lr: float = 0.1
 

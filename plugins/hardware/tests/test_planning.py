@@ -7,7 +7,11 @@ import attrs
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed.protocols import LossOutput
+from sentbed.protocols import (
+    Loss,
+    LossOutput,
+    LossTraits,
+)
 from sentbed_hardware import Adafactor, AdamW, Cpu
 from sentbed_hardware._torch import outline
 from sentbed_hardware.cuda import Cuda
@@ -130,11 +134,11 @@ def test_every_name_of_a_table_finds_itself(table: Any) -> None:
 
 
 @attrs.frozen
-class Pairs:
+class Pairs(Loss):
     """A loss with a memory, small enough to count by hand."""
 
     name = "pairs"
-    needs = frozenset({"anchor", "positive"})
+    traits = LossTraits(needs=frozenset({"anchor", "positive"}), stateful=True)
 
     def build(self, width: int) -> torch.nn.Module:
         return PairsModule(width)

@@ -136,11 +136,11 @@ def test_a_source_that_nobody_or_two_recognise_is_said(
     (tmp_path / "source" / "numbers.txt").write_text("1\n")
     twin = """
 import attrs
-import sentbed
+import sentbed.protocols
 from typing import ClassVar
 
 @attrs.frozen
-class Twin:
+class Twin(sentbed.protocols.Importer):
     '''Everything.'''
     name: ClassVar[str] = "everything"
     def recognises(self, source): return True
@@ -157,11 +157,11 @@ def importers(): return [Twin]
 
 FOREIGN = """
 import attrs
-import sentbed
+import sentbed.protocols
 from typing import ClassVar
 
 @attrs.frozen
-class Needy:
+class Needy(sentbed.protocols.Importer):
     '''Has a field without a default.'''
     name: ClassVar[str] = "needy"
     size: int
@@ -169,7 +169,7 @@ class Needy:
     def read(self, source): ...
 
 @attrs.frozen
-class Fragile:
+class Fragile(sentbed.protocols.Importer):
     '''Fails at what it does not know.'''
     name: ClassVar[str] = "fragile"
     def recognises(self, source): raise ValueError("no header")

@@ -15,6 +15,9 @@ import torch
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError, locate
 from sentbed._cli.main import main
+from sentbed.protocols import (
+    PoolerTraits,
+)
 from sentbed_interop._torch.importing_modules import read_modules
 from sentbed_interop.exchange import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
@@ -180,7 +183,7 @@ def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(
     source = folder(tiny_bert / "backbone", pooling("max"))
     with pytest.raises(ModelError, match="pools by `max`"):
         read_modules(source)
-    monkeypatch.setattr("sentbed_poolers.first.First.pooling", "max")
+    monkeypatch.setattr("sentbed_poolers.first.First.traits", PoolerTraits(pooling="max"))
     assert read_modules(source).pooler == "first"
 
 

@@ -19,6 +19,11 @@ from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
 from sentbed._registry.catalog import OURS
 from sentbed._registry.registry import load_plugins
+from sentbed.kinds import KINDS
+from sentbed.protocols import (
+    Component,
+    ComponentTraits,
+)
 from sentbed_interop import card
 from sentbed_interop.citations import bibliography
 from sentbed_interop.exchange import export_encoder
@@ -484,7 +489,9 @@ def test_a_folder_that_would_give_other_vectors_is_an_error(
 def part(*cites: str) -> Any:
     import attrs
 
-    return attrs.make_class("Part", [], class_body={"cites": cites})()
+    return attrs.make_class(
+        "Part", [], bases=(Component,), class_body={"traits": ComponentTraits(cites=cites)}
+    )()
 
 
 def test_a_part_cites_by_key_or_brings_its_own_entry():
@@ -516,7 +523,7 @@ def test_what_our_parts_cite_is_known():
     cited = {
         key
         for info in load_plugins().components.values()
-        if isinstance(cites := getattr(info.cls, "cites", None), tuple)
-        for key in cites
+        if (traits := KINDS[info.kind].traits_of(info.cls)) is not None
+        for key in traits.cites
     }
     assert bibliography(part(*sorted(cited)))

@@ -18,6 +18,10 @@ from sentbed import ModelError
 from sentbed._cli.main import main
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.prompts import ResolvedPrompt, Template, parse_template
+from sentbed.protocols import (
+    Pooler,
+    PoolerTraits,
+)
 from sentbed_interop._torch import st_prompt, st_verify
 from sentbed_interop.exchange import export_encoder
 from sentbed_interop.sentence_transformers import ToSentenceTransformers
@@ -321,11 +325,14 @@ def test_what_stock_modules_cannot_compute_is_refused(
 
 def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert: Path, tmp_path: Path) -> None:
     @attrs.frozen
-    class Liar:
+    class Liar(Pooler):
         """Says `max` and takes the mean."""
 
         name = "liar"
-        pooling = "max"
+        traits = PoolerTraits(pooling="max")
+
+        def build(self, width: int) -> Any:
+            raise NotImplementedError
 
     encoder = Encoder.load(tiny_bert)
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Liar())

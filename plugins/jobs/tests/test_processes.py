@@ -224,6 +224,7 @@ SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 from pathlib import Path
+from sentbed.helpers import usable_cores
 from sentbed_jobs.processes import LocalPool
 from toy_work import Doubling
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def test_every_loss_is_tried() -> None:
 
 def inputs_of(loss: Any, seed: int = 0) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    columns = [*sorted(loss.needs), *sorted(loss.takes)]
+    columns = [*sorted(loss.traits.needs), *sorted(loss.traits.takes)]
     inputs = {name: torch.randn(5, 4, generator=generator) for name in columns if name != "label"}
     if "label" in columns:
         inputs["label"] = torch.tensor([0, 1, 2, 1, 0])

@@ -91,5 +91,5 @@ def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
 
 def test_hard_negatives_are_not_used(draw: Callable[..., Vectors]) -> None:
     module = Classification().build(4)
-    assert Classification.takes == frozenset()
+    assert Classification.traits.takes == frozenset()
     assert torch.equal(module(draw(negatives=True)).loss, module(draw(negatives=False)).loss)

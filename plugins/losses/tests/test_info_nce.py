@@ -224,4 +224,4 @@ def test_a_temperature_that_is_not_positive_is_refused(temperature: float) -> No
 
 
 def test_it_needs_pairs_only() -> None:
-    assert InfoNCE.needs == {"anchor", "positive"}
+    assert InfoNCE().traits.needs == {"anchor", "positive"}

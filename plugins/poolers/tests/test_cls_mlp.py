@@ -66,7 +66,7 @@ def test_the_layer_is_there_in_training_and_at_test(random_states: States) -> No
     expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(module.eval()(states), expected, rtol=0, atol=1e-6)
-    assert ClsMLP().at_test == "cls-mlp"
+    assert ClsMLP().traits.at_test is None
 
 
 def test_with_the_switch_the_layer_is_there_in_training_only(random_states: States) -> None:
@@ -75,7 +75,7 @@ def test_with_the_switch_the_layer_is_there_in_training_only(random_states: Stat
     module = pooler.build(6)
     expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
-    assert pooler.at_test == First.name
+    assert pooler.traits.at_test == First.name
     assert torch.equal(module.eval()(states), First().build(6)(states))
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
 

@@ -10,7 +10,7 @@ import pytest
 from sentbed import load_recipe, run
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run.score_items import attach_items
+from sentbed_report.score_items import attach_items
 from sentbed_report.statistics import value
 from toy_plugin import RECIPE
 
@@ -27,9 +27,7 @@ def load(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[[str], R
     return lambda text: load_recipe(put("recipe.toml", text), plugins=plugins)
 
 
-def test_a_run_says_how_sure_its_scores_are(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
-):
+def test_a_run_says_how_sure_its_scores_are(load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path):
     text = RECIPE.replace('use = "gap"', 'use = "nearness"') + "\n[bootstrap]\nresamples = 200\n"
     result = run(load(text), tmp_path / "out", plugins)
     assert result.report == tmp_path / "out" / "report.html"
@@ -58,5 +56,5 @@ def test_the_page_has_the_sections_of_other_plugins(
 
 @pytest.mark.parametrize("wrong", ["resamples = 99", "confidence = 1.0"])
 def test_a_bootstrap_has_enough_draws_and_a_share(wrong: str, load: Callable[[str], Recipe]):
-    with pytest.raises(Exception, match="@ .*bootstrap."):
+    with pytest.raises(Exception, match=r"@ .*bootstrap\."):
         load(f"{RECIPE}\n[bootstrap]\n{wrong}\n")

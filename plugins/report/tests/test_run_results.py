@@ -12,9 +12,9 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
-from sentbed._run import score_items as items
 from sentbed._run.record import record_json as to_json
 from sentbed.protocols import Items, ReportData, Score
+from sentbed_report import score_items as items
 from sentbed_report.comparability import bootstrapped
 from sentbed_report.paper_tables import AVERAGE, paper_tables
 from sentbed_report.run_results import (

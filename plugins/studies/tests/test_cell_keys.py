@@ -13,6 +13,9 @@ from sentbed import DataError, FilePath
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import Evaluate, Recipe
 from sentbed._registry.registry import Plugins
+from sentbed.protocols import (
+    Evaluator,
+)
 from sentbed_studies.cell_keys import Identities, directory_of, slug
 from toy_plugin import RECIPE
 
@@ -24,13 +27,16 @@ Put = Callable[[str, str], Path]
 
 
 @attrs.frozen
-class Shelf:
+class Shelf(Evaluator):
     """Reads one file of a directory."""
 
     name: ClassVar[str] = "shelf"
 
     data_dir: FilePath
     book: str = "chosen.txt"
+
+    def evaluate(self, encoder: Any) -> Any:
+        raise NotImplementedError
 
     def files(self) -> Iterator[Path]:
         if self.book == "":
@@ -39,12 +45,15 @@ class Shelf:
 
 
 @attrs.frozen
-class Volumes:
+class Volumes(Evaluator):
     """Reads several files, which its field names."""
 
     name: ClassVar[str] = "volumes"
 
     paths: tuple[FilePath, ...]
+
+    def evaluate(self, encoder: Any) -> Any:
+        raise NotImplementedError
 
 
 def key(recipe: Recipe, plugins: Plugins) -> str:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -22,10 +21,11 @@ from sentbed._recipe.checks import check
 from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
+from sentbed.protocols import DrivesEncoder
 from sentbed_studies.candidates import read_candidates
 from sentbed_studies.search import JOURNAL, SearchResult, search
 from sentbed_studies.search_table import Search
-from toy_plugin import SEARCH, Gap
+from toy_plugin import SEARCH, Gap, Nearness
 
 Load = Callable[..., Recipe]
 Put = Callable[[str, str | bytes], Path]
@@ -57,13 +57,16 @@ def look(put: Put, recipe_of: Load, plugins: Plugins, tmp_path: Path) -> Callabl
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The word of the demonstration at each evaluation, in order; "" without one."""
     words: list[str] = []
-    original = Gap.evaluate
+    original = Gap.prepare
+
+    def prepare(self: Gap) -> DrivesEncoder:
+        return DrivesEncoder(lambda encoder: evaluate(self, encoder))
 
     def evaluate(self: Gap, encoder: Any) -> Any:
         words.append(word_of(encoder))
-        return original(self, encoder)
+        return original(self).evaluate(encoder)
 
-    monkeypatch.setattr(Gap, "evaluate", evaluate)
+    monkeypatch.setattr(Gap, "prepare", prepare)
     return words
 
 
@@ -232,16 +235,19 @@ def test_the_demonstrations_that_come_with_sentbed_are_candidates_of_prompt_eol(
 
 def spoil(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     """Let these words' score be no number."""
-    original = Gap.evaluate
+    original = Gap.prepare
+
+    def prepare(self: Gap) -> DrivesEncoder:
+        return DrivesEncoder(lambda encoder: evaluate(self, encoder))
 
     def evaluate(self: Gap, encoder: Any) -> Any:
-        found = original(self, encoder)
+        found = original(self).evaluate(encoder)
         if word_of(encoder) not in words:
             return found
         scores = tuple(attrs.evolve(score, value=math.nan) for score in found.scores)
         return attrs.evolve(found, primary=math.nan, scores=scores)
 
-    monkeypatch.setattr(Gap, "evaluate", evaluate)
+    monkeypatch.setattr(Gap, "prepare", prepare)
 
 
 def test_a_score_that_is_no_number_ranks_last(
@@ -271,15 +277,18 @@ def test_without_any_number_there_is_no_winner(
 def test_an_interrupted_search_goes_on_where_it_was(
     look: Callable[..., SearchResult], asked: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    original = Gap.evaluate
+    original = Gap.prepare
+
+    def prepare(self: Gap) -> DrivesEncoder:
+        return DrivesEncoder(lambda encoder: evaluate(self, encoder))
 
     def evaluate(self: Gap, encoder: Any) -> Any:
         if word_of(encoder) == "Rain":
             raise KeyboardInterrupt
-        return original(self, encoder)
+        return original(self).evaluate(encoder)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Gap, "evaluate", evaluate)
+        patch.setattr(Gap, "prepare", prepare)
         with pytest.raises(KeyboardInterrupt) as caught:
             look()
     assert "stopped at 3 of 5: Wet. -> Rain\nthe same command goes on from there" in caught.value.__notes__[0]
@@ -360,14 +369,17 @@ def test_data_that_changed_between_two_starts_is_refused(
     look: Callable[..., SearchResult], monkeypatch: pytest.MonkeyPatch
 ):
     look("search.limit=1")
-    original = Gap.evaluate
+    original = Gap.prepare
+
+    def prepare(self: Gap) -> DrivesEncoder:
+        return DrivesEncoder(lambda encoder: evaluate(self, encoder))
 
     def evaluate(self: Gap, encoder: Any) -> Any:
-        found = original(self, encoder)
+        found = original(self).evaluate(encoder)
         scores = (attrs.evolve(score, protocol={**score.protocol, "data": "new"}) for score in found.scores)
         return attrs.evolve(found, scores=tuple(scores))
 
-    monkeypatch.setattr(Gap, "evaluate", evaluate)
+    monkeypatch.setattr(Gap, "prepare", prepare)
     with pytest.raises(RunError, match="data is no longer that of the scores"):
         look()
 
@@ -426,8 +438,8 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
     recipe = recipe_of(SEARCH)
     table = recipe.table(Search)
     assert table is not None
-    silent = attrs.evolve(table, with_=SimpleNamespace(name="silent"))
-    with pytest.raises(RecipeError, match="`silent` does not say that it scores development data only"):
+    silent = attrs.evolve(table, with_=Nearness())
+    with pytest.raises(RecipeError, match="`nearness` does not say that it scores development data only"):
         check(attrs.evolve(recipe, tables={"search": silent}), plugins)
 
 
@@ -518,15 +530,16 @@ import os, signal, sys, toy_plugin
 # A shell starts its background jobs with SIGINT ignored, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from sentbed._cli.main import main
-original, seen = toy_plugin.Gap.evaluate, 0
+from sentbed.protocols import DrivesEncoder
+original, seen = toy_plugin.Gap.prepare, 0
 def evaluate(self, encoder):
     global seen
     seen += 1
     if seen == {at}:
         os.kill(os.getpid(), signal.{signal})
     print("evaluated", file=sys.stderr)
-    return original(self, encoder)
-toy_plugin.Gap.evaluate = evaluate
+    return original(self).evaluate(encoder)
+toy_plugin.Gap.prepare = lambda self: DrivesEncoder(lambda encoder: evaluate(self, encoder))
 main()
 """
 

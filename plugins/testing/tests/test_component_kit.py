@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import faulty_classes as classes
@@ -16,7 +16,8 @@ import faulty_parts as parts
 import pytest
 from sentbed._registry.info import Clash, ComponentInfo
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Pooler
+from sentbed.protocols import PoolerTraits
+from sentbed.protocols.traits import Pooling
 from sentbed_testing import (
     ConformanceError,
     NotRunError,
@@ -60,7 +61,7 @@ def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: An
         (
             "Misshapen",
             {"protocol"},
-            "`build` cannot be called with 1 argument.*\n.*`needs` is \\['layers'\\]",
+            "it says `needs` beside its traits.*\n.*`build` cannot be called with 1 argument",
         ),
         (
             "Untyped",
@@ -113,20 +114,24 @@ class Saying(classes.Last):
     """What it says is the layer behind that."""
     papers: tuple[int | str, ...] | str = ("gao2021simcse", "@misc{x, title = {X}}")
     """What it cites."""
-    pooling = property(lambda self: self.how)
-    dense = property(lambda self: self.linear)
-    cites = property(lambda self: self.papers)
+
+    @property
+    def traits(self) -> PoolerTraits:
+        return PoolerTraits(pooling=self.how, dense=self.linear, cites=self.papers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"how": "average"}, "`pooling` is 'average'; take one of cls, lasttoken, max, mean, "),
-        ({"linear": 3}, "`dense` is 3; name the attribute"),
+        (
+            {"how": "average"},
+            "`traits` raises ValueError: 'pooling' must be in ('cls', 'lasttoken', 'max', 'mean', ",
+        ),
+        ({"linear": 3}, "`traits` raises TypeError: 'dense' must be <class 'str'>"),
         ({"papers": ("gao2021",)}, "it cites 'gao2021', which is no key of `sentbed/citations.bib`; put"),
         ({"papers": ("@misc{X}",)}, "it cites '@misc{X}', which is no key"),
-        ({"papers": (3,)}, "it cites 3, which is no key"),
-        ({"papers": "gao2021simcse"}, "`cites` is 'gao2021simcse'; make it a tuple"),
+        ({"papers": (3,)}, "`traits` raises TypeError: 'cites' must be <class 'str'>"),
+        ({"papers": "gao2021simcse"}, "`traits` raises TypeError: 'cites' must be <class 'tuple'>"),
     ],
 )
 def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
@@ -137,10 +142,8 @@ def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
 
 
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() -> None:
-    (words,) = re.findall(r"for exporters:(.+?), over the real tokens", Pooler.__doc__ or "", re.DOTALL)
-    assert sorted(re.findall(r"`(\w+)`", words)) == sorted(rules_class.POOLING)
     names = pytest.importorskip("sentbed_interop._torch.st_names", reason="needs sentbed-interop")
-    assert set(names.POOLING) == set(rules_class.POOLING)
+    assert set(names.POOLING) == set(get_args(Pooling))
 
 
 OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
@@ -165,6 +168,16 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         "not finite",
         {"scores", "repeatable"},
         "the score nine/size is nan; give a finite",
+    ),
+    (parts.Size, "evaluator", "one half", {"lists"}, "`prepare` returns method; return `Prepared`"),
+    (parts.Size, "evaluator", "two sides", {"lists"}, "the list `all` has a second side; say `two_sided`"),
+    (parts.Size, "evaluator", "one more", {"lists"}, "the vectors of the list `more` are not used"),
+    (
+        parts.Size,
+        "evaluator",
+        "other texts",
+        {"lists", "repeatable"},
+        "it prepares other texts the second time; draw from a `seed`",
     ),
     (parts.Size, "evaluator", "no protocol", {"scores"}, "the protocol of nine/size has no `id`"),
     (parts.Size, "evaluator", "twice", {"scores"}, "two scores have the same task, metric and protocol"),
@@ -227,7 +240,7 @@ def test_an_importer_does_not_take_what_it_cannot_read() -> None:
     "cls", [parts.Nine, parts.Size, parts.Descent, parts.Ramp, parts.Listener, parts.Nowhere, parts.Anything]
 )
 def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
-    kind = deduce_kind(cls) or "runtime"
+    kind = deduce_kind(cls)
     report = check_component(cls, kind=kind)
     assert report.not_run == {}
     assert set(report.passed) > OF_A_CLASS | OF_FIELDS
@@ -278,11 +291,11 @@ def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
         (parts.Ramp, "schedule"),
         (parts.Listener, "tracker"),
         (parts.Anything, "importer"),
-        (parts.Nowhere, None),
+        (parts.Nowhere, "runtime"),
         (int, None),
     ],
 )
-def test_the_kind_is_seen_by_the_methods(cls: type[Any], kind: str | None) -> None:
+def test_the_kind_is_seen_by_the_base_class(cls: type[Any], kind: str | None) -> None:
     assert deduce_kind(cls) == kind
 
 

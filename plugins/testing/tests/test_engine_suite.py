@@ -16,7 +16,12 @@ import pytest
 import sentbed_testing as testing
 from sentbed import ModelError
 from sentbed._registry.registry import Plugins
-from sentbed.protocols import TokenIds
+from sentbed.protocols import (
+    BackboneTraits,
+    PoolerTraits,
+    Schedule,
+    TokenIds,
+)
 from sentbed_testing import measures
 from sentbed_testing.bench import Bench, batch
 from sentbed_testing.cases import Case, cases, cover, fixed_columns
@@ -25,7 +30,7 @@ from toy_plugin import Average, Characters, Chase, Engine, Pull, Sgd, Sort
 PULL = Pull(memory=0.5)
 
 
-class Level:
+class Level(Schedule):
     """A schedule that holds the rate."""
 
     name = "level"
@@ -161,11 +166,11 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
     @attrs.frozen
     class Decoded(Average):
         name = "decoded"
-        needs = frozenset({"decoder"})
+        traits = PoolerTraits(needs=frozenset({"decoder"}))
 
     @attrs.frozen
     class Offering(Characters):
-        offers = frozenset({"bidirectional"})
+        traits = BackboneTraits(offers=frozenset({"bidirectional"}))
 
     poolers = {"average": Average(), "decoded": Decoded()}
     losses = {"pull": (PULL, ())}

@@ -15,7 +15,16 @@ from click.testing import CliRunner
 from sentbed import DataError, ModelError, RuntimeUnavailableError
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import Cost, Device, Head, Outline, OutlineContext, Sketch
+from sentbed.protocols import (
+    Cost,
+    DataSource,
+    DataTraits,
+    Device,
+    Head,
+    Outline,
+    OutlineContext,
+    Sketch,
+)
 from sentbed_workbench.plan import Plan, plan
 from sentbed_workbench.plan_costs import FILLED
 from toy_plugin import RECIPE, TOWERS
@@ -92,13 +101,17 @@ class Sgd(toy_plugin.Sgd):
 
 
 @attrs.frozen
-class Same:
+class Same(DataSource):
     """Rows of texts of three characters, four tokens."""
 
     name = "same"
     rows: int = 8
     columns: tuple[str, ...] = ("anchor", "positive")
     fetches: bool = False
+
+    @property
+    def traits(self) -> DataTraits:
+        return DataTraits(fetches=self.fetches)
 
     def open(self) -> Any:
         from sentbed._text_table import TextTable

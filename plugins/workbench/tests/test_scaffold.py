@@ -17,10 +17,10 @@ from sentbed import API_VERSION
 from sentbed._cli import main as cli
 from sentbed._document.structure import unstructure
 from sentbed._recipe.load import load_recipe
-from sentbed._registry.registry import KINDS as HOOKS
 from sentbed._registry.registry import load_plugins
+from sentbed.kinds import KINDS
 from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
-from sentbed_workbench.scaffold import KINDS, settings, write_plugin
+from sentbed_workbench.scaffold import TEMPLATES, settings, write_plugin
 
 SLOW_RULES = "not keeps_every_rule and not computes_what"
 """What of the tests that are written takes longer than some seconds, in the kinds with tensors."""
@@ -52,7 +52,7 @@ def run(*words: str | Path, cwd: Path, path: str = "src") -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a plugin of each kind, `KIND/`."""
     root = tmp_path_factory.mktemp("plugins")
-    for kind in KINDS:
+    for kind in TEMPLATES:
         write_plugin(kind, f"my-{kind}", root / kind)
     return root
 
@@ -61,24 +61,24 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_a_template_for_six_kinds_and_trackers() -> None:
-    assert set(KINDS) == {"backbone", "pooler", "loss", "data", "evaluator", "runtime", "tracker"}
-    assert set(KINDS) < set(HOOKS)
+    assert set(TEMPLATES) == {"backbone", "pooler", "loss", "data", "evaluator", "runtime", "tracker"}
+    assert set(TEMPLATES) < set(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_a_distribution_is_complete(kind: str, written: Path) -> None:
     project = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]
     assert project["name"] == f"sentbed-my-{kind}"
     assert project["entry-points"]["sentbed"] == {f"my-{kind}": f"sentbed_my_{kind}"}
     package = written / kind / "src" / f"sentbed_my_{kind}"
     assert f'sentbed_api = "{API_VERSION}"' in (package / "__init__.py").read_text()
-    assert f"def {HOOKS[kind]}()" in (package / "__init__.py").read_text()
+    assert f"def {KINDS[kind].hook}()" in (package / "__init__.py").read_text()
     assert f'name: ClassVar[str] = "my-{kind}"' in (package / f"my_{kind}.py").read_text()
     for name in (".gitignore", "README.md", f"tests/test_my_{kind}.py", f"src/sentbed_my_{kind}/py.typed"):
         assert (written / kind / name).is_file()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
     files = [path for path in (written / kind).rglob("*") if path.is_file()]
     assert len(files) > 6
@@ -89,7 +89,7 @@ def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
     ending = kind.capitalize()
     for path in (written / kind / "src").rglob("*.py"):
@@ -97,7 +97,7 @@ def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
             assert not (isinstance(node, ast.ClassDef) and node.name.endswith(ending * 2))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path) -> None:
     module = written / kind / "src" / f"sentbed_my_{kind}" / f"my_{kind}.py"
     said = ast.get_docstring(ast.parse(module.read_text())) or ""
@@ -108,7 +108,7 @@ def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path
     assert first.endswith("here, in `src/` and in `tests/`. -->")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_what_is_imported_is_required(kind: str, written: Path) -> None:
     requirements = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]["dependencies"]
     named = {requirement.partition(">")[0].replace("-", "_") for requirement in requirements}
@@ -124,22 +124,22 @@ def test_what_is_imported_is_required(kind: str, written: Path) -> None:
 
 def test_the_code_passes_ruff(written: Path) -> None:
     run("ruff", "check", "--no-cache", "--config", "line-length = 110", ".", cwd=written)
-    for kind in KINDS:
+    for kind in TEMPLATES:
         run("ruff", "check", "--no-cache", "--extend-select", "E,I,RUF", ".", cwd=written / kind)
         run("ruff", "format", "--no-cache", "--check", ".", cwd=written / kind)
 
 
 @pytest.mark.slow
 def test_the_code_passes_mypy(written: Path) -> None:
-    sources = [written / kind / "src" for kind in KINDS]
-    tests = [path for kind in KINDS for path in (written / kind / "tests").glob("*.py")]
+    sources = [written / kind / "src" for kind in TEMPLATES]
+    tests = [path for kind in TEMPLATES for path in (written / kind / "tests").glob("*.py")]
     path = os.pathsep.join(map(str, sources))
     # What it knows of torch is kept from one time to the next.
     cache = ROOT / ".mypy_cache" / "scaffold"
     run("mypy", "--strict", "--cache-dir", cache, *sources, *tests, cwd=written, path=path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_its_tests_pass(kind: str, written: Path) -> None:
     chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
     run("pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-k", chosen, cwd=written / kind)
@@ -150,7 +150,7 @@ def test_its_tests_pass(kind: str, written: Path) -> None:
 
 def test_the_help_names_every_kind() -> None:
     text = new("--help").stdout
-    assert [kind for kind in KINDS if kind not in text] == []
+    assert [kind for kind in TEMPLATES if kind not in text] == []
 
 
 def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_in_a_clone_the_recipe_is_the_one_that_is_there(
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
     kind: str, written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

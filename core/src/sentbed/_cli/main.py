@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sentbed._cli.cache import cache
 from sentbed._cli.check import check
 from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, set_option
 from sentbed._cli.plugins import components_of, plugins
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Group(click.Group):
-    """Core's commands and those of plugins; turns sentbed's errors into messages, unless `--traceback` is given."""
+    """Core's commands and those of plugins; errors become messages, unless `--traceback` is given."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *_offered()})
@@ -167,33 +166,6 @@ def run(
 
 
 @main.command()
-@click.argument("encoder", type=click.Path(file_okay=False))
-@click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
-@_set
-@_no_cache
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
-def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache: bool, as_json: bool) -> None:
-    """Evaluate the encoder in ENCODER.
-
-    `--set` sets the evaluator's fields (`tasks=["STSB"]`) and the runtime's (`runtime.precision=bf16`).
-    """
-    import json
-    from functools import partial
-
-    from sentbed._cli.evaluate import evaluate_encoder
-    from sentbed._encoder.vector_store import VectorStore
-    from sentbed._run.record import plain, score_record
-
-    store = None if no_cache else VectorStore(say=partial(click.echo, err=True))
-    evaluation = evaluate_encoder(encoder, evaluator, overrides, store)
-    if as_json:
-        click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
-    else:
-        for score in evaluation.scores:
-            click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
-
-
-@main.command()
 @click.argument("kind")
 @click.argument("name", required=False)
 def show(kind: str, name: str | None) -> None:
@@ -203,7 +175,8 @@ def show(kind: str, name: str | None) -> None:
     `show validate`, `show checkpoint` ...
     """
     from sentbed._recipe.show import describe, describe_table, tables
-    from sentbed._registry.registry import KINDS, load_plugins
+    from sentbed._registry.registry import load_plugins
+    from sentbed.kinds import KINDS
 
     found = load_plugins()
     known = [*KINDS, *tables(found)] if name is None else [*KINDS]
@@ -218,5 +191,5 @@ def show(kind: str, name: str | None) -> None:
         click.echo(describe_table(kind, found))
 
 
-for _command in (check, cache, plugins):
+for _command in (check, plugins):
     main.add_command(_command)

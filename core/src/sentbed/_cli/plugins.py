@@ -52,7 +52,7 @@ def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str
 
 
 def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
-    from sentbed._registry.registry import KINDS
+    from sentbed.kinds import KINDS
 
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]

@@ -1,7 +1,7 @@
 """Document -> attrs classes, closed and without coercion, every problem at once.
 
 cattrs does the conversion of values; the walk over a table's keys is ours, because each fault must keep its
-own path and none may hide another. A field whose type is one of the component protocols takes a table with
+own path and none may hide another. A field whose type is the base class of a kind takes a table with
 `use = NAME`; the rest of the table becomes the component's fields.
 """
 
@@ -12,35 +12,20 @@ import math
 import re
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import cattrs
 
-from sentbed import protocols
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._paths import FilePath, ModelId, absolute
-from sentbed._registry.registry import Plugins
 from sentbed.errors import PluginError, Problem, suggest
+from sentbed.kinds import KIND_OF, Components
+from sentbed.protocols import Component
 
 T = TypeVar("T")
-
-KIND_OF: Mapping[Any, str] = {
-    protocols.Backbone: "backbone",
-    protocols.Pooler: "pooler",
-    protocols.Loss: "loss",
-    protocols.DataSource: "data",
-    protocols.Evaluator: "evaluator",
-    protocols.Runtime: "runtime",
-    protocols.Optimizer: "optimizer",
-    protocols.Schedule: "schedule",
-    protocols.Tracker: "tracker",
-    protocols.Exporter: "exporter",
-    protocols.Importer: "importer",
-    protocols.Executor: "executor",
-}
-"""Protocol of a component, as the type of a field -> its kind."""
 
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -57,7 +42,7 @@ def structure(
     data: Mapping[str, Any],
     cls: type[T],
     document: Document,
-    plugins: Plugins,
+    plugins: Components,
     base: Path,
     rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
     check: bool = True,
@@ -80,130 +65,128 @@ def structure(
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
 
 
-def make_converter(plugins: Plugins, base: Path, check: bool = True) -> cattrs.Converter:
+def make_converter(plugins: Components, base: Path, check: bool = True) -> cattrs.Converter:
     """Return a converter that knows the components of `plugins` and coerces nothing.
 
     With `check`, what a component's own `check` finds is a fault like any other.
     """
     converter = cattrs.Converter()
-
-    def primitive(value: Any, kind: Any) -> Any:
-        value = unlocated(value)
-        # bool is an int in Python, and an int is an exact float; TOML users mean both differences.
-        if kind is float and type(value) is int:
-            return float(value)
-        if type(value) is not kind or (kind is float and not math.isfinite(value)):
-            raise _fault(value, _NOUN[kind])
-        return value
-
+    hooks: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]], ...] = (
+        (attrs.has, partial(_table, converter)),
+        # A component's own class is a table; its base class stands for any component of the kind.
+        (_is_kind, partial(_component, converter, plugins, check)),
+        (lambda t: get_origin(t) in (Mapping, dict), partial(_mapping, converter)),
+        (lambda t: get_origin(t) is tuple, partial(_array, converter)),
+        (lambda t: get_origin(t) in (Union, types.UnionType), partial(_union, converter)),
+        (lambda t: get_origin(t) is Literal, _literal),
+        # What the axes of a study set is structured where it is put.
+        (lambda t: t is Any, lambda value, _: value),
+        (lambda t: t is ModelId, partial(_model, base)),
+        (lambda t: t is FilePath, partial(_path, base)),
+    )
+    for fits, hook in hooks:
+        converter.register_structure_hook_func(fits, hook)
     for kind in _NOUN:
-        converter.register_structure_hook(kind, primitive)
-
-    def path_hook(value: Any, _: Any) -> Any:
-        try:
-            return absolute(primitive(value, str), getattr(value, "directory", base))
-        except (RuntimeError, ValueError, OSError) as error:
-            raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
-
-    def model_hook(value: Any, _: Any) -> Any:
-        text = primitive(value, str)
-        return path_hook(value, None) if text.startswith((".", "/", "~")) else text
-
-    # cattrs passes the NewType itself, which is a function to the type checker.
-    _register(converter, lambda t: t is FilePath, path_hook)
-    _register(converter, lambda t: t is ModelId, model_hook)
-
-    # What the axes of a study set is structured where it is put.
-    _register(converter, lambda t: t is Any, lambda value, _: value)
-
-    def literal(value: Any, kind: Any) -> Any:
-        choices, value = get_args(kind), unlocated(value)
-        if not any(type(value) is type(choice) and value == choice for choice in choices):
-            names = [str(choice) for choice in choices]
-            raise _InvalidError([((), f"found {value!r}.{suggest(str(value), names)}")])
-        return value
-
-    _register(converter, lambda t: get_origin(t) is Literal, literal)
-
-    def union(value: Any, kind: Any) -> Any:
-        members = [m for m in get_args(kind) if m is not type(None)]
-        for member in members:
-            if type(unlocated(value)) is member and (member is not float or math.isfinite(value)):
-                return unlocated(value)
-        if len(members) == 1:
-            return converter.structure(value, members[0])
-        if float in members and type(value) is int:
-            return float(value)
-        if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
-            return converter.structure(value, arrays[0])
-        if any(member not in _NOUN for member in members):
-            first = next(m for m in members if m not in _NOUN)
-            if attrs.has(first) and not isinstance(value, dict):
-                raise _fault(value, " or ".join([*(_NOUN[m] for m in members if m in _NOUN), "a table"]))
-            try:
-                return converter.structure(value, first)
-            except _InvalidError as error:
-                if len(error.faults) == 1 and any(get_origin(m) is tuple for m in members if m is not first):
-                    place, message = error.faults[0]
-                    raise _InvalidError([(place, f"{message} An array is possible too.")]) from error
-                raise
-        raise _fault(value, " or ".join(_NOUN[member] for member in members))
-
-    _register(converter, lambda t: get_origin(t) in (Union, types.UnionType), union)
-
-    def array(value: Any, kind: Any) -> Any:
-        if not isinstance(value, list):
-            written = f": write `[{json.dumps(value)}]`" if isinstance(value, str | int | float) else ""
-            raise _fault(value, f"an array{written}")
-        arguments = get_args(kind)
-        if arguments[-1] is not ... and len(value) != len(arguments):
-            raise _fault(value, f"an array of {len(arguments)}")
-        element = arguments if arguments[-1] is not ... else (arguments[0],) * len(value)
-        items = {i: (item, of) for i, (item, of) in enumerate(zip(value, element, strict=True))}
-        return tuple(_collect(converter, items).values())
-
-    _register(converter, lambda t: get_origin(t) is tuple, array)
-
-    def mapping(value: Any, kind: Any) -> Any:
-        if not isinstance(value, dict):
-            raise _fault(value, "a table")
-        return _collect(converter, {key: (item, get_args(kind)[1]) for key, item in value.items()})
-
-    _register(converter, lambda t: get_origin(t) in (Mapping, dict), mapping)
-
-    def component(value: Any, protocol: Any) -> Any:
-        kind = KIND_OF[protocol]
-        if not isinstance(value, dict):
-            raise _fault(value, f'a table with `use = "..."` that names a {kind}')
-        fields = dict(value)
-        name = fields.pop("use", None)
-        if not isinstance(name, str):
-            choices = ", ".join(f"`{choice}`" for choice in plugins.names(kind))
-            raise _InvalidError([((), f"the {kind} has no `use`; name one of {choices or 'a plugin'}")])
-        try:
-            info = plugins.find(kind, name)
-        except PluginError as error:
-            raise _InvalidError([(("use",), str(error))]) from error
-        part = converter.structure(fields, info.cls)
-        # `check` is optional on a component; see protocols.Component.
-        if check and (problems := list(getattr(part, "check", tuple)())):
-            raise _InvalidError([((), message) for message in problems])
-        return part
-
-    for protocol in KIND_OF:
-        converter.register_structure_hook(protocol, component)
-
-    def table(value: Any, cls: Any) -> Any:
-        return _table(converter, value, cls)
-
-    _register(converter, attrs.has, table)
+        converter.register_structure_hook(kind, _primitive)
     return converter
 
 
-def _register(
-    converter: cattrs.Converter, fits: Callable[[Any], bool], hook: Callable[[Any, Any], Any]
-) -> None:
-    converter.register_structure_hook_func(fits, hook)
+def _is_kind(cls: Any) -> bool:
+    return isinstance(cls, type) and cls in KIND_OF
+
+
+def _primitive(value: Any, kind: Any) -> Any:
+    value = unlocated(value)
+    # bool is an int in Python, and an int is an exact float; TOML users mean both differences.
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind or (kind is float and not math.isfinite(value)):
+        raise _fault(value, _NOUN[kind])
+    return value
+
+
+def _path(base: Path, value: Any, _: Any) -> Any:
+    try:
+        return absolute(_primitive(value, str), getattr(value, "directory", base))
+    except (RuntimeError, ValueError, OSError) as error:
+        raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
+
+
+def _model(base: Path, value: Any, kind: Any) -> Any:
+    text = _primitive(value, str)
+    return _path(base, value, kind) if text.startswith((".", "/", "~")) else text
+
+
+def _literal(value: Any, kind: Any) -> Any:
+    choices, value = get_args(kind), unlocated(value)
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        names = [str(choice) for choice in choices]
+        raise _InvalidError([((), f"found {value!r}.{suggest(str(value), names)}")])
+    return value
+
+
+def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+    members = [m for m in get_args(kind) if m is not type(None)]
+    for member in members:
+        if type(unlocated(value)) is member and (member is not float or math.isfinite(value)):
+            return unlocated(value)
+    if len(members) == 1:
+        return converter.structure(value, members[0])
+    if float in members and type(value) is int:
+        return float(value)
+    if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
+        return converter.structure(value, arrays[0])
+    if all(member in _NOUN for member in members):
+        raise _fault(value, " or ".join(_NOUN[member] for member in members))
+    first = next(m for m in members if m not in _NOUN)
+    if attrs.has(first) and not isinstance(value, dict):
+        raise _fault(value, " or ".join([*(_NOUN[m] for m in members if m in _NOUN), "a table"]))
+    try:
+        return converter.structure(value, first)
+    except _InvalidError as error:
+        if len(error.faults) == 1 and any(get_origin(m) is tuple for m in members if m is not first):
+            place, message = error.faults[0]
+            raise _InvalidError([(place, f"{message} An array is possible too.")]) from error
+        raise
+
+
+def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+    if not isinstance(value, list):
+        written = f": write `[{json.dumps(value)}]`" if isinstance(value, str | int | float) else ""
+        raise _fault(value, f"an array{written}")
+    arguments = get_args(kind)
+    if arguments[-1] is not ... and len(value) != len(arguments):
+        raise _fault(value, f"an array of {len(arguments)}")
+    element = arguments if arguments[-1] is not ... else (arguments[0],) * len(value)
+    items = {i: (item, of) for i, (item, of) in enumerate(zip(value, element, strict=True))}
+    return tuple(_collect(converter, items).values())
+
+
+def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
+    if not isinstance(value, dict):
+        raise _fault(value, "a table")
+    return _collect(converter, {key: (item, get_args(kind)[1]) for key, item in value.items()})
+
+
+def _component(
+    converter: cattrs.Converter, plugins: Components, check: bool, value: Any, base: Any
+) -> Component:
+    kind = KIND_OF[base].name
+    if not isinstance(value, dict):
+        raise _fault(value, f'a table with `use = "..."` that names a {kind}')
+    fields = dict(value)
+    name = fields.pop("use", None)
+    if not isinstance(name, str):
+        choices = ", ".join(f"`{choice}`" for choice in plugins.names(kind))
+        raise _InvalidError([((), f"the {kind} has no `use`; name one of {choices or 'a plugin'}")])
+    try:
+        info = plugins.find(kind, name)
+    except PluginError as error:
+        raise _InvalidError([(("use",), str(error))]) from error
+    part: Component = converter.structure(fields, info.cls)
+    if check and (problems := list(part.check())):
+        raise _InvalidError([((), message) for message in problems])
+    return part
 
 
 def _fault(value: Any, expected: str) -> _InvalidError:
@@ -295,7 +278,7 @@ def unstructure(part: Any) -> Any:
     """
     if attrs.has(type(part)):
         table: dict[str, Any] = {}
-        if _is_component(part):
+        if isinstance(part, Component):
             table["use"] = part.name
         for attribute in attrs.fields(type(part)):
             value = getattr(part, attribute.name)
@@ -313,7 +296,3 @@ def unstructure(part: Any) -> Any:
     if isinstance(part, tuple):
         return [unstructure(value) for value in part]
     return part
-
-
-def _is_component(part: Any) -> bool:
-    return isinstance(getattr(type(part), "name", None), str)

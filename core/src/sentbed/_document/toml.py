@@ -7,7 +7,7 @@ scanner below walks text that tomli has already accepted, so it needs no error h
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -157,23 +157,6 @@ def parse(content: bytes, file: str | None = None) -> Document:
     return Document(data, file, _Scanner(text.replace("\r\n", "\n")).lines)
 
 
-@attrs.frozen
-class Spans:
-    """Where in a text its keys and values stand: offsets of the first character, and behind the last."""
-
-    keys: Mapping[KeyPath, Sequence[tuple[int, int]]]
-    """Every place where a key is written: a table's may be in several headers."""
-    values: Mapping[KeyPath, tuple[int, int]]
-    start: int
-    """The offset of the first key or header; the text's length where there is none."""
-
-
-def spans(text: str) -> Spans:
-    """Return where keys and values stand in text that is known to be TOML."""
-    scanner = _Scanner(text)
-    return Spans(scanner.keys, scanner.values, scanner.start)
-
-
 class _Scanner:
     """Finds every key in text that is known to be valid TOML."""
 
@@ -181,12 +164,9 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.lines: dict[KeyPath, int] = {}
-        self.keys: dict[KeyPath, list[tuple[int, int]]] = {}
-        self.values: dict[KeyPath, tuple[int, int]] = {}
         self.array_lengths: dict[KeyPath, int] = {}
         table: KeyPath = ()
         self.space()
-        self.start = self.at
         while self.at < len(text):
             if text.startswith("[", self.at):
                 table = self.header()
@@ -217,9 +197,8 @@ class _Scanner:
         self.space()
         self.at += 2 if is_array else 1
         path: KeyPath = ()
-        for position, (key, span) in enumerate(keys):
+        for position, key in enumerate(keys):
             path += (key,)
-            self.keys.setdefault(path, []).append(span)
             if is_array and position == len(keys) - 1:
                 self.lines.setdefault(path, line)
                 self.array_lengths[path] = self.array_lengths.get(path, 0) + 1
@@ -228,17 +207,15 @@ class _Scanner:
             self.lines.setdefault(path, line)
         return path
 
-    def key(self) -> list[tuple[str, tuple[int, int]]]:
+    def key(self) -> list[str]:
         keys = []
         while True:
-            start = self.at
-            if self.text[start] in "\"'":
+            if self.text[self.at] in "\"'":
                 import tomli
 
-                name = str(tomli.loads("k = " + self.take(_STRING))["k"])
+                keys.append(str(tomli.loads("k = " + self.take(_STRING))["k"]))
             else:
-                name = self.take(_BARE)
-            keys.append((name, (start, self.at)))
+                keys.append(self.take(_BARE))
             self.space()
             if not self.text.startswith(".", self.at):
                 return keys
@@ -248,16 +225,15 @@ class _Scanner:
     def pair(self, table: KeyPath) -> None:
         line = self.line()
         path = table
-        for key, span in self.key():
+        for key in self.key():
             path += (key,)
-            self.keys.setdefault(path, []).append(span)
             self.lines.setdefault(path, line)
         self.at += 1  # the equals sign
         self.space()
         self.value(path)
 
     def value(self, path: KeyPath) -> None:
-        start, opening = self.at, self.text[self.at]
+        opening = self.text[self.at]
         if opening in "\"'":
             self.take(_STRING)
         elif opening in "[{":
@@ -277,5 +253,4 @@ class _Scanner:
                     self.space()
             self.at += 1
         else:
-            self.at = start + len(self.take(_SCALAR).rstrip())
-        self.values[path] = start, self.at
+            self.take(_SCALAR)

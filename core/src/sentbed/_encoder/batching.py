@@ -7,7 +7,6 @@ pays, and put the vectors back in the order of the input. Memory is bounded by a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -47,21 +46,19 @@ def encode_into(
     import numpy as np
 
     starts = range(0, len(texts), WINDOW)
-    shares = bool(getattr(encoder, "shares_prefix", False))
     windows: Iterator[_Window] = (
-        _Window.of(texts[start : start + WINDOW], tokenizer, max_length, shares) for start in starts
+        _Window.of(texts[start : start + WINDOW], tokenizer, max_length, encoder.shares_prefix)
+        for start in starts
     )
-    cut = getattr(encoder, "plan", None) or partial(plan_batches, token_budget=token_budget)
-    encode_batches = getattr(encoder, "encode_batches", None)
-    if encode_batches is None:
-        encode_batches = partial(map, encoder.encode)
-    else:
+    if encoder.asynchronous:
         windows = _made_ahead(windows)
     for start, window in zip(starts, windows, strict=True):
         vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
-        plan = list(cut(window.tokens.lengths))
+        lengths = window.tokens.lengths
+        cuts = encoder.plan(lengths)
+        plan = list(plan_batches(lengths, token_budget) if cuts is None else cuts)
         batches = (window.batch(rows, tokenizer.pad_id) for rows in plan)
-        for rows, found in zip(plan, encode_batches(batches), strict=True):
+        for rows, found in zip(plan, encoder.encode_batches(batches), strict=True):
             vectors[rows] = found
             if progress is not None:
                 progress(int(window.counts[rows].sum()))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._encoder.vector_store import Others, Space, VectorStore
+from sentbed._encoder.vector_store import SharedPass, Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
-from sentbed._recipe.fit import misfits, needs_of
+from sentbed._recipe.fit import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
@@ -29,17 +28,18 @@ from sentbed.protocols import (
     Engine,
     Evaluation,
     Evaluator,
+    PartProgress,
     PlacedEncoder,
+    Preparation,
+    Prepared,
     Runtime,
+    TextEncoder,
     Tokenizer,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-PartProgress: TypeAlias = Callable[[str, int, int], None]
-"""Called with a part of an evaluation, how much of it is done, and of how much."""
 
 BACKBONE = "backbone"
 """The backbone's directory in the one that `Encoder.save` writes."""
@@ -62,8 +62,6 @@ class Encoder:
     engine: Engine
     backbone: BuiltBackbone
     placed: PlacedEncoder
-    companions: tuple[Encoder, ...] = ()
-    """Encoders over the same backbone: where a store lacks vectors, theirs come from the same pass."""
     source: Path | None = None
     """The directory that it was loaded from."""
 
@@ -82,8 +80,8 @@ class Encoder:
         tokenizer come from that directory. Pooler and head are drawn after `head_seed`, if it is given,
         whatever the backbone has drawn. Raises `ModelError`.
         """
-        recipe = _self_contained(recipe)
-        context = BuildContext(texts, saved / BACKBONE if saved else None, needs_of(recipe.pooler))
+        recipe = self_contained(recipe)
+        context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs)
         backbone = recipe.backbone.build(context)
         if head_seed is not None:
             engine.seed(head_seed)
@@ -130,40 +128,6 @@ class Encoder:
             raise RecipeError(problems)
         return cls.build(recipe, _runtime(runtime or {"use": "cpu"}, plugins).build())
 
-    def accompany(self, recipe: EncoderRecipe, head_seed: int) -> None:
-        """Add the encoder of another recipe, whose backbone would be this one's, to the companions.
-
-        It is the one that `build` makes with that seed. Nothing happens where the engine has no way to encode
-        for several at once.
-        """
-        if hasattr(self.placed, "beside"):
-            recipe = _self_contained(recipe)
-            self.engine.seed(head_seed)
-            placed = self.engine.assemble(self.backbone, recipe.pooler, recipe.head)
-            self.companions += (Encoder(recipe, self.engine, self.backbone, placed),)
-
-    def others(self, space: Space) -> Others | None:
-        """Return what a pass for this encoder, whose space is given, can do for its companions as well."""
-        beside: Any = getattr(self.placed, "beside", None)
-        together = beside([one.placed for one in self.companions]) if beside and self.companions else None
-        if together is None:
-            return None
-        hashed = getattr(together, "fingerprints", lambda: [None] * (1 + len(self.companions)))()
-        spaces = [one.space(known) for one, known in zip(self.companions, hashed[1:], strict=True)]
-        found = {space.name: (space, self)}
-        for its, one in zip(spaces, self.companions, strict=True):
-            if its is not None:
-                found.setdefault(its.name, (its, one))
-        _, *rest = found.values()
-
-        def encode(
-            texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
-        ) -> NDArray[np.float32]:
-            placed = beside([rest[number][1].placed for number in chosen])
-            return attrs.evolve(self, placed=placed, companions=()).encode(texts, progress)
-
-        return Others([its for its, _ in rest], [one.width for _, one in rest], encode)
-
     @property
     def width(self) -> int:
         """Width of a sentence vector."""
@@ -197,12 +161,12 @@ class Encoder:
             "precision": self.engine.describe()["precision"],
             "pooler": {
                 "train": pooler.name,
-                "test": getattr(pooler, "at_test", pooler.name),
+                "test": pooler.traits.at_test or pooler.name,
                 **{key: value for key, value in unstructure(pooler).items() if key != "use"},
             },
             "max_length": self.recipe.max_length,
         }
-        facts |= getattr(self.backbone, "protocol", {})
+        facts |= self.backbone.protocol
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
     def space(self, fingerprint: str | None = None) -> Space | None:
@@ -211,13 +175,12 @@ class Encoder:
         Weights are hashed as they are now, unless `fingerprint` is that of the placed encoder: what training
         has changed since is another space.
         """
-        weights = getattr(self.placed, "fingerprint", None)
-        tokens = getattr(self.backbone.tokenizer, "fingerprint", None)
+        tokens = self.backbone.tokenizer.fingerprint
         parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
         code = code_of(*map(type, parts), *ENCODING)
-        if weights is None or tokens is None or code is None:
+        if tokens is None or code is None:
             return None
-        if not (hashed := fingerprint or weights()):
+        if not (hashed := fingerprint or self.placed.fingerprint()):
             return None
         prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
         key = {
@@ -228,7 +191,7 @@ class Encoder:
             "engine": {"token_budget": self.engine.token_budget, **self.engine.describe()},
             "code": [__version__, code],
         }
-        model = getattr(self.recipe.backbone, "model", None) or self.recipe.backbone.name
+        model = self.recipe.backbone.traits.model or self.recipe.backbone.name
         about = {"model": model, "pooler": self.recipe.pooler.name, "width": self.width}
         about |= {"precision": self.engine.describe()["precision"], "max_length": recipe["max_length"]}
         return Space(key, about)
@@ -282,17 +245,28 @@ class Encoder:
         progress: PartProgress | None = None,
         store: VectorStore | None = None,
         plugins: Plugins | None = None,
+        *,
+        prepared: Preparation | None = None,
+        shared: Sequence[SharedPass | None] = (None, None),
+        bar: EncodeBar | None = None,
     ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
 
         `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
         `two_sided`. `progress` is told of each part how far it is. Vectors that are in `store` are not
         computed again, which changes no score. `plugins`, those that are installed where left out, say which
-        one the evaluator is of.
+        one the evaluator is of. `prepared` is what the evaluator has prepared; `shared`, for this encoder and
+        the second one, what fills the store for other encoders as well; `bar` what has been encoded before.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
-        other = None if second is None else _Seen.of(second[1], progress, store)
-        evaluation = evaluator.evaluate(_Seen.of(self, progress, store, other))
+        prepared = prepared or evaluator.prepare()
+        if isinstance(prepared, Prepared):
+            bar = bar or EncodeBar(prepared.size)
+            own = _Seen(self, progress, store, shared[0], bar)
+            other = None if second is None else _Seen(second[1], progress, store, shared[1], bar)
+            evaluation = prepared.evaluate(own, other, own.device, own.progress)
+        else:
+            evaluation = prepared.evaluate(_Seen(self, progress, store, shared[0]))
         how = self.protocol()
         if second is not None:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
@@ -354,13 +328,13 @@ class Encoder:
         target = Path(path)
         if target.is_dir() and any(target.iterdir()):
             raise RunError(f"`{path}` is not empty; export into a new directory")
-        merged: Any = getattr(self.backbone, "merged", tuple)()
+        merged = self.backbone.merged()
         self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 
     def restore(self, path: Path) -> None:
         """Go back to the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
-        self.backbone, self.placed, self.companions = other.backbone, other.placed, ()
+        self.backbone, self.placed = other.backbone, other.placed
 
 
 def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
@@ -398,56 +372,48 @@ def _no_encoder(directory: Path) -> str:
     )
 
 
-def evaluate(
-    encoders: Mapping[str, Encoder],
-    evaluator: Evaluator,
-    name: str,
-    second: str | None = None,
-    label: str | None = None,
-    progress: PartProgress | None = None,
-    store: VectorStore | None = None,
-    plugins: Plugins | None = None,
-) -> Evaluation:
-    """Evaluate one of several encoders, perhaps with a second one, under the name `label` or their own."""
-    other = None if second is None else (second, encoders[second])
-    return encoders[name].evaluate(
-        evaluator, label or pair_name(name, second), other, progress, store, plugins
-    )
-
-
 def pair_name(name: str, second: str | None) -> str:
     """Return under which name the scores of two towers stand: those of `en` and `zh` are of `en+zh`."""
     return name if second is None else f"{name}+{second}"
 
 
-@attrs.frozen(eq=False)
-class _Seen:
-    """What an evaluator sees of an encoder: a `TextEncoder` with all that it may have."""
+@attrs.define(eq=False)
+class EncodeBar:
+    """How much of all lists of texts of one or several evaluations is encoded."""
+
+    total: int
+    """Texts."""
+    done: int = 0
+    """Those of the lists that are finished."""
+
+    def look(self, finished: int, count: int) -> int:
+        """Return how many texts are done when `finished` of the current list's `count` are."""
+        found = min(self.done + finished, self.total)
+        if finished == count:
+            self.done += count
+        return found
+
+
+@attrs.define(eq=False)
+class _Seen(TextEncoder):
+    """What an evaluation sees of an encoder: a `TextEncoder` with all that it may have."""
 
     encoder: Encoder
     told: PartProgress | None = None
-    second: _Seen | None = None
     store: VectorStore | None = None
-    space: Space | None = None
+    shared: SharedPass | None = None
+    bar: EncodeBar | None = None
+    """Of all lists together; each has its own where None."""
     max_length: int | None = None
+    space: Space | None = attrs.field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        encoder: Encoder,
-        told: PartProgress | None,
-        store: VectorStore | None,
-        second: _Seen | None = None,
-    ) -> _Seen:
-        return cls(encoder, told, second, store, encoder.space() if store else None)
-
-    @cached_property
-    def others(self) -> Others | None:
-        return None if self.space is None else self.encoder.others(self.space)
+    @space.default
+    def _space(self) -> Space | None:
+        return self.encoder.space() if self.store is not None else None
 
     @property
     def device(self) -> str:
-        return str(getattr(self.encoder.engine, "device", "cpu"))
+        return str(self.encoder.engine.device)
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -459,29 +425,26 @@ class _Seen:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         finished = 0
+        bar = self.bar or EncodeBar(len(texts))
 
         def advance(count: int) -> None:
             nonlocal finished
-            finished = min(finished + count, len(texts))
-            self.progress("encode", finished, len(texts))
+            before, finished = finished, min(finished + count, len(texts))
+            if finished > before:
+                self.progress("encode", bar.look(finished, len(texts)), bar.total)
 
         if self.store is None:
             return self.encoder.encode(texts, advance, max_length=self.max_length)
-
-        def others() -> Others | None:
-            found = self.others
-            return found and attrs.evolve(found, encode=partial(found.encode, progress=advance))
-
         _require_texts(texts)
         vectors = self.store.encode(
             self.space,
             texts,
             lambda missing: self.encoder.encode(missing, advance),
             self.encoder.width,
-            others,
+            self.shared,
+            advance,
         )
-        if finished < len(texts):
-            advance(len(texts) - finished)
+        advance(len(texts))
         return vectors
 
     def progress(self, what: str, done: int, total: int) -> None:
@@ -489,7 +452,7 @@ class _Seen:
             self.told(what, done, total)
 
 
-def _self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
+def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     """Return the recipe without files: what is saved must not depend on one that may change or be left."""
     if recipe.prompt is None:
         return recipe

@@ -23,11 +23,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from sentbed._encoder.batching import WINDOW
+from sentbed._encoder.batching import WINDOW, Progress
 from sentbed._paths import CACHE_VARIABLE, atomic_file, cache_root, write_atomic
 from sentbed.errors import RunError
 
@@ -80,14 +80,17 @@ class Held:
     """Seconds since the epoch."""
 
 
-@attrs.frozen(eq=False)
-class Others:
+class SharedPass(Protocol):
     """Further encoders whose vectors come from the same pass through a backbone."""
 
-    spaces: Sequence[Space]
-    widths: Sequence[int]
-    encode: Callable[..., NDArray[np.float32]]
-    """Texts and the numbers of some spaces -> the encoder's own vectors, then theirs along the width."""
+    @property
+    def spaces(self) -> Sequence[tuple[Space, int]]:
+        """The space of each, and the width of its vectors."""
+
+    def encode(
+        self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
+    ) -> NDArray[np.float32]:
+        """Return the encoder's own vectors, then, along the width, those of the spaces with these numbers."""
 
 
 @attrs.define(eq=False)
@@ -118,13 +121,14 @@ class VectorStore:
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
-        others: Callable[[], Others | None] = lambda: None,
+        shared: SharedPass | None = None,
+        progress: Progress | None = None,
     ) -> NDArray[np.float32]:
         """Return what `encode(texts)` returns, to the bit, float32 `(len(texts), width)`.
 
         Texts go through `encode` a window at a time, each once, as `encode_into` does itself. Without a
-        space nothing is looked up or kept. What is not found may be encoded for `others` as well, whose
-        vectors of these texts are kept too.
+        space nothing is looked up or kept. What is not found is encoded by the pass that is `shared`, which
+        is told the `progress`; the vectors of its further encoders are kept too.
         """
         import numpy as np
 
@@ -133,9 +137,8 @@ class VectorStore:
             window = texts[start : start + WINDOW]
             place = {text: row for row, text in enumerate(dict.fromkeys(window))}
             rows = np.fromiter((place[text] for text in window), np.int64, len(window))
-            output[start : start + len(window)] = self._distinct(space, list(place), encode, width, others)[
-                rows
-            ]
+            distinct = self._distinct(space, list(place), encode, width, shared, progress)
+            output[start : start + len(window)] = distinct[rows]
         return output
 
     def _distinct(
@@ -144,7 +147,8 @@ class VectorStore:
         texts: list[str],
         encode: Callable[..., Any],
         width: int,
-        others: Callable[[], Others | None],
+        shared: SharedPass | None,
+        progress: Progress | None,
     ) -> NDArray[np.float32]:
         path = None if space is None else self._path(space, list_digest(texts))
         vectors = None if path is None else _read(path, (len(texts), width))
@@ -154,8 +158,8 @@ class VectorStore:
             else:
                 self.taken += len(texts)
         if vectors is None:
-            if path is not None:
-                vectors = self._together(texts, width, others, path.stem)
+            if path is not None and shared is not None:
+                vectors = self._together(texts, width, shared, progress, path.stem)
             if vectors is None:
                 vectors = encode(texts)
             if space is not None and path is not None:
@@ -163,16 +167,16 @@ class VectorStore:
         return vectors
 
     def _together(
-        self, texts: list[str], width: int, others: Callable[[], Others | None], digest: str
+        self, texts: list[str], width: int, shared: SharedPass, progress: Progress | None, digest: str
     ) -> NDArray[np.float32] | None:
         """Encode for others as well, and keep theirs; None where there is nothing to be kept for any."""
         import numpy as np
 
         size = _HEADER.size + 4 * len(texts) * width
-        if not self._writes or size > self.limit or (found := others()) is None:
+        if not self._writes or size > self.limit:
             return None
-        chosen = []
-        for number, (space, its) in enumerate(zip(found.spaces, found.widths, strict=True)):
+        spaces, chosen = shared.spaces, []
+        for number, (space, its) in enumerate(spaces):
             more = _HEADER.size + 4 * len(texts) * its
             if size + more <= min(self.limit, TOGETHER) and not self._path(space, digest).exists():
                 chosen.append(number)
@@ -180,14 +184,15 @@ class VectorStore:
         if not chosen:
             return None
         try:
-            vectors = found.encode(texts, chosen)
+            vectors = shared.encode(texts, chosen, progress)
         except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
             self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
             return None
-        ends = np.cumsum([width, *(found.widths[number] for number in chosen)])
+        ends = np.cumsum([width, *(spaces[number][1] for number in chosen)])
         own, *parts = np.split(vectors, ends[:-1], axis=1)
         for number, part in zip(chosen, parts, strict=True):
-            self._keep(found.spaces[number], self._path(found.spaces[number], digest), part)
+            space = spaces[number][0]
+            self._keep(space, self._path(space, digest), part)
         return np.ascontiguousarray(own)
 
     def _path(self, space: Space, digest: str) -> Path:

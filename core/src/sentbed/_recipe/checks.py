@@ -76,16 +76,16 @@ def _check_second(recipe: Recipe, evaluator: Evaluator, second: str | None, add:
     if second is None:
         return
     _encoder_name(recipe, second, add, "second")
-    if not getattr(evaluator, "two_sided", False):
+    if not evaluator.traits.two_sided:
         add(f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out", "second")
 
 
 def test_data_problem(why: str, evaluator: Evaluator) -> str:
-    """Return the sentence for an evaluator that chooses and does not say that it sees development data only."""
+    """Return the sentence for an evaluator that chooses and may see test data."""
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
-        'development data only; give `senteval-sts` development tasks, such as `tasks = ["STSB-dev"]`, or '
-        'tell `sts` with `split = "dev"` that its file is one'
+        "development data only; choose an evaluator that does, or say in this one that its data is a "
+        'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`'
     )
 
 
@@ -97,14 +97,14 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if (stage.epochs is None) == (stage.steps is None):
         has = "both" if stage.steps is not None else "neither"
         add(f"the stage has {has} of `epochs` and `steps`; give exactly one")
-    if missing := sorted(stage.loss.needs - set(stage.data.columns)):
+    if missing := sorted(stage.loss.traits.needs - set(stage.data.columns)):
         add(
             f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
             f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
             "loss",
             misfit=True,
         )
-    if LABEL in stage.loss.needs and not getattr(stage.loss, "classes", ()):
+    if LABEL in stage.loss.traits.needs and not stage.loss.traits.classes:
         add(
             f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
             "it may hold; that is for its plugin to say",
@@ -139,7 +139,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
                 "encoder",
             )
     _check_second(recipe, validate.with_, validate.second, _below(add, "validate"))
-    if (validate.keep == "best" or validate.patience) and not getattr(validate.with_, "development", False):
+    if (validate.keep == "best" or validate.patience) and not validate.with_.traits.development:
         add(test_data_problem("a validation chooses weights", validate.with_), "validate", "with")
 
 
@@ -201,7 +201,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     """Add what of a stage's loss and encoders does not fit together."""
     towers = recipe.towers(stage)
     for name in recipe.trained(stage):
-        if reason := getattr(recipe.encoders[name].backbone, "untrainable", None):
+        if reason := recipe.encoders[name].backbone.traits.untrainable:
             add(reason, misfit=True)
     used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
     if stage.normalize_text and not any(map(_has_text_rules, used)):
@@ -210,18 +210,17 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
             'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
             "normalize_text",
         )
-    if hasattr(stage.loss, "misfits"):
-        fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
-        for message in stage.loss.misfits(stage.batch_size, fixed):
-            add(message, "loss", misfit=True)
-    keys: frozenset[str] = getattr(stage.loss, "keys", frozenset())
+    fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
+    for message in stage.loss.misfits(stage.batch_size, fixed):
+        add(message, "loss", misfit=True)
+    keys = stage.loss.traits.keys
     others = {tower for column, tower in towers.items() if column not in keys}
     for key in sorted(keys):
         if key in towers and (towers[key] in stage.freeze or towers[key] not in others):
             add(
                 f"the loss `{stage.loss.name}` encodes the column `{key}` by a moving average of "
                 f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
-                "or use the loss `queue`",
+                "or use a loss that keeps none",
                 "loss",
                 misfit=True,
             )

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed._recipe.prompts import MASK, Prompt
+from sentbed._recipe.prompts import MASK, TEMPLATES, Prompt
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
+from sentbed.kinds import KINDS
+from sentbed.protocols import BackboneTraits
 
 if TYPE_CHECKING:
     from sentbed._recipe.recipe import EncoderRecipe
@@ -25,13 +27,22 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "layers": "the states of every layer",
     }
 )
-"""What a pooler may need of a backbone, and why; see `protocols.Pooler`."""
+"""What a pooler may need of a backbone, and why; see `protocols.PoolerTraits`."""
 
 TEMPLATE = "template"
 """What a pooler needs of the recipe, not of the backbone."""
 
-SAID = ("needs", "offers", "template", "normalizer")
-"""What a class may say of its components; see `protocols.Backbone` and `protocols.Pooler`."""
+
+@attrs.frozen
+class _Candidate:
+    """A class of components that is tried in the place of an encoder's part, without its fields."""
+
+    name: str
+    traits: Any
+
+    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
+        """Yield nothing: there are no fields that could be at odds with the pooler."""
+        return iter(())
 
 
 def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
@@ -40,8 +51,8 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
     Alternatives are looked for in `plugins`.
     """
     backbone, pooler = encoder.backbone, encoder.pooler
-    needs, offers = needs_of(pooler), getattr(backbone, "offers", None)
-    if offers is not None and (lacking := sorted(needs - frozenset(offers) - {TEMPLATE})):
+    needs, offers = pooler.traits.needs, backbone.traits.offers
+    if offers is not None and (lacking := sorted(needs - offers - {TEMPLATE})):
         reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
         yield (
             "pooler",
@@ -50,9 +61,7 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         )
         # A prompt for a part that has to go is of no interest.
         return
-    # A class, as alternatives are tried, has no fields that could be at odds with the pooler.
-    if hasattr(backbone, "misfits") and not isinstance(backbone, type):
-        yield from (("backbone", message) for message in backbone.misfits(needs))
+    yield from (("backbone", message) for message in backbone.misfits(needs))
     prompt = encoder.prompt or Prompt()
     if problems := list(prompt.check()):
         yield from (("prompt", problem) for problem in problems)
@@ -75,8 +84,8 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         yield (
             "prompt",
             f"the pooler `{pooler.name}` reads the mask token, and the template "
-            f"{str(resolved.template)!r} has none; "
-            'write `{mask}` in it, or use `template = "prompt-bert"`',
+            f"{str(resolved.template)!r} has none; write `{{mask}}` in it, or use the template "
+            + _either([name for name, text in TEMPLATES.items() if MASK in text]),
         )
     if has_mask and offers is not None and "mask-token" not in offers:
         others = _fitting(encoder, "backbone", plugins)
@@ -88,16 +97,10 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         )
 
 
-def needs_of(pooler: Any) -> frozenset[str]:
-    """Return what a pooler needs; nothing where it does not say."""
-    return frozenset(getattr(pooler, "needs", ()))
-
-
 def heeded_by(encoder: EncoderRecipe) -> frozenset[str]:
     """Return what the pooler needs, as far as it changes what the backbone builds or computes."""
-    needs = needs_of(encoder.pooler)
-    heeds = getattr(encoder.backbone, "heeds", None)
-    return needs if heeds is None else needs & frozenset(heeds)
+    needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
+    return needs if heeds is None else needs & heeds
 
 
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
@@ -119,10 +122,10 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
     names = []
     for name in plugins.names(kind):
         # What a property would say is not known before there are parameters.
-        part: Any = plugins.find(kind, name).cls
-        known = not any(isinstance(getattr(part, word, None), property) for word in SAID)
-        said = kind == "pooler" or hasattr(part, "offers")
-        if known and said and not any(misfits(attrs.evolve(encoder, **{kind: part}), None)):
+        traits = KINDS[kind].traits_of(plugins.find(kind, name).cls)
+        unknown = traits is None or (isinstance(traits, BackboneTraits) and traits.offers is None)
+        candidate = _Candidate(name, traits)
+        if not unknown and not any(misfits(attrs.evolve(encoder, **{kind: candidate}), None)):
             names.append(name)
     return names
 

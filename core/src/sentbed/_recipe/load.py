@@ -55,7 +55,7 @@ def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins
 def executor_of(
     name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
 ) -> TaskPool:
-    """Return the pool of the executor `name` with these options, None being left out; see `protocols.Executor`.
+    """Return the pool of the executor `name`; options that are None are left out.
 
     Raises `RunError` where there is no such executor or it has no such option.
     """
@@ -131,8 +131,8 @@ def _tables(
         elif key in TABLES:
             data.pop(key)
             message = (
-                f"the table `[{key}]` belongs to `{TABLES[key]}`, which is not installed or not loaded; install it "
-                f"with `pip install {TABLES[key]}`"
+                f"the table `[{key}]` belongs to `{TABLES[key]}`, which is not installed or not loaded; "
+                f"install it with `pip install {TABLES[key]}`"
             )
             problems.append(document.problem(message, (key,)))
     return tables, problems

@@ -15,7 +15,7 @@ import attrs
 
 from sentbed._paths import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
-from sentbed.protocols import Pooler, TokenIds, Tokenizer
+from sentbed.protocols import Pooler, PoolerTraits, TokenIds, Tokenizer
 
 TEXT, MASK = "{text}", "{mask}"
 
@@ -111,7 +111,8 @@ class Prompt:
             SentbedError: where the template cannot be used.
             DataError: where `file` has no such line, or no template on it.
         """
-        text = getattr(pooler, "template", None) if self.template is None else self.template
+        said = PoolerTraits() if pooler is None else pooler.traits
+        text = said.template if self.template is None else self.template
         if self.file is not None:
             text = read_line(self.file, self.line)
         if text is None:
@@ -127,7 +128,7 @@ class Prompt:
             raise DataError(str(error), self.file, self.line) from error
         if self.demonstration is not None:
             template = template.after(self.demonstration)
-        return ResolvedPrompt(template, self.normalizer or getattr(pooler, "normalizer", None) or "none")
+        return ResolvedPrompt(template, self.normalizer or said.normalizer or "none")
 
     def without_file(self) -> Prompt:
         """Return the same prompt with the line of `file` as its `template`, for an encoder that is saved."""
@@ -195,8 +196,8 @@ class ResolvedPrompt:
 
 
 @attrs.frozen(eq=False)
-class PromptTokenizer:
-    """A tokenizer that puts the prompt around each text first; see `sentbed.protocols.Tokenizer`."""
+class PromptTokenizer(Tokenizer):
+    """A tokenizer that puts the prompt around each text first."""
 
     original: Tokenizer
     prompt: ResolvedPrompt

@@ -1,7 +1,7 @@
 """A recipe: what one TOML file says, as frozen attrs classes.
 
-`load.load_recipe` reads one. A recipe is closed: every unknown key, wrong type and unknown component is reported
-at once.
+`load.load_recipe` reads one. A recipe is closed: every unknown key, wrong type and unknown component is
+reported at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.protocols import (
     LABEL,
     Backbone,
+    ComponentTraits,
     DataSource,
     Evaluator,
     Head,
@@ -159,16 +160,16 @@ class Stage:
     watch: tuple[Watch, ...] = ()
 
     @property
-    def cites(self) -> tuple[str, ...]:
-        """Keys of the papers behind how the stage is computed: gradient caching."""
-        return ("gao2021gradcache",) if self.micro_batch is not None else ()
+    def traits(self) -> ComponentTraits:
+        """The paper behind how the stage is computed: gradient caching."""
+        return ComponentTraits(cites=("gao2021gradcache",) if self.micro_batch is not None else ())
 
     @property
     def columns_used(self) -> tuple[str, ...]:
         """The data's columns that the loss uses, in the data's order."""
-        takes = getattr(self.loss, "takes", None)
-        wanted = self.data.columns if takes is None else self.loss.needs | frozenset(takes)
-        return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in self.loss.needs))
+        loss = self.loss.traits
+        wanted = self.data.columns if loss.takes is None else loss.needs | loss.takes
+        return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in loss.needs))
 
 
 @attrs.frozen

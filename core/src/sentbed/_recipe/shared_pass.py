@@ -23,7 +23,7 @@ def can_share(a: Recipe, b: Recipe) -> bool:
     pairs = zip(a.encoders.values(), b.encoders.values(), strict=True)
     if not all(_same_states(one, other) for one, other in pairs):
         return False
-    if all(getattr(one.backbone, "from_files", False) for one in a.encoders.values()):
+    if all(one.backbone.traits.from_files for one in a.encoders.values()):
         return True
     # What is drawn depends on the seed, and a tokenizer that is trained on the texts of the evaluations.
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate

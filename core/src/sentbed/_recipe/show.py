@@ -13,23 +13,9 @@ import attrs
 
 from sentbed._document.structure import unstructure
 from sentbed._registry.registry import ComponentInfo, Plugins
+from sentbed.kinds import KINDS
 
 REQUIRED, OPTIONAL = "required", "optional"
-
-_PLACES = {
-    "backbone": "[encoder]\nbackbone = {}",
-    "pooler": "[encoder]\npooler = {}",
-    "loss": "[[stage]]\nloss = {}",
-    "data": "[[stage]]\ndata = {}",
-    "optimizer": "[[stage]]\noptimizer = {}",
-    "schedule": "[[stage]]\nschedule = {}",
-    "runtime": "[runtime]\n{}",
-    "evaluator": "[[evaluate]]\n{}",
-    "tracker": "[[tracker]]\n{}",
-    "exporter": "sentbed export ENCODER DIRECTORY --to {}",
-    "importer": "sentbed import SOURCE DIRECTORY --from {}",
-    "executor": "sentbed study RECIPE --executor {}",
-}
 
 
 def describe(info: ComponentInfo) -> str:
@@ -37,7 +23,24 @@ def describe(info: ComponentInfo) -> str:
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
+    if said := traits_lines(info):
+        lines += ["", "traits:", *(f"  {line}" for line in said)]
     return "\n".join([*lines, "", "example:", textwrap.indent(example(info), "  ")])
+
+
+def traits_lines(info: ComponentInfo) -> list[str]:
+    """Return `name: value` of each trait in which a component with default fields differs from most."""
+    said = KINDS[info.kind].traits_of(info.cls)
+    if said is None:
+        return ["they follow from the fields"]
+    fields = ((field, getattr(said, field.name)) for field in attrs.fields(type(said)))
+    shown = {field.name: value for field, value in fields if value != field.default}
+    return [f"{name}: {_trait(value)}" for name, value in shown.items()]
+
+
+def _trait(value: Any) -> str:
+    words = sorted(value) if isinstance(value, frozenset) else value
+    return (", ".join(words) or "none") if isinstance(words, list | tuple) else str(words)
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
@@ -96,7 +99,7 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     """Read the string under each field from the source; Python keeps none at run time."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if base is object:
+        if not attrs.has(base):
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(tree, ast.ClassDef)
@@ -157,8 +160,9 @@ def default_text(field: attrs.Attribute[Any]) -> str:
 def example(info: ComponentInfo) -> str:
     required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
     pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
-    place = _PLACES[info.kind]
-    if info.kind in ("exporter", "importer", "executor"):
+    kind = KINDS[info.kind]
+    place = kind.example
+    if kind.on_command_line:
         options = (f" --set {field.name}={_sample(field)}" for field in required)
         return place.format(info.name) + "".join(options)
     inline = "= {}" in place

@@ -89,11 +89,13 @@ OURS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "cache": "sentbed-workbench",
         "compare": "sentbed-report",
         "data": "sentbed-data",
         "diff": "sentbed-workbench",
         "doctor": "sentbed-workbench",
         "encode": "sentbed-corpus",
+        "evaluate": "sentbed-workbench",
         "explain": "sentbed-workbench",
         "export": "sentbed-interop",
         "import": "sentbed-interop",

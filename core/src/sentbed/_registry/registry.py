@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -31,30 +30,15 @@ from sentbed._registry.plugin_code import (
     would_offer,
     written_api,
 )
-from sentbed._registry.rules import METHODS as METHODS
 from sentbed._registry.rules import fault_of, offer_fault
 from sentbed._registry.settings import Settings, fits, read_settings
 from sentbed.errors import PluginError, suggest
+from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "backbone": "backbones",
-        "pooler": "poolers",
-        "loss": "losses",
-        "data": "data_sources",
-        "evaluator": "evaluators",
-        "runtime": "runtimes",
-        "optimizer": "optimizers",
-        "schedule": "schedules",
-        "tracker": "trackers",
-        "exporter": "exporters",
-        "importer": "importers",
-        "executor": "executors",
-    }
-)
-"""Kind of component -> the hook that offers it."""
+OFFERED = frozenset(kind.hook for kind in KINDS.values())
+"""The hooks by which a plugin offers components."""
 
 OFFERS = ("commands", "recipe_tables", "known_data", "findings")
 """The hooks by which a plugin offers what is no component."""
@@ -62,7 +46,7 @@ OFFERS = ("commands", "recipe_tables", "known_data", "findings")
 LIFECYCLE: tuple[str, ...] = tuple(
     name
     for name, value in vars(hookspecs).items()
-    if hasattr(value, "sentbed_spec") and name not in {*KINDS.values(), *OFFERS}
+    if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
 )
 """The hooks that a run calls, in its order."""
 
@@ -113,7 +97,7 @@ class Plugins:
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
         for plugin in absent:
-            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind], name):
+            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind].hook, name):
                 which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(
                     plugin.status, "is "
                 )
@@ -153,11 +137,8 @@ def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings 
         ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
     ):
         info, offered = _load(
-            manager, point, PluginInfo(point.name, distribution, version, point.value), settings
+            manager, point, PluginInfo(point.name, distribution, version, point.value), settings, offers
         )
-        if info.status == "loaded":
-            info = _take_offers(manager, info, offers)
-            offered = offered if info.status == "loaded" else []
         infos.append(info)
         for component in offered:
             claims.setdefault((component.kind, component.name), []).append(component)
@@ -180,41 +161,14 @@ def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings 
     )
 
 
-def _take_offers(
-    manager: pluggy.PluginManager, info: PluginInfo, offers: Mapping[str, dict[str, Offer]]
-) -> PluginInfo:
-    """Add a plugin's commands and tables of recipes; one that claims what is taken is broken."""
-    plugin = manager.get_plugin(info.key)
-    found: dict[str, dict[str, Offer]] = {}
-    try:
-        for hook, taken in offers.items():
-            for function in _functions(getattr(manager.hook, hook), plugin):
-                for name, value in function().items():
-                    fault = offer_fault(hook, name, value)
-                    if fault is None and name in taken:
-                        fault = (
-                            f"`{taken[name].distribution}` offers the same; disable or uninstall one of them"
-                        )
-                    if fault is not None:
-                        what = "command" if hook == "commands" else "table of recipes"
-                        raise _FaultError(f"the {what} `{name}`: {fault}", function)
-                    found.setdefault(hook, {})[name] = Offer(
-                        value, info.distribution, info.version, info.name
-                    )
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
-        manager.unregister(name=info.key)
-        return attrs.evolve(_failed(info, error), kinds=(), hooks=())
-    for hook, more in found.items():
-        offers[hook].update(more)
-    return info
-
-
 def _load(
-    manager: pluggy.PluginManager, point: EntryPoint, info: PluginInfo, settings: Settings
+    manager: pluggy.PluginManager,
+    point: EntryPoint,
+    info: PluginInfo,
+    settings: Settings,
+    offers: Mapping[str, dict[str, Offer]],
 ) -> tuple[PluginInfo, list[ComponentInfo]]:
-    """Register a plugin; returns what became of it, and its components."""
+    """Register a plugin, and add its commands and tables to `offers`; returns state and components."""
     reason = settings.refusal(info.distribution, info.name)
     if reason is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
@@ -234,13 +188,16 @@ def _load(
         registered = True
         manager.register(plugin, name=info.key)
         offered = _components(manager, plugin, info)
-        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - set(KINDS.values())
+        more = {hook: _offered(manager, hook, plugin, info, taken) for hook, taken in offers.items()}
+        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - OFFERED
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
         if registered and manager.has_plugin(info.key):
             manager.unregister(name=info.key)
         return _failed(info, error), []
+    for hook, found in more.items():
+        offers[hook].update(found)
     kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
     return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks))), offered
 
@@ -331,20 +288,37 @@ def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo)
     result: list[ComponentInfo] = []
     offering = [
         (kind, function)
-        for kind, hook in KINDS.items()
-        for function in _functions(getattr(manager.hook, hook), plugin)
+        for kind in KINDS.values()
+        for function in _functions(getattr(manager.hook, kind.hook), plugin)
     ]
     for kind, implementation in offering:
         for cls in implementation():
             fault = fault_of(kind, cls)
             if fault is not None:
                 raise _FaultError(fault, cls if inspect.isclass(cls) else implementation)
-            if any(one.kind == kind and one.name == cls.name for one in result):
+            if any(one.kind == kind.name and one.name == cls.name for one in result):
                 raise _FaultError(
-                    f"it offers the {kind} `{cls.name}` twice; give each a name of its own", cls
+                    f"it offers the {kind.name} `{cls.name}` twice; give each a name of its own", cls
                 )
-            result.append(ComponentInfo(kind, cls.name, cls, info.distribution, info.version, info.name))
+            result.append(ComponentInfo(kind.name, cls.name, cls, info.distribution, info.version, info.name))
     return result
+
+
+def _offered(
+    manager: pluggy.PluginManager, hook: str, plugin: object, info: PluginInfo, taken: Mapping[str, Offer]
+) -> dict[str, Offer]:
+    """Return the commands or the tables of recipes that a plugin offers, by name."""
+    found: dict[str, Offer] = {}
+    for function in _functions(getattr(manager.hook, hook), plugin):
+        for name, value in function().items():
+            fault = offer_fault(hook, name, value)
+            if fault is None and name in taken:
+                fault = f"`{taken[name].distribution}` offers the same; disable or uninstall one of them"
+            if fault is not None:
+                what = "command" if hook == "commands" else "table of recipes"
+                raise _FaultError(f"the {what} `{name}`: {fault}", function)
+            found[name] = Offer(value, info.distribution, info.version, info.name)
+    return found
 
 
 def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:

@@ -1,45 +1,44 @@
-"""What the registry asks of a component's class; see `protocols`."""
+"""What the registry asks of a component's class; see `kinds` and `protocols`."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import attrs
 
+from sentbed.kinds import Kind
 from sentbed.protocols import LazyCommand, RecipeTable
 
-METHODS: Mapping[str, str] = MappingProxyType(
-    {"data": "open", "evaluator": "evaluate", "schedule": "factor", "exporter": "write", "importer": "read"}
-)
-"""The method that a component of a kind must have, where it is not `build`."""
 
-NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType({"importer": ("recognises",)})
-"""Methods that a component of a kind must have beside that."""
-
-ATTRIBUTES: Mapping[str, str] = MappingProxyType({"loss": "needs", "data": "columns", "optimizer": "lr"})
-"""What else the class of a component of a kind must say; see `protocols`."""
-
-
-def fault_of(kind: str, cls: Any) -> str | None:
+def fault_of(kind: Kind, cls: Any) -> str | None:
     """Return which rule a component breaks."""
-    methods = (METHODS.get(kind, "build"), *NEEDED.get(kind, ()))
     label = getattr(cls, "__qualname__", repr(cls))
     if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(getattr(cls, "name", None), str)):
-        return f"the {kind} `{label}` must be an attrs class with `name: ClassVar[str]`"
+        return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
-        return f"the {kind} `{label}` must be frozen: decorate it with `@attrs.frozen`"
-    for method in methods:
-        if not callable(getattr(cls, method, None)):
-            return f"the {kind} `{label}` has no method `{method}`"
-    attribute = ATTRIBUTES.get(kind)
-    if attribute and not (hasattr(cls, attribute) or attribute in attrs.fields_dict(cls)):
-        return f"the {kind} `{label}` has no `{attribute}`"
-    if not inspect.getdoc(cls):
-        return f"the {kind} `{label}` has no docstring; its first line is what users are shown"
+        return f"the {kind.name} `{label}` must be frozen: decorate it with `@attrs.frozen`"
+    if fault := promise_fault(kind, cls):
+        return f"the {kind.name} `{label}` {fault}"
+    if inspect.getdoc(cls) in (None, inspect.getdoc(kind.base)):
+        return f"the {kind.name} `{label}` has no docstring; its first line is what users are shown"
+    return None
+
+
+def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
+    """Return in which way an attrs class breaks the promises of a kind, as the end of a sentence."""
+    base, wanted = kind.base.__name__, kind.traits.__name__
+    if not issubclass(cls, kind.base):
+        return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
+    if lacking := next(iter(sorted(cls.__abstractmethods__)), None):
+        what = f"no method `{lacking}`" if callable(getattr(cls, lacking)) else f"no `{lacking}`"
+        return f"has {what}; see `sentbed.protocols.{base}`"
+    if not isinstance(cls.traits, property | kind.traits):
+        return f"has {cls.traits!r} as `traits`; write `traits = {wanted}(...)`"
+    for word in sorted(attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()):
+        if hasattr(cls, word):
+            return f"says `{word}` beside its traits, where nobody reads it; write `traits = {wanted}({word}=...)`"
     return None
 
 

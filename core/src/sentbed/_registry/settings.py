@@ -141,7 +141,8 @@ def _parsed(file: Path, content: bytes) -> Settings:
 
     from sentbed._document.structure import structure
     from sentbed._document.toml import parse
-    from sentbed._registry.registry import KINDS, Plugins
+    from sentbed._registry.registry import Plugins
+    from sentbed.kinds import KINDS
 
     try:
         document = parse(content, str(file))

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import pluggy
 
-from sentbed._encoder.encoder import Encoder, evaluate
+from sentbed._encoder.encoder import Encoder
 from sentbed._paths import sha256, write_atomic
 from sentbed._recipe.recipe import RESOLVED, Stage, Validate, resolved_toml
 from sentbed._run import training_states as states
@@ -54,9 +54,7 @@ class Keeper:
         validate = self.stage.validate
         if validate is None or not (last or step % validate.every == 0):
             return False
-        name = validate.encoder or next(iter(self.trained))
-        plugins = self.context.plugins
-        score = evaluate(self.encoders, validate.with_, name, validate.second, plugins=plugins).primary
+        score = self.context.evaluations.look(self.encoders, validate, next(iter(self.trained))).primary
         best = self._is_best(validate, score)
         keeps = best and validate.keep == "best"
         self.score = score

@@ -11,7 +11,7 @@ import attrs
 
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
-from sentbed._registry.registry import Plugins
+from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
 from sentbed.protocols import Run
 
@@ -73,8 +73,8 @@ class RunContext:
     """Recipes of other runs that will encode the same texts with the same backbone."""
     stop: Stop = attrs.field(factory=Stop)
     """Whether the run was asked to end."""
-    plugins: Plugins | None = None
-    """Those that it is run with."""
+    evaluations: Evaluations = attrs.field(factory=Evaluations)
+    """Its evaluators with the data that they have read."""
 
     run: Run = attrs.field(init=False)
     """What hooks are told."""

@@ -37,7 +37,7 @@ class FrozenColumn:
         """Return the column; with `path`, vectors are kept there and found again."""
         if path is None:
             return cls(encoder, max_length, normalize)
-        if getattr(dataset, "varies", False):
+        if dataset.varies:
             raise RunError("`cache_frozen` is on, but the data gives other texts in every epoch; take it out")
         return cls(encoder, max_length, normalize, _memory_map(path, len(dataset), encoder.width))
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import attrs
 
 from sentbed._recipe.recipe import Recipe
-from sentbed._run import score_items as items
 from sentbed._run.record import plain, score_of, score_record
-from sentbed.errors import RunError
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -155,13 +152,6 @@ class History:
         watched.primary.append(float(evaluation.primary))
         watched.values.append([float(score.value) for score in evaluation.scores])
 
-    def find_items(self, directory: Path) -> Iterator[str]:
-        """Give scores that went through a checkpoint their items again; yields why some have none."""
-        try:
-            self._scores = list(items.attach_items(directory, self._scores))
-        except RunError as error:
-            yield str(error)
-
     @property
     def scores(self) -> tuple[Score, ...]:
         """Every score, in the order in which they were obtained."""
@@ -233,7 +223,7 @@ def _floats(values: Sequence[float]) -> list[float]:
 
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Items stay in files of their own; see `find_items`."""
+    """Return scores as JSON, without their items."""
     return [
         {**score_record(score), "value": float(score.value), "protocol": plain(score.protocol)}
         for score in scores

@@ -14,9 +14,7 @@ def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
     Where the runtime wants several processes, they are started with these arguments of `sentbed`, and this
     one waits; where this is one of them and not the first, it works for the first until that ends.
     """
-    launch, serve = (getattr(runtime, name, None) for name in ("launch", "serve"))
-    if launch is not None:
-        code: int | None = launch([sys.executable, "-m", "sentbed", *arguments])
-        if code is not None:
-            return code
-    return 0 if serve is not None and serve() else None
+    code = runtime.launch([sys.executable, "-m", "sentbed", *arguments])
+    if code is not None:
+        return code
+    return 0 if runtime.serve() else None

@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from sentbed.protocols import Direction, ExpectedRow, ReportData, ReportSection, Score, StageCurve, Watched
+from sentbed.protocols import Direction, ReportData, Score, Watched
 
 RECORD = "report.json"
+EXPECTED = "key value tolerance decides source found difference met fits"
+CURVE = "name steps losses learning_rates metric validations best_step metrics"
 
 SCHEMA = 2
 """Goes up when a key of `report.json` changes its meaning or goes away."""
@@ -19,7 +21,7 @@ _OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second"
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
-    """Return `report.json`, with `more` keys; a number that is not finite is null, as strict JSON."""
+    """Return `report.json`, with `more` keys; a number that is not finite is null: strict JSON has no NaN."""
     document = {
         "schema": SCHEMA,
         "name": data.name,
@@ -29,12 +31,15 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
         "started": data.started,
         "seconds": data.seconds,
         "scores": [score_record(score) for score in data.scores],
-        "expected": [_expected(row) for row in data.expected],
-        "stages": [_stage(stage) for stage in data.stages],
+        "expected": [_fields(row, EXPECTED) for row in data.expected],
+        "stages": [
+            {**_fields(stage, CURVE), "watched": [_watched(one) for one in stage.watched]}
+            for stage in data.stages
+        ],
         "manifest": data.manifest,
     }
     if data.sections:
-        document["sections"] = {section.key: _section(section) for section in data.sections}
+        document["sections"] = {part.key: _fields(part, "title columns rows note") for part in data.sections}
     return (
         json.dumps(plain({**document, **(more or {})}), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     )
@@ -118,41 +123,8 @@ def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "direction": "none", "note": note, "protocol": parts}
 
 
-def _section(section: ReportSection) -> dict[str, Any]:
-    return {
-        "title": section.title,
-        "columns": section.columns,
-        "rows": section.rows,
-        "note": section.note,
-    }
-
-
-def _expected(row: ExpectedRow) -> dict[str, Any]:
-    return {
-        "key": row.key,
-        "value": row.value,
-        "tolerance": row.tolerance,
-        "decides": row.decides,
-        "source": row.source,
-        "found": row.found,
-        "difference": row.difference,
-        "met": row.met,
-        "fits": row.fits,
-    }
-
-
-def _stage(stage: StageCurve) -> dict[str, Any]:
-    return {
-        "name": stage.name,
-        "steps": stage.steps,
-        "losses": stage.losses,
-        "learning_rates": stage.learning_rates,
-        "metric": stage.metric,
-        "validations": stage.validations,
-        "best_step": stage.best_step,
-        "metrics": stage.metrics,
-        "watched": [_watched(watched) for watched in stage.watched],
-    }
+def _fields(thing: object, names: str) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names.split()}
 
 
 def _watched(watched: Watched) -> dict[str, Any]:

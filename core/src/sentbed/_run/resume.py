@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,11 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import CHECKPOINTS
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.jsonl_log import LOG_FILE
 from sentbed._run.manifest import describe
 from sentbed._run.record import plain
 from sentbed._run.runner import MANIFEST, RunResult, execute
-from sentbed._run.score_items import DIRECTORY as ITEMS
 from sentbed._run.training_states import State
 from sentbed.errors import RunError
-
-BRANCHED = (CHECKPOINTS, ITEMS, LOG_FILE)
-"""What a run that goes on from another one takes over."""
 
 
 def resume(
@@ -128,8 +124,11 @@ def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "recipe": text, "facts": facts}
 
+    said = (tracker.get("files", ()) for tracker in content["trackers"].values())
+    taken = {CHECKPOINTS, *chain.from_iterable(said)}
+
     def fill(target: Path) -> None:
-        for part in (path for path in source.iterdir() if path.name in BRANCHED):
+        for part in (path for path in source.iterdir() if path.name in taken):
             if part.is_dir():
                 shutil.copytree(part, target / part.name, copy_function=_link)
             else:

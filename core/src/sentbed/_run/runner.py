@@ -16,7 +16,8 @@ from typing import Literal
 import attrs
 import pluggy
 
-from sentbed._encoder.encoder import Encoder, evaluate, pair_name
+from sentbed._encoder.companions import Companions
+from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._locks import locked
 from sentbed._paths import write_atomic
@@ -24,10 +25,10 @@ from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.shared_pass import can_share
 from sentbed._registry.plugin_code import reason_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._run import score_items as items
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import RunContext
+from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import describe, peak_memory_gib
 from sentbed._run.record import RECORD, plain, record_json
@@ -36,7 +37,7 @@ from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError
-from sentbed.protocols import START, Engine, RunStatus, Score
+from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score
 
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
@@ -78,7 +79,8 @@ def execute(
     context: RunContext, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
 ) -> RunResult:
     """Run what `context` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
-    recipe, directory, context.plugins = context.recipe, context.directory, plugins
+    recipe, directory = context.recipe, context.directory
+    context.evaluations.plugins = plugins
     history = History()
     with context.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
         try:
@@ -96,7 +98,6 @@ def execute(
                 hooks.run_started(run=context.run)
             else:
                 hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
-                warnings = [*warnings, *history.find_items(directory)]
             for warning in warnings:
                 hooks.warned(run=context.run, message=warning)
             _go(context, hooks, resumed if resumed and resumed.content else None)
@@ -133,12 +134,14 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     return _build(recipe, name, recipe.runtime.build())
 
 
-def build_encoders(recipe: Recipe, engine: Engine) -> dict[str, Encoder]:
+def build_encoders(
+    recipe: Recipe, engine: Engine, evaluations: Evaluations | None = None
+) -> dict[str, Encoder]:
     """Build every encoder of a recipe on one engine."""
-    return {name: _build(recipe, name, engine) for name in recipe.encoders}
+    return {name: _build(recipe, name, engine, evaluations) for name in recipe.encoders}
 
 
-def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
+def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None) -> Encoder:
     """Build one encoder; its weights depend on the recipe alone, not on what was built before it."""
 
     def texts() -> Iterator[str]:
@@ -149,9 +152,11 @@ def _build(recipe: Recipe, name: str, engine: Engine) -> Encoder:
                 found = True
                 yield from stage.data.open().texts(columns)
         if not found:
-            for evaluate in recipe.evaluate:
-                if (evaluate.encoder or recipe.main_encoder) == name:
-                    yield from getattr(evaluate.with_, "texts", tuple)()
+            known = evaluations or Evaluations()
+            for entry in recipe.evaluate:
+                if (entry.encoder or recipe.main_encoder) == name:
+                    prepared = known.prepared(entry.with_)
+                    yield from prepared.texts() if isinstance(prepared, DrivesEncoder) else ()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
     return Encoder.build(recipe.encoders[name], engine, texts, head_seed=_head_seed(recipe, name))
@@ -163,28 +168,28 @@ def _head_seed(recipe: Recipe, name: str) -> int:
 
 
 def _accompany(context: RunContext, encoders: dict[str, Encoder], hooks: pluggy.HookRelay) -> None:
-    """Give the encoders companions: those of other recipes over the same backbones."""
+    """Let the passes of the encoders give vectors to those of other recipes over the same backbones."""
     for other in context.beside:
-        for name, encoder in encoders.items() if can_share(context.recipe, other) else ():
+        if not can_share(context.recipe, other):
+            continue
+        for name, encoder in encoders.items():
+            companions = context.evaluations.shared.setdefault(name, Companions(encoder))
             try:
-                encoder.accompany(other.encoders[name], _head_seed(other, name))
+                companions.add(other.encoders[name], _head_seed(other, name))
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
-                message = (
-                    f"`{name}` of `{other.run.name}` is not encoded in the same pass: {reason_of(error)}"
-                )
-                hooks.warned(run=context.run, message=message)
+                what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
+                hooks.warned(run=context.run, message=f"{what}: {reason_of(error)}")
 
 
 def _go(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None) -> None:
     recipe = context.recipe
-    _read_evaluations(context.begun)
-    store = _store(context, hooks)
+    context.evaluations.prepare(context.begun)
+    context.evaluations.store = _store(context, hooks)
     engine = recipe.runtime.build()
     context.facts["engine"] = dict(engine.describe())
-    if hasattr(engine, "say"):
-        engine.say = lambda message: hooks.warned(run=context.run, message=message)
+    engine.report_to(lambda message: hooks.warned(run=context.run, message=message))
     try:
-        _work(context, hooks, resumed, engine, store)
+        _work(context, hooks, resumed, engine)
     finally:
         try:
             context.facts["counters"] = dict(engine.counters())
@@ -192,18 +197,12 @@ def _go(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None) -> 
             hooks.warned(run=context.run, message=f"the engine's counters cannot be read: {error}")
 
 
-def _work(
-    context: RunContext,
-    hooks: pluggy.HookRelay,
-    resumed: State | None,
-    engine: Engine,
-    store: VectorStore | None,
-) -> None:
+def _work(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
-    encoders = build_encoders(recipe, engine)
+    encoders = build_encoders(recipe, engine, context.evaluations)
     require_fit(context.begun, encoders)
-    if store is not None:
+    if context.evaluations.store is not None:
         _accompany(context, encoders, hooks)
     # What other runs have their encoders draw changes nothing here.
     engine.seed(derive(recipe.run.seed, "evaluate"))
@@ -215,7 +214,7 @@ def _work(
         hooks.warned(run=context.run, message=message)
     context.facts["weights"] = weights
     if resumed is None:
-        _evaluate(context, encoders, "start", hooks, store)
+        _evaluate(context, encoders, "start", hooks)
         if recipe.stage:
             write_state(context, 0, 0, hooks)
     try:
@@ -232,7 +231,7 @@ def _work(
         if context.stages is None and (context.stepped or resumed is None):
             _save(context, encoders)
     if context.stages is None:
-        _evaluate(context, encoders, "end", hooks, store)
+        _evaluate(context, encoders, "end", hooks)
 
 
 def _store(context: RunContext, hooks: pluggy.HookRelay) -> VectorStore | None:
@@ -247,15 +246,6 @@ def _store(context: RunContext, hooks: pluggy.HookRelay) -> VectorStore | None:
     )
 
 
-def _read_evaluations(recipe: Recipe) -> None:
-    """Find what is wrong with the data of any evaluation, before the first one or a training stage."""
-    looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
-    evaluators = [entry.with_ for entry in (*recipe.evaluate, *looks) if entry is not None]
-    for evaluator in {repr(evaluator): evaluator for evaluator in evaluators}.values():
-        if read := getattr(evaluator, "read", None):
-            read()
-
-
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
     """Give every encoder the weights with which stage `index` begins, or, after the last, the result."""
     wanted: dict[str, str] = {}
@@ -267,7 +257,7 @@ def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> Non
         if source == context.sources.get(name, PRETRAINED):
             continue
         if source == PRETRAINED:
-            fresh = _build(context.recipe, name, encoders[name].engine)
+            fresh = _build(context.recipe, name, encoders[name].engine, context.evaluations)
             encoders[name].backbone, encoders[name].placed = fresh.backbone, fresh.placed
         else:
             encoders[name].restore(context.kept[source].paths[name])
@@ -296,21 +286,20 @@ def _evaluate(
     encoders: dict[str, Encoder],
     at: Literal["start", "end"],
     hooks: pluggy.HookRelay,
-    store: VectorStore | None,
 ) -> None:
-    for entry in context.recipe.evaluate:
-        if at not in entry.at:
-            continue
+    evaluations = context.evaluations
+    entries = [entry for entry in context.recipe.evaluate if at in entry.at]
+    bar = evaluations.bar(entries)
+    for entry in entries:
         name = entry.encoder or context.recipe.main_encoder
         label = pair_name(name, entry.second) + (START if at == "start" else "")
-        evaluator = entry.with_
-        hooks.evaluation_started(run=context.run, evaluator=evaluator.name, encoder=label)
-        told = partial(_progressed, context=context, hooks=hooks, evaluator=evaluator.name, encoder=label)
-        evaluation = evaluate(encoders, evaluator, name, entry.second, label, told, store, context.plugins)
-        if store is not None:
+        evaluator = entry.with_.name
+        hooks.evaluation_started(run=context.run, evaluator=evaluator, encoder=label)
+        told = partial(_progressed, context=context, hooks=hooks, evaluator=evaluator, encoder=label)
+        evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
+        if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
-        items.keep_items(context.directory, evaluation.scores)
-        hooks.scores_ready(run=context.run, encoder=label, evaluator=evaluator.name, evaluation=evaluation)
+        hooks.scores_ready(run=context.run, encoder=label, evaluator=evaluator, evaluation=evaluation)
 
 
 def _progressed(

@@ -89,7 +89,7 @@ class Sampler:
             )
         self._dataset, self._columns, self._batch_size = dataset, tuple(columns), batch_size
         self._distinct = distinct
-        given: Mixture | None = getattr(dataset, "mixture", None)
+        given = dataset.mixture
         mixture = given or Mixture((len(dataset),), (len(dataset),), in_turn=True, whole_batches=True)
         firsts = [0, *accumulate(mixture.sizes)]
         parts = [

@@ -68,14 +68,14 @@ class Feed:
             else:
                 tokenizer, max_length = self.trained[name]
                 columns[name] = tokenizer.encode(texts, max_length)
-            if name != LABEL and getattr(self.stage.loss, "compares_texts", False):
+            if name != LABEL and self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
 
     def _classes(self, names: Sequence[str], batch: Batch) -> NDArray[np.int64]:
         import numpy as np
 
-        classes = list(self.stage.loss.classes)  # type: ignore[attr-defined]  # of a loss that needs `label`
+        classes = list(self.stage.loss.traits.classes)
         for name, row in zip(names, batch.rows.tolist(), strict=True):
             if name not in classes:
                 raise DataError(

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pluggy
 
-from sentbed._encoder.encoder import Encoder, evaluate, pair_name
+from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
@@ -181,11 +181,9 @@ class _Loop:
         for watch in self.stage.watch:
             if not (self.ended or self.step % watch.every == 0):
                 continue
-            name = watch.encoder or self.context.recipe.trained(self.stage)[0]
-            evaluation = evaluate(
-                self.encoders, watch.with_, name, watch.second, plugins=self.context.plugins
-            )
-            who = pair_name(name, watch.second)
+            trained = self.context.recipe.trained(self.stage)[0]
+            evaluation = self.context.evaluations.look(self.encoders, watch, trained)
+            who = pair_name(watch.encoder or trained, watch.second)
             self.hooks.observed(
                 run=self.context.run,
                 stage=self.stage.name,
@@ -250,6 +248,6 @@ def _open(context: RunContext, stage: Stage, hooks: pluggy.HookRelay) -> Dataset
         if not context.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
         hooks.warned(run=context.run, message=message)
-    left_out = dict(getattr(dataset, "left_out", {}))
+    left_out = dict(dataset.left_out)
     context.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
     return dataset

@@ -1,36 +1,56 @@
-"""Components: the frozen attrs classes that plugins offer, and what they build."""
+"""Components: the base classes of what plugins offer, and of what they build.
+
+A component is a frozen attrs class that inherits from the base class of its kind. Its fields are its recipe
+parameters, its `traits` say what it can do beside them. Methods that are not abstract have a default.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
+from sentbed.protocols.planning import Outline, OutlineContext
 from sentbed.protocols.tokens import Module, Tensor, Tokenizer
+from sentbed.protocols.traits import (
+    BackboneTraits,
+    ComponentTraits,
+    DataTraits,
+    EvaluatorTraits,
+    LossTraits,
+    PoolerTraits,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed._encoder.encoder import Encoder
-    from sentbed.protocols.engine import Engine
+    from sentbed.protocols.evaluation import DrivesEncoder, Prepared
 
 
-class Component(Protocol):
-    """What every component has; its fields are its recipe parameters.
+class Component(ABC):
+    """What every component has; its fields are its recipe parameters."""
 
-    A component may also define `check(self) -> Iterator[str]`: problems that can be seen without a heavy
-    import (a file that does not exist, parameters that exclude each other), each a sentence that ends in
-    what to do. `sentbed check` calls it.
-
-    And `cites: tuple[str, ...]`, a class attribute or property: the papers behind it, for model cards. Each
-    is a key of `sentbed/citations.bib`, or a whole BibTeX entry, which begins with `@`.
-    """
+    __slots__ = ()
 
     name: ClassVar[str]
     """The name that a recipe uses."""
+
+    @property
+    def traits(self) -> ComponentTraits:
+        """What it can do beside its fields."""
+        return ComponentTraits()
+
+    def check(self) -> Iterator[str]:
+        """Yield problems that can be seen without a heavy import, for `sentbed check`.
+
+        Such as a file that does not exist, or parameters that exclude each other: each a sentence that ends
+        in what to do.
+        """
+        return iter(())
 
 
 @attrs.frozen
@@ -45,20 +65,13 @@ class BuildContext:
     """What the pooler needs (see `Pooler`): `TokenStates` must have it, nothing else is to be computed."""
 
 
-class BuiltBackbone(Protocol):
-    """A tokenizer and a transformer, on the host.
+class BuiltBackbone:
+    """A tokenizer and a transformer, on the host."""
 
-    It may also have `shares_prefix: bool`: whether `inference(...)(input_ids, attention_mask, prefix)` takes
-    ids `(shared,)` that stand before every row; `TokenStates` and its mask then include them. And
-    `merged() -> tuple[Backbone, BuiltBackbone]`: the same without adapters, and its component, for
-    `Encoder.export`; `dispatched: bool`: whether its weights are on their devices already; and
-    `protocol: Mapping[str, Any]`: what every score is to say of it, such as the layers that it reads.
-    """
+    __slots__ = ()
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Text -> token ids."""
-
+    tokenizer: Tokenizer
+    """Text -> token ids."""
     module: Module
     """`module(input_ids, attention_mask | None) -> TokenStates`."""
     width: int
@@ -67,49 +80,70 @@ class BuiltBackbone(Protocol):
     """The longest input in tokens that the positions allow."""
     origin: Mapping[str, Any]
     """Where the weights came from, with their hash, for the manifest."""
+    shares_prefix: bool = False
+    """Whether `inference(...)(input_ids, attention_mask, prefix)` takes ids `(shared,)` that stand before
+    every row; `TokenStates` and its mask then include them."""
+    dispatched: bool = False
+    """Whether its weights are on their devices already."""
+
+    @property
+    def protocol(self) -> Mapping[str, Any]:
+        """What every score is to say of it, such as the layers that it reads."""
+        return {}
 
     def inference(self, module: Module, dtype: Any, traceable: bool = False) -> Module:
         """Return a copy of `module` for encoding: no gradient, eval mode, weights in `dtype`.
 
         `traceable`: only of operations that a compiler knows.
         """
+        raise NotImplementedError
 
     def save(self, directory: Path) -> None:
         """Write weights (safetensors), configuration and tokenizer into `directory`, which it makes."""
+        raise NotImplementedError
+
+    def merged(self) -> tuple[Backbone, BuiltBackbone] | None:
+        """Return its component and itself without adapters, for `Encoder.export`; None where it has none."""
+        return None
 
 
-class Backbone(Component, Protocol):
-    """Tokenizer + transformer: text -> token states.
+class Backbone(Component):
+    """Tokenizer + transformer: text -> token states."""
 
-    A backbone may say what it `offers: frozenset[str]` to a pooler, in the words of `Pooler`; of one that
-    does not, `sentbed check` believes everything. `misfits(needs) -> Iterator[str]` may yield what of its
-    fields cannot work with a pooler's needs, `untrainable: str | None` say why no stage can train it.
+    __slots__ = ()
 
-    Encoders that differ in what comes after the backbone may share one pass through it. For that it may say
-    which needs it `heeds: frozenset[str]`, those that change what it builds or computes (all, if it does not
-    say), and whether it is `from_files: bool`: building it draws no number and reads no text.
-    """
+    @property
+    def traits(self) -> BackboneTraits:
+        """What it offers to poolers, and more."""
+        return BackboneTraits()
 
+    @abstractmethod
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise. The first heavy import happens here."""
 
+    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
+        """Yield what of its fields cannot work with what a pooler needs."""
+        return iter(())
 
-class Pooler(Component, Protocol):
-    """Token states -> one vector a sentence.
+    def outline(self, context: OutlineContext) -> Outline | None:
+        """Return what its configuration says, for `sentbed plan`; None where it cannot tell.
 
-    A pooler may have further class attributes or properties:
+        Raises a `SentbedError` that says why it cannot be known here.
+        """
+        return None
 
-    - `needs: frozenset[str]`, of `bidirectional` (every token has seen the whole text), `causal` (the last
-      one has, and no other), `decoder`, `mask-token`, `layers` (see `TokenStates`), `template` (a prompt
-      around the sentence), or words of a plugin's own that some backbone `offers`;
-    - `template: str` and `normalizer: str`, the prompt where the recipe says nothing; see `prompts.Prompt`;
-    - `at_test: str`, the name of what it computes in eval mode, where that differs from training;
-    - `pooling: str`, what it computes in eval mode in the words of sentence-transformers, for exporters:
-      `cls`, `lasttoken`, `max`, `mean`, `mean_sqrt_len_tokens` or `weightedmean`, over the real tokens;
-      and `dense: str | None`, the attribute of its module that is a linear layer behind that, followed by
-      tanh.
-    """
 
+class Pooler(Component):
+    """Token states -> one vector a sentence."""
+
+    __slots__ = ()
+
+    @property
+    def traits(self) -> PoolerTraits:
+        """What it needs of the backbone and the prompt, and more."""
+        return PoolerTraits()
+
+    @abstractmethod
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`.
 
@@ -130,29 +164,20 @@ class LossOutput:
 
 
 LABEL = "label"
-"""The column of a data source that holds the name of a class, not a text; see `Loss.classes`."""
+"""The column of a data source that holds the name of a class, not a text; see `LossTraits.classes`."""
 
 
-class Loss(Component, Protocol):
-    """Sentence vectors -> a scalar to minimise.
+class Loss(Component):
+    """Sentence vectors -> a scalar to minimise."""
 
-    A loss may have further class attributes, fields or methods:
+    __slots__ = ()
 
-    - `takes: frozenset[str]`, the columns that it uses where the data has them, beside those that it
-      `needs`; no other column is encoded. A loss that does not say is given every column.
-    - `classes: tuple[str, ...]`, the names that the column `label` may hold, for a loss that needs it.
-    - `compares_texts: bool`: whether `inputs` is to have `COLUMN.id`, int64 `(batch,)`, for each column of
-      texts: the same number for the same text, in every column and step.
-    - `momentum: float`, in [0, 1), and `keys: frozenset[str]`: these columns are encoded without gradient by
-      a copy of the encoder whose weights are an exponential moving average of its own, updated after each
-      step as `momentum * average + (1 - momentum) * weights`.
-    - `misfits(batch_size: int, fixed: frozenset[str]) -> Iterator[str]`: what of its fields cannot work with
-      batches of so many rows, where the columns `fixed` come from a tower that this stage does not train.
-    """
+    @property
+    @abstractmethod
+    def traits(self) -> LossTraits:
+        """The columns that it needs, and more."""
 
-    needs: ClassVar[frozenset[str]]
-    """The columns that the data must have."""
-
+    @abstractmethod
     def build(self, width: int) -> Module:
         """Return `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
@@ -160,9 +185,24 @@ class Loss(Component, Protocol):
         numbers of the classes. The module is a pure function of its arguments and its parameters: nothing is
         kept between calls, gradients are stopped with `.detach()`.
 
-        It may have `initial_state() -> dict[str, Tensor]`: then it is called as `module(inputs, state)`, and
-        what its output has as `state` is given to the next step; it is saved with every checkpoint.
+        Where the traits say `stateful`, it has `initial_state() -> dict[str, Tensor]` and is called as
+        `module(inputs, state)`: what its output has as `state` is given to the next step, and is saved with
+        every checkpoint.
         """
+
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        """Yield what of its fields cannot work with batches of so many rows.
+
+        The columns `fixed` come from a tower that the stage does not train.
+        """
+        return iter(())
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
+        """Return the most negatives that an anchor sees in a full batch of data with these columns.
+
+        0 where the loss compares no anchors, None where it cannot tell.
+        """
+        return None
 
 
 @attrs.frozen
@@ -180,23 +220,38 @@ class Mixture:
     """Whether all rows of a batch come from one part."""
 
 
-class Dataset(Protocol):
-    """Rows of named text columns, addressed by number.
+class Dataset(ABC):
+    """Rows of named text columns, addressed by number."""
 
-    It may have `mixture: Mixture`, where it is made of parts; `varies: bool`, whether its texts change from
-    pass to pass; and `left_out: Mapping[str, int]`, for the manifest: what it does not give, and how often.
-    """
+    __slots__ = ()
+
+    mixture: Mixture | None = None
+    """How to draw from it, where it is made of parts."""
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Of `anchor`, `positive`, `negative`, `label`, ..."""
 
     @property
+    @abstractmethod
     def fingerprint(self) -> str:
         """A hash of the content, for the manifest, and of everything that decides what `rows` returns."""
 
+    @property
+    def varies(self) -> bool:
+        """Whether its texts change from pass to pass."""
+        return False
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """What it does not give, and how often, for the manifest."""
+        return {}
+
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
     def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
         """The texts of these rows, by column.
 
@@ -204,44 +259,78 @@ class Dataset(Protocol):
         the same arguments always give the same texts.
         """
 
+    @abstractmethod
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Every text of these columns once through, for a tokenizer to be trained on; None: of all."""
 
 
-class DataSource(Component, Protocol):
+class DataSource(Component):
     """Where training texts come from."""
 
+    __slots__ = ()
+
     @property
+    def traits(self) -> DataTraits:
+        """Whether it fetches, and more."""
+        return DataTraits()
+
+    @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The columns that `open()` will give; known without reading the data."""
 
+    @abstractmethod
     def open(self) -> Dataset:
         """Read, or prepare to read. Raises `DataError` that names file and line."""
 
+    def files(self) -> Iterable[Path]:
+        """Return files and directories that it reads and no field of it names: a study hashes them."""
+        return ()
 
-class TextEncoder(Protocol):
-    """What an evaluator sees of an encoder.
 
-    It may have further attributes; an evaluator asks for them with `getattr` and does without:
+class TextEncoder(ABC):
+    """What encodes the texts of an evaluation that drives the encoder itself (`DrivesEncoder`)."""
 
-    - `second: TextEncoder | None`, for an evaluator whose class says `two_sided = True`: what encodes the
-      second sentence of each pair, the tower of another language;
-    - `device: str`, where an evaluator that trains a classifier computes, in torch's words (`cpu`, `cuda:0`);
-    - `progress(what: str, done: int, total: int)`, to be called with how far a part of the evaluation is
-      (`encode` reports itself);
-    - `at_length(max_length: int) -> TextEncoder`, the same encoder as it cuts texts at so many tokens,
-      special tokens included. It computes every vector that it is asked for, and reports nothing: it can be
-      timed;
-    - `machine: Mapping[str, Any]`, what the engine says of itself: device, threads, precision.
-    """
+    __slots__ = ()
 
+    @property
+    def second(self) -> TextEncoder | None:
+        """What encodes the second sentence of each pair, the tower of another language.
+
+        Only for an evaluator whose traits say `two_sided`; None where there is none.
+        """
+        return None
+
+    @property
+    def device(self) -> str:
+        """Where an evaluator that trains a classifier computes, in torch's words: `cpu`, `cuda:0`."""
+        return "cpu"
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """What the engine says of itself: device, threads, precision."""
+        return {"device": self.device}
+
+    @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, `(n, width)`, in the order given."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """To be called with how far a part of the evaluation is (`encode` reports itself)."""
+        return
+
+    def at_length(self, max_length: int) -> TextEncoder | None:
+        """Return the same encoder as it cuts texts at so many tokens, special tokens included.
+
+        It computes every vector that it is asked for, and reports nothing: it can be timed. None where the
+        encoder has no such thing as a length.
+        """
+        return None
 
 
 @attrs.frozen(eq=False)
 class Items:
-    """What a score was computed from, item by item, so that it can be resampled (`sentbed-report`).
+    """What a score was computed from, item by item, so that it can be resampled.
 
     Two encoders that are scored on the same data by the same protocol have the same items in the same order.
     """
@@ -329,29 +418,55 @@ class Evaluation:
     scatters: tuple[Scatter, ...] = ()
 
 
-class Evaluator(Component, Protocol):
-    """Encoder -> named scores, each with its protocol.
+class Evaluator(Component):
+    """Encoder -> named scores, each with its protocol, in two halves.
 
-    The first score of a task is the one that papers print; tables have the tasks in the order of the scores.
-
-    An evaluator may say `development: bool` (an attribute or property): whether everything that it scores is
-    development or training data. Only such an evaluator may choose a prompt (`[search]`) or a checkpoint
-    (`validate`); of one that does not say, test data is assumed. And `two_sided: bool`: whether it uses
-    `TextEncoder.second`. And `read() -> object`, which reads all its data, without an encoder, and raises
-    `DataError` for what is wrong with it: a run calls it before anything is built. And
-    `files() -> Iterable[Path]`, files and directories that it reads and no field of it names: a study knows
-    its cells by their content. And `texts() -> Iterable[str]`, on which an encoder with random weights may
-    train a tokenizer where no stage gives it texts.
+    `prepare` reads the data and says what is to be encoded; what it returns scores the vectors. The first
+    score of a task is the one that papers print; tables have the tasks in the order of the scores.
     """
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode what the tasks need and score it. Raises `DataError` that names file and line."""
+    __slots__ = ()
+
+    @property
+    def traits(self) -> EvaluatorTraits:
+        """Whether it may choose, and more."""
+        return EvaluatorTraits()
+
+    @abstractmethod
+    def prepare(self) -> Prepared | DrivesEncoder:
+        """Read all data. Raises `DataError` that names file and line.
+
+        A run prepares each of its evaluators once, before anything is built. An evaluator that must drive
+        the encoder itself, as a library does, returns `DrivesEncoder`.
+        """
+
+    def read(self) -> object:
+        """Read all its data, without an encoder; a run calls it before anything is built.
+
+        Raises `DataError` for what is wrong with it.
+        """
+        return None
+
+    def files(self) -> Iterable[Path]:
+        """Return files and directories that it reads and no field of it names: a study hashes them."""
+        return ()
+
+    def texts(self) -> Iterable[str]:
+        """Return texts on which a random encoder may train its tokenizer where no stage gives any."""
+        return ()
 
 
-class Exporter(Component, Protocol):
+AnyEncoder: TypeAlias = Any
+"""A `sentbed.Encoder`, which core builds from these protocols."""
+
+
+class Exporter(Component):
     """An encoder -> files that another library reads. Its fields are options of `sentbed export --set`."""
 
-    def write(self, encoder: Encoder, directory: Path) -> Iterable[str] | None:
+    __slots__ = ()
+
+    @abstractmethod
+    def write(self, encoder: AnyEncoder, directory: Path) -> Iterable[str] | None:
         """Write into `directory`, which is empty; it appears when all is written.
 
         It may return what users should know, such as which texts get other vectors: a sentence each.
@@ -362,46 +477,69 @@ class Exporter(Component, Protocol):
         """
 
 
-class Importer(Component, Protocol):
+class Importer(Component):
     """What another library wrote -> an encoder. Its fields are options of `sentbed import --set`.
 
     `recognises` is asked of an importer without options: one with a required field must be named (`--from`).
     """
 
+    __slots__ = ()
+
+    @abstractmethod
     def recognises(self, source: Path) -> bool:
         """Whether `source` looks like what this class reads; nothing heavy is loaded."""
 
-    def read(self, source: Path) -> Encoder:
+    @abstractmethod
+    def read(self, source: Path) -> AnyEncoder:
         """Return the encoder, on the runtime `cpu`, with the weights that `source` has.
 
         Raises `ModelError`: what `source` holds that an encoder cannot have, and what to do.
         """
 
 
-class Optimizer(Component, Protocol):
-    """Gradients -> new weights.
+class Optimizer(Component):
+    """Gradients -> new weights."""
 
-    It may also have `build_optax(shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation`, its
-    twin for engines on JAX, over parameters of these names and shapes: gradients -> updates, which the engine
-    multiplies by minus the learning rate of the step. Without it, those engines cannot train with it.
-    """
+    __slots__ = ()
 
-    lr: float
+    @property
+    @abstractmethod
+    def lr(self) -> float:
+        """The learning rate, a field."""
 
+    @abstractmethod
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
         """Return a `torch.optim.Optimizer` over these named parameters."""
 
+    def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        """Return its twin for engines on JAX, an `optax.GradientTransformation`; None where it has none.
 
-class Schedule(Component, Protocol):
+        It is over parameters of these names and shapes, and gives updates, which the engine multiplies by
+        minus the learning rate of the step.
+        """
+        return None
+
+    def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+        """Return the bytes of its state over fp32 parameters of these names and shapes; None: unknown."""
+        return None
+
+
+class Schedule(Component):
     """Step -> multiplier of the learning rate."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def factor(self, step: int, total_steps: int) -> float:
         """The multiplier, in [0, 1], for step `step` (from 0) of `total_steps`."""
 
 
-class Tracker(Component, Protocol):
+class Tracker(Component):
     """Follows a run: sends what it shows somewhere else."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def build(self) -> object:
         """Return an object that implements lifecycle hooks with `@sentbed.hookimpl`."""
 
@@ -489,19 +627,3 @@ class KnownData:
         if any(self.can_download(file.path) for file in self.files):
             return f"`sentbed data get {self.name}` downloads it"
         return self.advice or f"see {self.source}"
-
-
-class Runtime(Component, Protocol):
-    """Where it runs.
-
-    A runtime that takes several processes may have two further methods, which a run calls before `build`:
-
-    - `processes: int`: of how many processes a run consists; of one where it does not say;
-    - `launch(command: Sequence[str]) -> int | None`: where processes are to be started and this is none of
-      them, starts each with `command`, waits, and returns the exit code; None where none is to be started;
-    - `serve() -> bool`: where this process is one of several and not the first, does what the engine of the
-      first one asks until that ends, and returns True. Only the first process runs the recipe and writes.
-    """
-
-    def build(self) -> Engine:
-        """Claim the device. Raises `RuntimeUnavailableError` where the machine cannot do it."""

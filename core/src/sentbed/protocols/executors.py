@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -13,7 +14,7 @@ Result = TypeVar("Result")
 Tell: TypeAlias = Callable[[int], None]
 """Called within a task with how much more of it is done."""
 Start: TypeAlias = Callable[[int | None], Callable[[Task, Tell], Result]]
-"""Called once in each worker with the threads that it may use (None: its choice); returns what does a task."""
+"""Called once per worker with the threads that it may use (None: its choice); returns what does a task."""
 Told: TypeAlias = Callable[[Task, int], None]
 """Called with a task and how much more of it is done."""
 Lost: TypeAlias = Callable[[Task, str], Result]
@@ -32,10 +33,10 @@ class TaskPool(Protocol):
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result, as they are done.
 
-        `start(threads)` is called once in each worker, before its first task; it loads what all tasks need,
-        keeps to so many threads, and returns the function `(task, tell) -> result`. `start`, tasks and results
-        are pickled. What the function says of its progress with `tell(amount)` arrives as `told(task, amount)`
-        where the executor can carry it.
+        `start(threads)` is called once per worker, before its first task: it loads what all tasks need, keeps
+        to so many threads, and returns the function `(task, tell) -> result`. `start`, tasks and results are
+        pickled. Progress that the function reports with `tell(amount)` arrives as `told(task, amount)`, where
+        the executor can carry it.
 
         The task of a worker that died is done again by a new worker, some times, and then is a `RunError`
         that names it by its `str`; with `lost`, it gets the result `lost(task, message)` instead, and the
@@ -44,9 +45,12 @@ class TaskPool(Protocol):
         """
 
 
-class Executor(Component, Protocol):
+class Executor(Component):
     """Who does the tasks of a long job. Its fields are options of the command line, such as `workers`."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; `say` is told of workers that died.
 

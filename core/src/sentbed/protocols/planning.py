@@ -1,20 +1,4 @@
-"""What components can say before anything is loaded, for `sentbed plan`.
-
-All of it is optional. A component that lacks the method is planned without: what it would have said is given
-as unknown.
-
-- `Backbone.outline(context: OutlineContext) -> Outline`;
-- `Loss.negatives(batch_size: int, columns: frozenset[str]) -> int`: the most negatives that an anchor sees in
-  a full batch, where the data has these columns; 0 where the loss compares no anchors;
-- `Optimizer.state_bytes(shapes: Mapping[str, tuple[int, ...]]) -> int`: bytes of its state over fp32
-  parameters of these names and shapes;
-- `DataSource.fetches: bool`, an attribute or property: whether `open()` would fetch from the network;
-- `Runtime.outline(on: str | None) -> Device`: of this machine, or of devices of that name;
-- `Runtime.sketch_pooler(pooler, width) -> Sketch` and `Runtime.sketch_loss(loss, width, batch_size, columns)
-  -> Sketch`: what these modules hold and cost where this runtime runs them.
-
-They raise a `SentbedError` that says why something cannot be known here.
-"""
+"""What components say before anything is loaded, for `sentbed plan`: see the methods that return these."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -69,28 +69,36 @@ class TokenBatch:
     Only for an encoder that says `shares_prefix`."""
 
 
-class Tokenizer(Protocol):
-    """Text -> token ids, in bulk.
+class Tokenizer:
+    """Text -> token ids, in bulk."""
 
-    It may have `fingerprint: str`, a hash of all that decides the ids of a text; see `PlacedEncoder`.
-    """
+    __slots__ = ()
 
     @property
     def pad_id(self) -> int:
         """The id that fills a batch."""
+        raise NotImplementedError
 
     @property
     def mask_token(self) -> str | None:
         """The mask token as it is written in a text; None where the vocabulary has none."""
+        return None
+
+    @property
+    def fingerprint(self) -> str | None:
+        """A hash of all that decides the ids of a text; None where it cannot tell. See `PlacedEncoder`."""
+        return None
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise with special tokens, cut to `max_length` tokens."""
+        raise NotImplementedError
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Cut each text to at most `max_length` tokens of its own, without special tokens.
 
         What is left is the beginning of the text, character by character; no character is cut in two.
         """
+        raise NotImplementedError
 
 
 class TokenStates(NamedTuple):

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Module
+from sentbed.protocols import Module, Pooler
 
 
 @attrs.frozen
-class Attention:
+class Attention(Pooler):
     """A weighted mean of the token states, with weights that a learned query gives.
 
     A token state x of width d is cut into `heads` parts of equal width. With a learned query q_h for each

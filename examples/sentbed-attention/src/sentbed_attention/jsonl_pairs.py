@@ -10,11 +10,11 @@ from typing import ClassVar
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import TextTable
-from sentbed.protocols import Dataset
+from sentbed.protocols import Dataset, DataSource
 
 
 @attrs.frozen(kw_only=True)
-class JsonlPairs:
+class JsonlPairs(DataSource):
     """Pairs of a JSON Lines file, with or without hard negatives, under keys of any name.
 
     Each line is an object, and its texts are strings; other keys are passed over, and so are empty lines.

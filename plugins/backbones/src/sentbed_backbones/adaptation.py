@@ -6,7 +6,7 @@ import importlib.util
 import platform
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 from attrs.validators import and_, ge, gt, lt
@@ -41,8 +41,6 @@ class LoRA:
 
     The defaults are those of PromptEOL.
     """
-
-    cites: ClassVar[tuple[str, ...]] = ("hu2022lora",)
 
     r: int = attrs.field(default=64, validator=ge(1))
     """Rank of B A, at least 1."""

@@ -21,7 +21,7 @@ class Bert(Transformer):
 
     name: ClassVar[str] = "bert"
     papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
-    offers: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
+    offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"
     """Size of a random BERT, as in Turc et al. (2019): tiny is 2 layers of width 128, base 12 of 768."""

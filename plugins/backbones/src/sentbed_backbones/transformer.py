@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
-from sentbed.protocols import Outline, OutlineContext
+from sentbed.protocols import Backbone, BackboneTraits, Outline, OutlineContext
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
 from sentbed_backbones.files import is_local, problems_of
@@ -25,13 +25,13 @@ def _not_empty(_: Any, __: Any, value: Layers) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Transformer:
+class Transformer(Backbone):
     """Where weights come from, in which precision they are held, what is read and what is trained."""
-
-    heeds: ClassVar[frozenset[str]] = frozenset({"decoder", "layers", "mask-token"})
 
     papers: ClassVar[tuple[str, ...]] = ()
     """Keys of the papers behind the architecture."""
+    offered: ClassVar[frozenset[str]]
+    """What the architecture has for a pooler."""
 
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
@@ -90,13 +90,25 @@ class Transformer:
             yield f"the pooler reads {what}, and `layers` would have no effect; take it out"
 
     @property
-    def cites(self) -> tuple[str, ...]:
-        """Keys of the papers behind the architecture and the 4-bit weights."""
-        return (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
+    def traits(self) -> BackboneTraits:
+        """What the architecture offers; whether all comes from files; whether a stage can train it."""
+        papers = (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
+        return BackboneTraits(
+            cites=(*papers, "hu2022lora") if self.lora is not None else papers,
+            offers=self.offered,
+            heeds=frozenset({"decoder", "layers", "mask-token"}),
+            from_files=self.init == "pretrained" and self.lora is None,
+            untrainable=self._untrainable(),
+            pretrained=self.init == "pretrained",
+            model=self.model,
+        )
 
     @property
-    def untrainable(self) -> str | None:
-        """Why a stage cannot train this backbone, or None."""
+    def shares_prefix(self) -> bool:
+        """Whether what all texts begin with is computed once when encoding."""
+        return False
+
+    def _untrainable(self) -> str | None:
         adapted = self.lora is not None or self.adapter is not None
         if adapted or self.dtype == "fp32" or self.quantization is not None:
             return None
@@ -104,11 +116,6 @@ class Transformer:
             f"the weights are held in {self.dtype}, in which small updates are lost; train with "
             '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
         )
-
-    @property
-    def from_files(self) -> bool:
-        """Whether building it draws nothing and reads no texts."""
-        return self.init == "pretrained" and self.lora is None
 
     @property
     def layer_numbers(self) -> tuple[int, ...]:
@@ -138,10 +145,15 @@ class CausalTransformer(Transformer):
     a text can see it.
     """
 
-    offers: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
+    offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
 
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of the tokenizer that is trained (byte-level BPE)."""
     reuse_prefix: bool = True
     """Compute what all texts begin with (a template, a demonstration) once when encoding, and share its keys
     and values: the same vectors, sooner."""
+
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether `reuse_prefix` is on."""
+        return self.reuse_prefix

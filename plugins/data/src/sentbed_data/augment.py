@@ -17,7 +17,7 @@ Change: TypeAlias = Callable[[str, Random], str]
 
 
 @attrs.frozen(eq=False)
-class Augmented:
+class Augmented(Dataset):
     """A data set whose positive is its anchor, changed when it is asked for.
 
     The random choices of a row depend on `seed`, the epoch and the row, and on nothing else.

@@ -21,7 +21,7 @@ class Crop(Augmentation):
     """
 
     name: ClassVar[str] = "crop"
-    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
     keep: float = attrs.field(
         default=0.9, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))

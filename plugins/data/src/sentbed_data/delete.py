@@ -21,7 +21,7 @@ class Delete(Augmentation):
     """
 
     name: ClassVar[str] = "delete"
-    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
     rate: float = attrs.field(
         default=0.1, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))

@@ -23,7 +23,7 @@ class Dropout(FileSource):
     """
 
     name: ClassVar[str] = "dropout"
-    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
     column: str = "text"
     """Column that holds the sentence; not used for a `.txt` file."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError, FilePath
+from sentbed.protocols import DataSource
 
 from sentbed_data.plain_text import several
 from sentbed_data.readers import fault, resolve
@@ -51,7 +52,7 @@ class Row:
 
 
 @attrs.frozen(kw_only=True)
-class LabelledFiles:
+class LabelledFiles(DataSource):
     """The recipe parameters that the sources of labelled rows share."""
 
     path: FilePath | tuple[FilePath, ...]

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import deep_iterable, ge, gt, min_len, optional
 from sentbed import DataError
-from sentbed.protocols import Dataset, DataSource, Mixture
+from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
 
 @attrs.frozen(kw_only=True)
-class Mix:
+class Mix(DataSource):
     """Several sources in one stage, each with its share of the rows, in the columns that all of them have.
 
     Each source is shuffled by itself; from epoch to epoch it goes on where it was, so that one whose share is
@@ -49,9 +49,9 @@ class Mix:
         return tuple(column for column in first if all(column in columns for columns in others))
 
     @property
-    def fetches(self) -> bool:
+    def traits(self) -> DataTraits:
         """Whether any source has yet to be fetched from the hub."""
-        return any(getattr(source, "fetches", False) for source in self.sources)
+        return DataTraits(fetches=any(source.traits.fetches for source in self.sources))
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
@@ -106,7 +106,7 @@ class Mix:
 
 
 @attrs.frozen(eq=False)
-class Mixed:
+class Mixed(Dataset):
     """A `Dataset` made of others: the rows of the first, then of the second, ..."""
 
     columns: tuple[str, ...]
@@ -122,14 +122,14 @@ class Mixed:
     @property
     def varies(self) -> bool:
         """Whether a part changes its texts from epoch to epoch."""
-        return any(getattr(part, "varies", False) for part in self.parts)
+        return any(part.varies for part in self.parts)
 
     @property
     def left_out(self) -> dict[str, int]:
         """What the parts left out -> how often."""
         counts: Counter[str] = Counter()
         for part in self.parts:
-            counts.update(getattr(part, "left_out", {}))
+            counts.update(part.left_out)
         return dict(counts)
 
     @property

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError
+from sentbed.protocols import DataTraits
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.labelled_files import LabelledFiles, Wanted
@@ -26,7 +27,7 @@ class Nli(LabelledFiles):
     """
 
     name: ClassVar[str] = "nli"
-    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
+    traits = DataTraits(cites=("gao2021simcse",))
 
     build: Literal["triplets", "pairs", "labelled"] = "triplets"
     """What a row is. `triplets`: a premise, an entailment and a contradiction of it, one row a premise, in

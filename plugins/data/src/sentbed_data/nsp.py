@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
+from sentbed.protocols import DataSource, DataTraits
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.library_formats import require
@@ -20,14 +21,14 @@ _COUNT = attrs.validators.optional(attrs.validators.ge(1))
 
 
 @attrs.frozen(kw_only=True)
-class Nsp:
+class Nsp(DataSource):
     """A sentence and the one that follows it in the same document: SentBench's NSP (Devlin et al., 2019).
 
     A document with n sentences gives n - 1 rows, in reading order. A file always ends a document.
     """
 
     name: ClassVar[str] = "nsp"
-    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench", "devlin2019bert")
+    traits = DataTraits(cites=("liu2023sentbench", "devlin2019bert"))
 
     path: FilePath | tuple[FilePath, ...]
     """A text file, a directory (its `.txt` files, in the order of their names), or an array of both."""

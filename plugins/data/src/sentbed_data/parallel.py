@@ -9,6 +9,7 @@ from typing import ClassVar, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
+from sentbed.protocols import DataSource
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.plain_text import numbered_lines, text_file
@@ -18,7 +19,7 @@ _Side: TypeAlias = tuple[Path, str]
 
 
 @attrs.frozen(kw_only=True)
-class Parallel:
+class Parallel(DataSource):
     """A sentence and its translation, from two files of as many lines, or from two fields of a TSV file.
 
     In the translation paper the anchor is the language whose encoder is trained, the positive that of the

@@ -8,12 +8,13 @@ from typing import ClassVar, Literal
 import attrs
 from sentbed import FilePath
 from sentbed.helpers import TextTable
+from sentbed.protocols import DataSource
 
 from sentbed_data.triplets import Triplets
 
 
 @attrs.frozen(kw_only=True)
-class Sample:
+class Sample(DataSource):
     """Some hundred synthetic triplets about everyday situations: enough to see that training works.
 
     How they are made is in `sample/README.md`; the graded pairs to go with them are

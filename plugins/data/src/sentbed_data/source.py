@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
 from sentbed.helpers import TextTable
-from sentbed.protocols import Dataset
+from sentbed.protocols import Dataset, DataSource, DataTraits
 
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
 from sentbed_data.readers import TABLES, collect, read_rows, resolve
@@ -17,8 +18,11 @@ from sentbed_data.text_formats import codec
 
 
 @attrs.frozen(kw_only=True)
-class FileSource:
+class FileSource(DataSource):
     """A file or a data set of the hub, and how to read it."""
+
+    papers: ClassVar[tuple[str, ...]] = ()
+    """Keys of the papers behind the source."""
 
     path: FilePath
     """Where the texts are: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
@@ -82,9 +86,10 @@ class FileSource:
                     yield f"`{name}` is for a `hub:` data set, and `{self.path}` is a file; remove `{name}`"
 
     @property
-    def fetches(self) -> bool:
-        """Whether the data has yet to be fetched from the hub."""
-        return self.path.startswith(HUB) and not is_here(self.path)
+    def traits(self) -> DataTraits:
+        """Its papers, and whether the data has yet to be fetched from the hub."""
+        fetches = self.path.startswith(HUB) and not is_here(self.path)
+        return DataTraits(cites=self.papers, fetches=fetches)
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 from sentbed import DataError, RunError
 from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, sha256
+from sentbed.protocols import Dataset
 
 from sentbed_data.library_formats import ARROW, arrow_batches, require, unreadable_arrow
 from sentbed_data.readers import fault
@@ -30,7 +31,7 @@ _LAYOUT = 1
 
 
 @attrs.frozen(eq=False)
-class StreamedTable:
+class StreamedTable(Dataset):
     """A `Dataset` over record batches that lie in a memory map: only the rows asked for are read."""
 
     fields: Mapping[str, int]

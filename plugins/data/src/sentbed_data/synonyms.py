@@ -39,7 +39,7 @@ class Synonyms(Augmentation):
     """
 
     name: ClassVar[str] = "synonyms"
-    cites: ClassVar[tuple[str, ...]] = ("miller1995wordnet",)
+    papers: ClassVar[tuple[str, ...]] = ("miller1995wordnet",)
 
     rate: float = attrs.field(
         default=0.3, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.le(1.0))

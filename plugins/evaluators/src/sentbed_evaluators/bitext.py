@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
-from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, second_encoder, unit
+from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.pairs import read_lines
 from sentbed_evaluators.parallel import ParallelFiles
-from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.similarity import nonzero
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Bitext:
+class Bitext(Evaluator):
     """Accuracy x 100 with which a sentence finds its translation among all lines of the other file.
 
     `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` the other way
@@ -34,8 +44,6 @@ class Bitext:
     """
 
     name: ClassVar[str] = "bitext"
-    cites: ClassVar[tuple[str, ...]] = ("artetxe2019margin",)
-    two_sided: ClassVar[bool] = True
 
     parallel: tuple[FilePath, FilePath]
     """Two text files, one sentence a line, line n of one the translation of line n of the other."""
@@ -56,9 +64,13 @@ class Bitext:
     """Text encoding of both files."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether the files are said to be development or training data."""
-        return self.split in ("train", "dev")
+        return EvaluatorTraits(
+            cites=("artetxe2019margin",),
+            development=self.split in ("train", "dev"),
+            two_sided=True,
+        )
 
     def check(self) -> Iterator[str]:
         """Yield missing files and parameters that cannot be used."""
@@ -70,24 +82,24 @@ class Bitext:
             yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
         yield from self._files(1).problems()
 
-    def read(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return both sides; raises `DataError` that names file and line."""
+    def prepare(self) -> Prepared:
+        """Read both files; raises `DataError` that names file and line, or where they are not parallel."""
         for problem in self.check():
             raise DataError(problem)
         lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
-        return self._files(lines).read()
+        first, second = self._files(lines).read()
+        data = [sha256(locate(path)) for path in self.parallel]
+        lists = {"first": Texts(first), "second": Texts(second=second)}
+        return Prepared(lists, partial(self._score, first, second, data))
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode both files, search both ways, and count.
+    def _score(
+        self, first: Sequence[str], second: Sequence[str], data: Sequence[str], vectors: Vectors
+    ) -> Evaluation:
+        """Search both ways, and count.
 
-        Raises:
-            DataError: where the files cannot be read or are not parallel; names file and line.
-            RunError: where an embedding is not finite or zero, or the sides differ in width.
+        Raises `RunError` where an embedding is not finite or zero, or the sides differ in width.
         """
-        first, second = self.read()
-        sides = unit(embed_nonzero(encoder, first)), unit(embed_nonzero(second_encoder(encoder), second))
-
-        found, back = self._search(*sides)
+        found, back = self._search(unit(nonzero(vectors, "first")), unit(nonzero(vectors, "second")))
         translations = set(zip(first, second, strict=True))
         forward = _flags(
             (text, second[place]) in translations for text, place in zip(first, found, strict=True)
@@ -104,7 +116,7 @@ class Bitext:
             "equal_texts": "count as found",
             "ties": "the earlier line first",
             "text": "as in the file",
-            "data": [sha256(locate(path)) for path in self.parallel],
+            "data": list(data),
         }
         task = self.task or self._files(1).task
         directions = {

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
 from sentbed import DataError, FilePath, RunError
 from sentbed.errors import suggest
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
@@ -24,7 +34,7 @@ from sentbed_evaluators.senteval_files import (
     missing_message,
     task_files,
 )
-from sentbed_evaluators.similarity import embed_sides, zero_vectors
+from sentbed_evaluators.similarity import finite, zero_vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +52,7 @@ _DEFAULT_TASK = "STSB"
 
 
 @attrs.frozen
-class Geometry:
+class Geometry(Evaluator):
     """Alignment of positive pairs, uniformity and anisotropy of all sentences.
 
     Of all, lower is better. They are not multiplied by 100.
@@ -69,8 +79,6 @@ class Geometry:
     """
 
     name: ClassVar[str] = "geometry"
-    cites: ClassVar[tuple[str, ...]] = ("wang2020alignment",)
-    two_sided: ClassVar[bool] = True
 
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
@@ -110,11 +118,11 @@ class Geometry:
     """What to measure, of `alignment`, `uniformity` and `anisotropy`."""
 
     @property
-    def development(self) -> bool:
-        """Whether the pairs are a development or training task of SentEval's, or files said to be such."""
-        if self.path is None and self.parallel is None:
-            return self.task in DEVELOPMENT
-        return self.split in ("train", "dev")
+    def traits(self) -> EvaluatorTraits:
+        """Development data are development or training tasks of SentEval's, or files said to be such."""
+        files = self.path is not None or self.parallel is not None
+        development = self.split in ("train", "dev") if files else self.task in DEVELOPMENT
+        return EvaluatorTraits(cites=("wang2020alignment",), development=development, two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield missing data and parameters that cannot be used."""
@@ -160,18 +168,16 @@ class Geometry:
         if self.path is None and self.parallel is None and task in TASKS:
             yield from task_files(find_root(self.data_dir), task)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode all sentences and measure.
+    def prepare(self) -> Prepared:
+        """Read the pairs; raises `DataError` that names file and line, or where no pair is positive."""
+        pairs = self._read()
+        return Prepared({"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs))
 
-        Raises:
-            DataError: where the data cannot be read (names file and line) or no pair is positive.
-            RunError: where an embedding is not finite, or zero and so without direction, or the sides differ
-                in width.
-        """
-        pairs = self.read()
-        vectors = embed_sides(encoder, pairs.first, pairs.second)
-        _refuse_zeros(vectors, pairs)
-        scores = [*self._by_convention(pairs, vectors), *self._anisotropy(pairs, vectors)]
+    def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
+        """Measure; raises `RunError` where an embedding is not finite, or zero and so without direction."""
+        rows = finite(vectors, "pairs")
+        _refuse_zeros(rows, pairs)
+        scores = [*self._by_convention(pairs, rows), *self._anisotropy(pairs, rows)]
         main = scores[: len({"alignment", "uniformity"}.intersection(self.measures)) or 1]
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 
@@ -207,8 +213,7 @@ class Geometry:
     def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
         return ParallelFiles(*files, self.pairs, self.positives, self.seed, self.encoding)
 
-    def read(self) -> GeometryPairs:
-        """Return the pairs; raises `DataError` that names file and line."""
+    def _read(self) -> GeometryPairs:
         for problem in self.check():
             raise DataError(problem)
         if self.parallel is not None:

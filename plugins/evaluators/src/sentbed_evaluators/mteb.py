@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.protocols import Evaluation, TextEncoder
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, EvaluatorTraits, TextEncoder
 
 from sentbed_evaluators.tasks import average, task_problems
 
@@ -37,7 +37,7 @@ _TALKATIVE = (
 
 
 @attrs.frozen
-class MTEB:
+class MTEB(Evaluator):
     """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` itself (the extra `mteb`).
 
     A task's first score is its main score as mteb defines it, x 100: the mean over its splits and subsets, as
@@ -51,7 +51,7 @@ class MTEB:
     """
 
     name: ClassVar[str] = "mteb"
-    cites: ClassVar[tuple[str, ...]] = ("muennighoff2023mteb",)
+    traits = EvaluatorTraits(cites=("muennighoff2023mteb",))
 
     tasks: tuple[str, ...] = ()
     """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the
@@ -82,15 +82,19 @@ class MTEB:
             if self.benchmark is not None and getattr(self, field):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+    def prepare(self) -> DrivesEncoder:
+        """Let the library ask for vectors itself; raises `DataError` where it is not installed."""
+        for problem in self.check():
+            raise DataError(problem)
+        return DrivesEncoder(self._evaluate)
+
+    def _evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Load the data of all tasks, then let mteb evaluate them one after the other.
 
         Raises:
             DataError: where a task is not known, or its data cannot be had.
             RunError: where an embedding is not finite (or zero, for a classifier), or mteb fails.
         """
-        for problem in self.check():
-            raise DataError(problem)
         with _undisturbed():
             running = _running()
             filters = running.Filters(self.languages, self.subsets, self.splits)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 from sentbed import RunError
-from sentbed.protocols import TextEncoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,11 +90,6 @@ def unit(vectors: Vectors) -> Vectors:
         norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
         result[start : start + CHUNK] = rows / norms
     return result
-
-
-def second_encoder(encoder: TextEncoder) -> TextEncoder:
-    """Return what encodes the second side: `encoder.second` where there is one, else the encoder itself."""
-    return getattr(encoder, "second", None) or encoder
 
 
 def _require_same_width(queries: Vectors, documents: Vectors) -> None:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.fits import Examples
-from sentbed_evaluators.probing_files import TASKS, find_root, read_task
+from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
 from sentbed_evaluators.senteval_files import digest
-from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 
 
+@attrs.frozen(eq=False)
+class _Read:
+    """What was read of a task."""
+
+    parts: tuple[Part, ...]
+    """Training, development, test."""
+    data: str
+    """The hash of its file."""
+
+
 @attrs.frozen
-class SentEvalProbing:
+class SentEvalProbing(Evaluator):
     """SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.
 
     A linear classifier on the frozen vector of one sentence is trained on 100,000 sentences, its penalty is
@@ -27,7 +47,7 @@ class SentEvalProbing:
     """
 
     name: ClassVar[str] = "senteval-probing"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018probing",)
+    traits = EvaluatorTraits(cites=("conneau2018probing",))
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,
@@ -59,49 +79,47 @@ class SentEvalProbing:
                     f"(`sentbed data get senteval-probing` does), or leave the task out"
                 )
 
-    def read(self) -> None:
+    def prepare(self) -> Prepared:
         """Read every task; raises `DataError` that names file and line."""
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
+        tasks = {}
         for task in self.tasks:
-            read_task(root / TASKS[task][0], TASKS[task][1] if self.check_sizes else None)
+            file = root / TASKS[task][0]
+            parts = read_task(file, TASKS[task][1] if self.check_sizes else None)
+            tasks[task] = _Read(parts, digest([file]))
+        lists = {
+            task: Texts([text for part in read.parts for text in part.texts]) for task, read in tasks.items()
+        }
+        return Prepared(lists, partial(self._evaluation, tasks))
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks."""
         root = find_root(self.data_dir)
         yield from (root / TASKS[task][0] for task in self.tasks if task in TASKS)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode, train and score, task by task.
-
-        Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where an embedding is not finite or zero.
-        """
-        for problem in self.check():
-            raise DataError(problem)
-        root = find_root(self.data_dir)
-        scores = [self._score(root, task, encoder) for task in self.tasks]
+    def _evaluation(self, tasks: Mapping[str, _Read], vectors: Vectors) -> Evaluation:
+        """Train and score, task by task; raises `RunError` where an embedding is not finite or zero."""
+        scores = [self._score(task, read, vectors) for task, read in tasks.items()]
         mean = sum(score.value for score in scores) / len(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _score(self, root: Path, task: str, encoder: TextEncoder) -> Score:
+    def _score(self, task: str, read: _Read, vectors: Vectors) -> Score:
         import numpy as np
 
-        file = root / TASKS[task][0]
-        parts = read_task(file, TASKS[task][1] if self.check_sizes else None)
-        vectors = embed_nonzero(encoder, [text for part in parts for text in part.texts])
+        parts = read.parts
+        rows = nonzero(vectors, task)
         ends = np.cumsum([len(part.texts) for part in parts])
         train, development, test = (
-            Examples(vectors[end - len(part.texts) : end], part.labels)
+            Examples(rows[end - len(part.texts) : end], part.labels)
             for part, end in zip(parts, ends, strict=True)
         )
-        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
+        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         classes = int(train.labels.max()) + 1
-        outcome = classifier.split(train, development, test, classes, part_progress(encoder, task))
+        outcome = classifier.split(train, development, test, classes, part_progress(vectors, task))
         protocol = {
             "id": f"{self.name}{classifier.suffix}",
             "aggregation": "single",
@@ -113,7 +131,7 @@ class SentEvalProbing:
             "development": len(development),
             "test": len(test),
             "text": "words joined by one space",
-            "data": digest([file]),
+            "data": read.data,
         }
         right = (outcome.predicted == test.labels).astype(np.float64)
         return Score(task, "accuracy", outcome.accuracy, protocol, items=Items("mean", right))

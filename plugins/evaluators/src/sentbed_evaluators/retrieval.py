@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators import beir_files
 from sentbed_evaluators.collection import Collection, of_pairs
-from sentbed_evaluators.nearest import CHUNK, nearest, second_encoder, unit
+from sentbed_evaluators.nearest import CHUNK, nearest, unit
 from sentbed_evaluators.ranking import FORMULAS, Ranking
-from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.text_pairs import TextPairFile
 
 if TYPE_CHECKING:
@@ -26,7 +36,7 @@ _MAIN = 10
 
 
 @attrs.frozen
-class Retrieval:
+class Retrieval(Evaluator):
     """nDCG@k, recall@k, MRR@k and MAP x 100 of the documents nearest to each query.
 
     `path` is a folder in BEIR's layout: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`,
@@ -47,7 +57,6 @@ class Retrieval:
     """
 
     name: ClassVar[str] = "retrieval"
-    two_sided: ClassVar[bool] = True
 
     path: FilePath
     """A folder in BEIR's layout, or a file of pairs."""
@@ -72,9 +81,9 @@ class Retrieval:
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether the queries are said to be development or training data."""
-        return self.split in ("train", "dev")
+        return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield missing files and parameters that cannot be used."""
@@ -94,15 +103,22 @@ class Retrieval:
             yield f"`split` is {self.split!r}, but a file of pairs is `train`, `dev` or `test`"
         yield from self._file.problems()
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode queries and documents, search, and score each query.
+    def prepare(self) -> Prepared:
+        """Read queries, documents and judgements; raises `DataError` that names file and line."""
+        collection = self._read()
+        documents = collection.documents
+        lists = {"queries": Texts(collection.queries)}
+        for start in range(0, len(documents), CHUNK):
+            # One list a chunk: only so many documents' vectors are held.
+            lists[f"documents {start}"] = Texts(second=documents[start : start + CHUNK])
+        return Prepared(lists, partial(self._score, collection))
 
-        Raises:
-            DataError: where the data cannot be read; names file and line.
-            RunError: where an embedding is not finite or zero, or the sides differ in width.
+    def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
+        """Search, and score each query.
+
+        Raises `RunError` where an embedding is not finite or zero, or the sides differ in width.
         """
-        collection = self.read()
-        places = self._search(encoder, collection)
+        places = self._search(collection, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         scores = tuple(self._scores(collection, ranking))
         return Evaluation(scores, primary=scores[0].value)
@@ -111,8 +127,7 @@ class Retrieval:
     def _file(self) -> TextPairFile:
         return TextPairFile(self.path, self.columns, self.header, self.separator, self.encoding)
 
-    def read(self) -> Collection:
-        """Return queries, documents and judgements; raises `DataError` that names file and line."""
+    def _read(self) -> Collection:
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
@@ -126,21 +141,21 @@ class Retrieval:
         }
         return of_pairs(*self._file.read(), about)
 
-    def _search(self, encoder: TextEncoder, collection: Collection) -> NDArray[np.int64]:
+    def _search(self, collection: Collection, vectors: Vectors) -> NDArray[np.int64]:
         """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""
         import numpy as np
 
-        prepare = unit if self.similarity == "cosine" else np.asarray
-        documents, of_documents = collection.documents, second_encoder(encoder)
-        progress = getattr(encoder, "progress", None)
+        scaled = unit if self.similarity == "cosine" else np.asarray
 
         def chunks() -> Iterator[NDArray[np.float32]]:
-            for start in range(0, len(documents), CHUNK):
-                yield prepare(embed_nonzero(of_documents, documents[start : start + CHUNK]))
-                if progress is not None:
-                    progress("search", min(start + CHUNK, len(documents)), len(documents))
+            done = 0
+            for name in vectors.lists:
+                if name != "queries":
+                    yield scaled(nonzero(vectors, name))
+                    done += len(vectors.lists[name])
+                    vectors.progress("search", done, len(collection.documents))
 
-        queries = prepare(embed_nonzero(encoder, collection.queries))
+        queries = scaled(nonzero(vectors, "queries"))
         own = np.array(collection.own)[:, None]
         # One more, for the query's own document may be among them.
         found = nearest(queries, chunks(), max(self.k) + 1).places

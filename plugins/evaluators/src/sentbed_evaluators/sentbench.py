@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
@@ -20,10 +30,13 @@ from sentbed_evaluators.sentbench_sets import (
     data_directory,
     find_files,
 )
-from sentbed_evaluators.sentbench_sets.vectors import TextVectors
+from sentbed_evaluators.sentbench_sets.vectors import TextVectors, distinct_texts
 from sentbed_evaluators.similarity import cosines
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files
+
+if TYPE_CHECKING:
+    from sentbed_evaluators.transfer import TransferTask
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
 
@@ -39,7 +52,7 @@ TASKS: dict[Paradigm, tuple[str, ...]] = {
 
 
 @attrs.frozen
-class SentBench:
+class SentBench(Evaluator):
     """SentBench (Liu et al., 2023): 18 data sets in three paradigms, accuracy x 100.
 
     `single`: a classifier on the vector of one sentence, on SentEval's data (SST is its two-class form).
@@ -70,7 +83,7 @@ class SentBench:
     """
 
     name: ClassVar[str] = "sentbench"
-    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench",)
+    traits = EvaluatorTraits(cites=("liu2023sentbench",))
 
     paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
     """Of `single`, `pair`, `contrast`, in the order of the report."""
@@ -135,20 +148,23 @@ class SentBench:
         ours = TASKS.get(paradigm, ())
         return ours if self.tasks is None else tuple(task for task in self.tasks if task in ours)
 
-    def read(self) -> None:
+    def prepare(self) -> Prepared:
         """Read SentEval's files and build the sets that are not in the cache.
 
         Raises:
             DataError: where data is missing or unreadable; names file and line.
+            RunError: where the cache cannot be written.
         """
+        from sentbed_evaluators.transfer import read_tasks, transfer_lists
+
         for problem in self.check():
             raise DataError(problem)
-        if single := self._of("single") if "single" in self.paradigms else ():
-            from sentbed_evaluators.transfer import read_tasks
-
-            read_tasks([SINGLE[task] for task in single], self.data_dir)
-        for task in self._built():
-            self._sets(task)
+        single = self._of("single") if "single" in self.paradigms else ()
+        transfer = read_tasks([SINGLE[task] for task in single], self.data_dir) if single else []
+        built = [self._sets(task) for task in self._built()]
+        lists = transfer_lists(transfer)
+        lists |= {sets.task: Texts(distinct_texts(sets, self.paradigms)) for sets in built}
+        return Prepared(lists, partial(self._score, transfer, built))
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks: SentEval's, and those that pairs are built from."""
@@ -159,24 +175,19 @@ class SentBench:
         for task in self._built():
             yield from find_files(data_directory(self.data_dir), task).all
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Build what is not in the cache, encode, train and score.
-
-        Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where an embedding is not finite or zero, or the cache cannot be written.
-        """
-        self.read()
+    def _score(
+        self, transfer: Sequence[TransferTask], built: Sequence[BuiltSets], vectors: Vectors
+    ) -> Evaluation:
+        """Train and score; raises `RunError` where an embedding is not finite or zero."""
         found: dict[tuple[Paradigm, str], Score] = {}
         if "single" in self.paradigms:
-            found |= {("single", score.task): score for score in self._single(encoder)}
-        for task in self._built():
-            sets = self._sets(task)
-            vectors = TextVectors.of(encoder, sets, self.paradigms)
+            found |= {("single", score.task): score for score in self._single(transfer, vectors)}
+        for sets in built:
+            rows = TextVectors.of(vectors, sets.task)
             if "pair" in self.paradigms:
-                found["pair", task] = self._pair(encoder, sets, vectors)
+                found["pair", sets.task] = self._pair(vectors, sets, rows)
             if "contrast" in self.paradigms:
-                found["contrast", task] = _contrast(sets, vectors)
+                found["contrast", sets.task] = _contrast(sets, rows)
         scores: list[Score] = []
         means = []
         for paradigm in self.paradigms:
@@ -194,12 +205,12 @@ class SentBench:
     def _sets(self, task: str) -> BuiltSets:
         return built_sets(find_files(data_directory(self.data_dir), task), self.set_seed, self.limit)
 
-    def _single(self, encoder: TextEncoder) -> Iterator[Score]:
+    def _single(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Iterator[Score]:
         from sentbed_evaluators.transfer import transfer_scores
 
         names = {SINGLE[task]: task for task in self._of("single")}
-        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
-        for score in transfer_scores(encoder, tuple(names), self.data_dir, classifier):
+        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        for score in transfer_scores(vectors, tasks, classifier):
             if score.metric == "accuracy":
                 protocol = {
                     **score.protocol,
@@ -208,13 +219,13 @@ class SentBench:
                 }
                 yield attrs.evolve(score, task=names[score.task], protocol=protocol)
 
-    def _pair(self, encoder: TextEncoder, sets: BuiltSets, vectors: TextVectors) -> Score:
+    def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
         import numpy as np
 
-        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
-        progress = part_progress(encoder, sets.task)
+        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        progress = part_progress(vectors, sets.task)
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            train, valid, test = vectors.examples(sets.pairs, self.features, Path(directory))
+            train, valid, test = rows.examples(sets.pairs, self.features, Path(directory))
             if len(valid):
                 outcome = classifier.split(train, valid, test, 2, progress)
             else:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Scatter,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.senteval_files import (
     DEVELOPMENT,
@@ -24,7 +35,7 @@ from sentbed_evaluators.senteval_files import (
 from sentbed_evaluators.similarity import (
     correlate,
     cosines,
-    embed,
+    finite,
     levelled,
     require_varied,
     zero_note,
@@ -37,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class SentEvalSTS:
+class SentEvalSTS(Evaluator):
     """Spearman correlation of cosine and gold score, x 100.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
@@ -50,7 +61,6 @@ class SentEvalSTS:
     """
 
     name: ClassVar[str] = "senteval-sts"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
 
     tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
     """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,
@@ -61,9 +71,9 @@ class SentEvalSTS:
     `SENTBED_DATA`."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether every task is development or training data."""
-        return DEVELOPMENT.issuperset(self.tasks)
+        return EvaluatorTraits(cites=("conneau2018senteval",), development=DEVELOPMENT.issuperset(self.tasks))
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and data that is not there."""
@@ -77,8 +87,8 @@ class SentEvalSTS:
             if task in TASKS and missing_files(root, task):
                 yield missing_message(root, task)
 
-    def read(self) -> list[Task]:
-        """Return the pairs of every task; raises `DataError` that names file and line."""
+    def prepare(self) -> Prepared:
+        """Read the pairs of every task; raises `DataError` that names file and line."""
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
@@ -86,7 +96,12 @@ class SentEvalSTS:
         for task in tasks:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
-        return tasks
+        # One list a task: its vectors are then in the store for every choice of tasks.
+        lists = {
+            task.name: Texts([text for subset in task.subsets for text in (*subset.first, *subset.second)])
+            for task in tasks
+        }
+        return Prepared(lists, partial(_score, tasks))
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks."""
@@ -95,38 +110,31 @@ class SentEvalSTS:
             if task in TASKS:
                 yield from task_files(root, task)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode and score each task.
 
-        Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where an embedding is not finite.
-        """
-        tasks = self.read()
-        scores: list[Score] = []
-        scatters: list[Scatter] = []
-        for task in tasks:
-            # One call a task: its vectors are then in the store for every choice of tasks.
-            texts = [text for subset in task.subsets for text in (*subset.first, *subset.second)]
-            vectors = embed(encoder, texts)
-            similarities = []
-            start = 0
-            for subset in task.subsets:
-                middle, end = start + len(subset), start + 2 * len(subset)
-                similarities.append(cosines(vectors[start:middle], vectors[middle:end]))
-                start = end
-            scores += _score_task(task, similarities, zero_note(vectors, texts))
-            scatters.append(
-                Scatter(
-                    title=task.name,
-                    x_label="gold score",
-                    y_label="cosine",
-                    x=tuple(score for subset in task.subsets for score in subset.scores),
-                    y=tuple(float(value) for part in similarities for value in part),
-                )
+def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
+    """Score each task; raises `RunError` where an embedding is not finite."""
+    scores: list[Score] = []
+    scatters: list[Scatter] = []
+    for task in tasks:
+        rows = finite(vectors, task.name)
+        similarities = []
+        start = 0
+        for subset in task.subsets:
+            middle, end = start + len(subset), start + 2 * len(subset)
+            similarities.append(cosines(rows[start:middle], rows[middle:end]))
+            start = end
+        scores += _score_task(task, similarities, zero_note(rows, vectors.lists[task.name].both))
+        scatters.append(
+            Scatter(
+                title=task.name,
+                x_label="gold score",
+                y_label="cosine",
+                x=tuple(score for subset in task.subsets for score in subset.scores),
+                y=tuple(float(value) for part in similarities for value in part),
             )
-        main = [score.value for score in scores if score.metric == "spearman"]
-        return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
+        )
+    main = [score.value for score in scores if score.metric == "spearman"]
+    return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
 
 
 def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str | None) -> Iterator[Score]:

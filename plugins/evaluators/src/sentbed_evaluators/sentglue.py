@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, RunError
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.feature_table import feature_table
@@ -17,7 +27,7 @@ from sentbed_evaluators.features import FORMULAS
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
 from sentbed_evaluators.senteval_files import digest
-from sentbed_evaluators.similarity import correlate, cosines, embed_nonzero, levelled, require_varied
+from sentbed_evaluators.similarity import correlate, cosines, levelled, nonzero, require_varied
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 
 if TYPE_CHECKING:
@@ -28,8 +38,25 @@ FOLDED = ("CoLA", "MRPC", "RTE")
 """The tasks with so few training rows that cross-validation on them is cheap."""
 
 
+@attrs.frozen(eq=False)
+class _Read:
+    """What was read of the tasks of a folder."""
+
+    folder: str
+    names: Sequence[str]
+    """The tasks: one, or both of MNLI."""
+    parts: Sequence[Rows]
+    """What is trained on, what is held out, and the development set of each name; of STS-B that alone."""
+    texts: Sequence[str]
+    """What is encoded."""
+    data: Mapping[str, str]
+    """The hash of each task's files."""
+    skipped: int = 0
+    """Rows of the training file."""
+
+
 @attrs.frozen
-class SentGLUE:
+class SentGLUE(Evaluator):
     """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
 
     Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; it sees u of a
@@ -49,7 +76,7 @@ class SentGLUE:
     """
 
     name: ClassVar[str] = "sentglue"
-    cites: ClassVar[tuple[str, ...]] = ("wang2019glue", "ni2022sentencet5")
+    traits = EvaluatorTraits(cites=("wang2019glue", "ni2022sentencet5"))
 
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,
@@ -85,14 +112,48 @@ class SentGLUE:
             if task in TASKS and (problem := missing_message(root, task)):
                 yield problem
 
-    def read(self) -> None:
-        """Read every task; raises `DataError` that names file and line."""
+    def prepare(self) -> Prepared:
+        """Read every task, and draw what is trained on.
+
+        Raises:
+            DataError: where data is missing or unreadable; names file and line.
+            RunError: where too few rows are left to train on.
+        """
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
-        for task in self.tasks:
-            for split in TASKS[task].splits:
-                read_rows(root, task, split, self.check_sizes)
+        folders = dict.fromkeys(TASKS[task].folder for task in self.tasks)
+        read = [
+            self._read(root, [task for task in self.tasks if TASKS[task].folder == folder])
+            for folder in folders
+        ]
+        return Prepared({one.folder: Texts(one.texts) for one in read}, partial(self._evaluation, read))
+
+    def _read(self, root: Path, names: Sequence[str]) -> _Read:
+        """Read the tasks of one folder."""
+        task = TASKS[names[0]]
+        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
+        if not task.classes:
+            (rows,) = tests
+            file = root / task.path("dev")
+            require_varied(rows.scores, file)
+            data = {names[0]: digest([file])}
+            return _Read(task.folder, names, tests, [*rows.sides[0], *rows.sides[1]], data)
+        folded = names[0] in FOLDED
+        train = read_rows(root, names[0], "train", self.check_sizes)
+        parts = [*self._draw(train, folded), *tests]
+        needed = Classifier(self.protocol, self.mode).folds if folded else 1
+        for number, label in enumerate(task.classes):
+            if (count := parts[0].labels.count(number)) < needed:
+                raise RunError(
+                    f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
+                    f"are needed; raise `limit`, or add rows"
+                )
+        texts = list(dict.fromkeys(text for rows in parts for side in rows.sides for text in side))
+        data = {
+            name: digest([root / TASKS[name].path(split) for split in TASKS[name].splits]) for name in names
+        }
+        return _Read(task.folder, names, parts, texts, data, train.skipped)
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks."""
@@ -100,38 +161,29 @@ class SentGLUE:
         found = [TASKS[task] for task in self.tasks if task in TASKS]
         yield from dict.fromkeys(root / task.path(split) for task in found for split in task.splits)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode, train and score, task by task.
+    def _evaluation(self, read: Sequence[_Read], vectors: Vectors) -> Evaluation:
+        """Train and score, task by task.
 
-        Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where an embedding is not finite or zero, too few rows are left to train on, or the
-                disk is full.
+        Raises `RunError` where an embedding is not finite or zero, or the disk is full.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        root = find_root(self.data_dir)
         found: dict[str, Score] = {}
-        for folder in dict.fromkeys(TASKS[task].folder for task in self.tasks):
-            names = [task for task in self.tasks if TASKS[task].folder == folder]
-            if TASKS[names[0]].classes:
-                found |= self._classify(root, names, encoder)
+        for one in read:
+            if TASKS[one.names[0]].classes:
+                found |= self._classify(one, vectors)
             else:
-                found[names[0]] = self._correlate(root, names[0], encoder)
+                found[one.names[0]] = self._correlate(one, vectors)
         scores = [found[task] for task in self.tasks]
         mean = sum(score.value for score in scores) / len(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _correlate(self, root: Path, name: str, encoder: TextEncoder) -> Score:
+    def _correlate(self, read: _Read, vectors: Vectors) -> Score:
         import numpy as np
 
-        rows = read_rows(root, name, "dev", self.check_sizes)
-        file = root / TASKS[name].path("dev")
-        require_varied(rows.scores, file)
-        vectors = embed_nonzero(encoder, [*rows.sides[0], *rows.sides[1]])
-        similarities = cosines(vectors[: len(rows)], vectors[len(rows) :])
+        (name,), (rows,) = read.names, read.parts
+        found = nonzero(vectors, read.folder)
+        similarities = cosines(found[: len(rows)], found[len(rows) :])
         correlation = correlate(rows.scores, similarities)
         protocol = {
             "id": f"{self.name}{Classifier(self.protocol).suffix}",
@@ -141,41 +193,31 @@ class SentGLUE:
             "correlation": "spearman",
             "test": len(rows),
             "text": "as in the file",
-            "data": digest([file]),
+            "data": read.data[name],
         }
         items = Items("spearman", np.array(rows.scores, np.float64), levelled(similarities))
         note = correlation.note or ""
         return Score(name, "spearman", correlation.spearman, protocol, items=items, note=note)
 
-    def _classify(self, root: Path, names: Sequence[str], encoder: TextEncoder) -> dict[str, Score]:
+    def _classify(self, read: _Read, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier, and score it on the development set of each name."""
         import numpy as np
 
+        names, parts, tests = read.names, read.parts, read.parts[2:]
         task, folded = TASKS[names[0]], names[0] in FOLDED
-        train = read_rows(root, names[0], "train", self.check_sizes)
-        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
-        parts = [*self._draw(train, folded), *tests]
-        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
-        needed = classifier.folds if folded else 1
-        for number, label in enumerate(task.classes):
-            if (count := parts[0].labels.count(number)) < needed:
-                raise RunError(
-                    f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
-                    f"are needed; raise `limit`, or add rows"
-                )
-        texts = list(dict.fromkeys(text for rows in parts for side in rows.sides for text in side))
-        vectors = embed_nonzero(encoder, texts)
+        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        found = nonzero(vectors, read.folder)
 
-        place = {text: row for row, text in enumerate(texts)}
+        place = {text: row for row, text in enumerate(read.texts)}
         sides = [
             np.array([place[text] for rows in parts for text in rows.sides[i]])
             for i in range(len(task.texts))
         ]
         labels = np.array([label for rows in parts for label in rows.labels])
         first, second, *ends = np.cumsum([len(rows) for rows in parts]).tolist()
-        progress = part_progress(encoder, task.folder)
+        progress = part_progress(vectors, task.folder)
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            features = feature_table(vectors, sides, Path(directory))
+            features = feature_table(found, sides, Path(directory))
             fitted = Examples(features[:first], labels[:first])
             held = Examples(features[first:second], labels[first:second])
             test = Examples(features[second:], labels[second:])
@@ -200,12 +242,12 @@ class SentGLUE:
                 "limit": self.limit,
                 "seed": self.seed,
                 "text": "as in the file",
-                "data": digest([root / TASKS[name].path(split) for split in TASKS[name].splits]),
+                "data": read.data[name],
             }
             if task.broken_rows:
-                protocol["skipped"] = {"train": train.skipped, "dev": rows.skipped}
-            found = predicted[start - second : end - second]
-            scores[name] = _score(name, np.array(rows.labels), found, protocol)
+                protocol["skipped"] = {"train": read.skipped, "dev": rows.skipped}
+            classes = predicted[start - second : end - second]
+            scores[name] = _score(name, np.array(rows.labels), classes, protocol)
         return scores
 
     def _draw(self, train: Rows, folded: bool) -> tuple[Rows, Rows]:

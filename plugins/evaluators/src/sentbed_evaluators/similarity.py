@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.protocols import TextEncoder
+from sentbed.protocols import Vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,20 +27,33 @@ class Correlation:
     note: str | None = None
 
 
-def embed(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Encode, and check that there is one finite row a text; raises `RunError` otherwise."""
+def finite(vectors: Vectors, name: str) -> NDArray[np.float32]:
+    """Return the vectors of a list, one finite row a text; raises `RunError` otherwise."""
+    return require_finite(vectors[name], vectors.lists[name].both)
+
+
+def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
+    """Return the vectors of a list, one finite row a text, none of them zero throughout.
+
+    Raises `RunError` that names the sentence.
+    """
+    return require_nonzero(vectors[name], vectors.lists[name].both)
+
+
+def require_finite(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return the vectors of texts, one finite row a text; raises `RunError` otherwise."""
     import numpy as np
 
-    vectors = np.asarray(encoder.encode(texts))
+    vectors = np.asarray(vectors)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise RunError(
             f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences, but one row a "
             f"sentence was expected; check the pooler"
         )
     for start in range(0, len(vectors), _BLOCK):
-        finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
-        if not finite.all():
-            text = texts[start + int(np.argmin(finite))]
+        is_finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
+        if not is_finite.all():
+            text = texts[start + int(np.argmin(is_finite))]
             raise RunError(
                 f"the embedding of {_shorten(text)!r} has NaN or infinite values; lower the learning rate, "
                 f"or run in fp32 where it was not trained here"
@@ -48,14 +61,14 @@ def embed(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
     return vectors
 
 
-def embed_nonzero(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Encode, and check also that no row is zero throughout; raises `RunError` that names the sentence.
+def require_nonzero(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return the vectors of texts, one finite row a text, none zero; raises `RunError` naming the sentence.
 
     To a classifier a zero vector is a sentence that the encoder has lost: its score would not say so.
     """
     import numpy as np
 
-    vectors = embed(encoder, texts)
+    vectors = require_finite(vectors, texts)
     found = vectors.any(axis=1)
     if not found.all():
         text = texts[int(np.argmin(found))]
@@ -64,27 +77,6 @@ def embed_nonzero(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.floa
             f"of {len(vectors)}; check the pooler and the weights"
         )
     return vectors
-
-
-def embed_sides(encoder: TextEncoder, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float32]:
-    """Encode the first sentences of pairs, then the second ones; returns both, below each other.
-
-    The second ones are encoded by `encoder.second` where there is one (see `TextEncoder`); else one call
-    encodes all.
-    """
-    import numpy as np
-
-    other: TextEncoder | None = getattr(encoder, "second", None)
-    if other is None:
-        return embed(encoder, [*first, *second])
-    sides = embed(encoder, list(first)), embed(other, list(second))
-    widths = [side.shape[1] for side in sides]
-    if widths[0] != widths[1]:
-        raise RunError(
-            f"the encoder of the first sentences gives vectors of width {widths[0]}, that of the second ones "
-            f"of width {widths[1]}, which cannot be compared; give both heads the same `projection`"
-        )
-    return np.concatenate(sides)
 
 
 def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
-from sentbed.protocols import Evaluation, Items, Scatter, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Scatter,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.pairs import PairFile, ScoredPairs
 from sentbed_evaluators.similarity import (
     correlate,
     cosines,
-    embed_sides,
+    finite,
     levelled,
     require_varied,
     zero_note,
@@ -23,7 +33,7 @@ from sentbed_evaluators.similarity import (
 
 
 @attrs.frozen
-class STS:
+class STS(Evaluator):
     """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
 
     The suffix says how the file is read: `.csv` with RFC 4180 quoting, `.tsv` cut at tabs without quoting,
@@ -32,7 +42,6 @@ class STS:
     """
 
     name: ClassVar[str] = "sts"
-    two_sided: ClassVar[bool] = True
 
     path: FilePath
     """The file of scored pairs."""
@@ -51,9 +60,9 @@ class STS:
     """Which split the file is, for the protocol; a search takes `dev` or `train` only. Default: not said."""
 
     @property
-    def development(self) -> bool:
+    def traits(self) -> EvaluatorTraits:
         """Whether the file is said to be development or training data."""
-        return self.split in ("train", "dev")
+        return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield a missing file and parameters that cannot be used."""
@@ -63,30 +72,24 @@ class STS:
     def _file(self) -> PairFile:
         return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
 
-    def read(self) -> ScoredPairs:
-        """Return the pairs; raises `DataError` that names file and line."""
+    def prepare(self) -> Prepared:
+        """Read the pairs; raises `DataError` that names file and line."""
         for problem in self.check():
             raise DataError(problem)
-        pairs = self._file.read()
-        require_varied(pairs.scores, locate(self.path))
-        return pairs
+        path = locate(self.path)
+        pairs, data = self._file.read(), sha256(path)
+        require_varied(pairs.scores, path)
+        return Prepared({"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs, data))
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode both sides and correlate.
-
-        Raises:
-            DataError: where the file cannot be read; names file and line.
-            RunError: where an embedding is not finite, or the sides differ in width.
-        """
+    def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
+        """Correlate; raises `RunError` where an embedding is not finite, or the sides differ in width."""
         import numpy as np
 
-        path = locate(self.path)
-        pairs = self.read()
-        vectors = embed_sides(encoder, pairs.first, pairs.second)
-        similarities = cosines(vectors[: len(pairs)], vectors[len(pairs) :])
+        rows = finite(vectors, "pairs")
+        similarities = cosines(rows[: len(pairs)], rows[len(pairs) :])
         result = correlate(pairs.scores, similarities)
 
-        task = self.task or Path(path).stem
+        task = self.task or locate(self.path).stem
         protocol: dict[str, Any] = {
             "id": "scored-pairs",
             "similarity": "cosine",
@@ -95,10 +98,10 @@ class STS:
             "pairs": len(pairs),
             "columns": list(self.columns),
             "text": "as in the file",
-            "data": sha256(path),
+            "data": data,
         }
         notes = [result.note] if result.note else []
-        if zeros := zero_note(vectors, [*pairs.first, *pairs.second]):
+        if zeros := zero_note(rows, [*pairs.first, *pairs.second]):
             notes.append(zeros)
         gold = np.array(pairs.scores, np.float64)
         metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (

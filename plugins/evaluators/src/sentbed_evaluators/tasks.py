@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from sentbed.errors import suggest
-from sentbed.protocols import Items, Score, TextEncoder
+from sentbed.protocols import Items, Score, Vectors
 
 from sentbed_evaluators.classifier import Classifier, Progress
 
@@ -74,13 +74,12 @@ def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:
 
 
 def classifier_of(
-    encoder: TextEncoder, protocol: Literal["senteval", "logistic"], mode: Literal["test", "fast"], seed: int
+    vectors: Vectors, protocol: Literal["senteval", "logistic"], mode: Literal["test", "fast"], seed: int
 ) -> Classifier:
     """Return a classifier that computes where the encoder does."""
-    return Classifier(protocol, mode, seed, str(getattr(encoder, "device", "cpu")))
+    return Classifier(protocol, mode, seed, vectors.device)
 
 
-def part_progress(encoder: TextEncoder, what: str) -> Progress | None:
-    """Return what tells the encoder's `progress`, if it has one, how far the classifiers of `what` are."""
-    progress = getattr(encoder, "progress", None)
-    return progress and partial(progress, f"{what}: classifiers")
+def part_progress(vectors: Vectors, what: str) -> Progress:
+    """Return what tells how far the classifiers of `what` are."""
+    return partial(vectors.progress, f"{what}: classifiers")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, min_len
 from sentbed import RunError
-from sentbed.protocols import Evaluation, Score, TextEncoder
+from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextEncoder
 
 _LIST = (
     "the and that was for with his her not you have this from they she had each one were all "
@@ -26,7 +26,7 @@ SHORTEST = 16
 
 
 @attrs.frozen
-class Throughput:
+class Throughput(Evaluator):
     """Texts a second, by their length in tokens.
 
     Every text has exactly that many tokens, special tokens included (a prompt's template comes on top), so
@@ -67,11 +67,11 @@ class Throughput:
         if max(self.batch_sizes, default=0) > largest:
             yield f"`batch_sizes` has {max(self.batch_sizes)}; at most {largest:,} texts are different"
 
-    def texts(self) -> Iterator[str]:
-        """Yield texts with all words that are encoded, for a tokenizer to be trained on."""
-        yield from texts_of(len(WORDS), max(self.lengths))
+    def prepare(self) -> DrivesEncoder:
+        """Drive the encoder, to look at the clock; a tokenizer may be trained on texts with all words."""
+        return DrivesEncoder(self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths)))
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
+    def _evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode and look at the clock.
 
         Raises:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import Evaluation, Items, Score, TextEncoder
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Items,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
 from sentbed_evaluators.features import FORMULAS, pair_features
-from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
@@ -32,7 +42,7 @@ PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
 
 @attrs.frozen
-class SentEvalTransfer:
+class SentEvalTransfer(Evaluator):
     """Accuracy x 100 of a linear classifier on frozen embeddings, as SentEval trains it.
 
     MR, CR, SUBJ and MPQA are scored by nested cross-validation; TREC and MRPC pick the penalty by
@@ -45,8 +55,7 @@ class SentEvalTransfer:
     """
 
     name: ClassVar[str] = "senteval-transfer"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2018senteval",)
-    development: ClassVar[bool] = False
+    traits = EvaluatorTraits(cites=("conneau2018senteval",), development=False)
 
     tasks: tuple[str, ...] = PAPERS
     """Of `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC`, `MRPC`, in the order of the report. Default: the
@@ -69,11 +78,12 @@ class SentEvalTransfer:
         yield from task_problems(self.tasks, TRANSFER, self.name)
         yield from transfer_problems(self.tasks, self.data_dir)
 
-    def read(self) -> object:
+    def prepare(self) -> Prepared:
         """Read every task; raises `DataError` that names file and line."""
         for problem in self.check():
             raise DataError(problem)
-        return read_tasks(self.tasks, self.data_dir, self.check_sizes)
+        tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
+        return Prepared(transfer_lists(tasks), partial(self._score, tasks))
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks."""
@@ -82,17 +92,13 @@ class SentEvalTransfer:
             if task in TRANSFER:
                 yield from transfer_files(root, task)
 
-    def evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode every task, train its classifiers and score them.
+    def _score(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Evaluation:
+        """Train the classifiers of every task and score them.
 
-        Raises:
-            DataError: where the files cannot be read or do not have the published sizes.
-            RunError: where an embedding is not finite or zero; names the sentence.
+        Raises `RunError` where an embedding is not finite or zero; it names the sentence.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        classifier = classifier_of(encoder, self.protocol, self.mode, self.seed)
-        scores = list(transfer_scores(encoder, self.tasks, self.data_dir, classifier, self.check_sizes))
+        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
+        scores = list(transfer_scores(vectors, tasks, classifier))
         main = [score for score in scores if score.metric == "accuracy"]
         if set(PAPERS) <= set(self.tasks):
             scores.append(average([score for score in main if score.task in PAPERS], "accuracy"))
@@ -111,28 +117,42 @@ def transfer_problems(tasks: Sequence[str], data_dir: str | None) -> Iterator[st
             yield message
 
 
-def read_tasks(
-    tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True
-) -> list[tuple[str, dict[str, Split], str]]:
-    """Return name, splits and hash of each task; raises `DataError` that names file and line."""
+@attrs.frozen(eq=False)
+class TransferTask:
+    """What was read of a task."""
+
+    name: str
+    splits: Mapping[str, Split]
+    data: str
+    """The hash of its files."""
+
+
+def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True) -> list[TransferTask]:
+    """Read each task; raises `DataError` that names file and line."""
     root = find_transfer_root(data_dir)
-    return [(task, *read_transfer(root, task, check_sizes)) for task in tasks]
+    return [TransferTask(task, *read_transfer(root, task, check_sizes)) for task in tasks]
+
+
+def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
+    """Return what is to be encoded: one list a split."""
+    return {
+        f"{task.name} {name}": Texts([text for side in split.sentences for text in side])
+        for task in tasks
+        for name, split in task.splits.items()
+    }
 
 
 def transfer_scores(
-    encoder: TextEncoder,
-    tasks: Sequence[str],
-    data_dir: str | None,
-    classifier: Classifier,
-    check_sizes: bool = True,
+    vectors: Vectors, tasks: Sequence[TransferTask], classifier: Classifier
 ) -> Iterator[Score]:
     """Yield the scores of each task: `accuracy`, `f1` for MRPC, `dev-accuracy`.
 
-    All files are read before the first sentence is encoded. Raises what `SentEvalTransfer.evaluate` does.
+    Raises `RunError` where an embedding is not finite or zero.
     """
-    for task, splits, data in read_tasks(tasks, data_dir, check_sizes):
-        examples = {name: examples_of(encoder, split) for name, split in splits.items()}
-        told = part_progress(encoder, task)
+    for read in tasks:
+        task, splits, data = read.name, read.splits, read.data
+        examples = {name: _examples(vectors, f"{task} {name}", split) for name, split in splits.items()}
+        told = part_progress(vectors, task)
         classes = TRANSFER[task].classes
         if "all" in examples:
             test, chosen_on = "all", "inner cross-validation"
@@ -156,14 +176,14 @@ def transfer_scores(
         yield Score(task, "dev-accuracy", outcome.development, {**protocol, "split": chosen_on})
 
 
-def examples_of(encoder: TextEncoder, split: Split) -> Examples:
-    """Encode a split: vectors, or the features of pairs."""
+def _examples(vectors: Vectors, name: str, split: Split) -> Examples:
+    """Return the examples of a split: vectors, or the features of pairs."""
     import numpy as np
 
-    vectors = embed_nonzero(encoder, [text for side in split.sentences for text in side])
+    features = nonzero(vectors, name)
     if len(split.sentences) == 2:
-        vectors = pair_features(vectors[: len(split)], vectors[len(split) :], "senteval")
-    return Examples(vectors, np.array(split.labels))
+        features = pair_features(features[: len(split)], features[len(split) :], "senteval")
+    return Examples(features, np.array(split.labels))
 
 
 def _scores(task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any]) -> Iterator[Score]:

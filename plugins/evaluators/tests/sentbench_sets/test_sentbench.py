@@ -62,7 +62,7 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
         table[f"ending {i} right"] = [lean, 1.0]
         table[f"ending {i} wrong"] = [-2.0, 2.0]
     evaluator = SentBench(paradigms=("contrast",), tasks=("ROC",), data_dir=str(data))
-    result = evaluator.evaluate(table_encoder(table))
+    result = evaluator.prepare().evaluate(table_encoder(table))
     (score,) = result.scores
     assert (score.task, score.metric, score.value) == ("ROC", "contrast-accuracy", 50.0)
     assert result.primary == 50.0
@@ -81,7 +81,7 @@ def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
             return np.tile(np.array([0.1, 0.2, 0.7], np.float32), (len(texts), 1))
 
     evaluator = SentBench(paradigms=("contrast",), tasks=("CQA",), data_dir=str(data))
-    (score,) = evaluator.evaluate(Same()).scores
+    (score,) = evaluator.prepare().evaluate(Same()).scores
     assert (score.value, score.protocol["test"]) == (0.0, 11)
     assert score.protocol["note"] == "11 ties, which count as wrong"
 
@@ -91,7 +91,7 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     features: Any, data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
     evaluator = SentBench(paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data))
-    (score,) = evaluator.evaluate(encoder).scores
+    (score,) = evaluator.prepare().evaluate(encoder).scores
     assert len(encoder.calls) == 1
     assert len(set(encoder.calls[0])) == len(encoder.calls[0])
     sets = built_sets(find_files(data, "CQA"), seed=0)
@@ -120,7 +120,7 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
                 "".join(f"same {name} {i} .\n" if i % 3 else f"{x}\n" for i, x in enumerate(lines))
             )
     evaluator = SentBench(paradigms=("pair",), tasks=("ST",), data_dir=str(data))
-    (score,) = evaluator.evaluate(encoder).scores
+    (score,) = evaluator.prepare().evaluate(encoder).scores
     texts = [
         (first, label)
         for first, second, label in built_sets(find_files(data, "ST"), seed=0).pairs["test"]
@@ -139,16 +139,18 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     evaluator = SentBench(("pair",), (task,), "logistic", "fast", data_dir=str(data))
-    expected = evaluator.evaluate(encoder)
+    expected = evaluator.prepare().evaluate(encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator.evaluate(encoder).scores == expected.scores
+    assert evaluator.prepare().evaluate(encoder).scores == expected.scores
     assert list(scratch.iterdir()) == []
 
 
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
-    (score,) = SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)).evaluate(encoder).scores
+    (score,) = (
+        SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)).prepare().evaluate(encoder).scores
+    )
     ((kind, (train, test)),) = recorder.given
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
@@ -158,7 +160,7 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
 def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
-    result = SentBench(paradigms=("pair", "contrast"), data_dir=str(data)).evaluate(encoder)
+    result = SentBench(paradigms=("pair", "contrast"), data_dir=str(data)).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*PAPER, "AVG"] * 2
     pair, contrast = result.scores[:7], result.scores[7:]
     assert {(score.metric, score.protocol["id"]) for score in pair} == {("accuracy", "sentbench-pair")}
@@ -186,7 +188,7 @@ def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
 
 def test_there_is_no_mean_of_some_tasks(data: Path, cache: Path, encoder: Any) -> None:
     tasks = ("SWAG", "ST")
-    result = SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data)).evaluate(encoder)
+    result = SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data)).prepare().evaluate(encoder)
     assert tuple(score.task for score in result.scores) == tasks
     assert result.primary == pytest.approx(np.mean([score.value for score in result.scores]))
 
@@ -195,7 +197,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
     evaluator = SentBench(("pair", "contrast"), ("GoEmo",), "logistic", set_seed=4, data_dir=str(data))
-    pair, contrast = evaluator.evaluate(encoder).scores
+    pair, contrast = evaluator.prepare().evaluate(encoder).scores
     sets = built_sets(find_files(data, "GoEmo"), seed=4)
     common = {
         "aggregation": "single",
@@ -235,7 +237,7 @@ def test_a_real_classifier_learns_what_can_be_learnt(data: Path, cache: Path) ->
             )
 
     evaluator = SentBench(("pair",), ("ROC",), "logistic", "fast", data_dir=str(data))
-    (score,) = evaluator.evaluate(Numbers()).scores
+    (score,) = evaluator.prepare().evaluate(Numbers()).scores
     assert score.value == 100.0
 
 
@@ -250,7 +252,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     monkeypatch.setattr(transfer, "transfer_scores", scores)
     monkeypatch.setattr(transfer, "transfer_problems", lambda tasks, data_dir: iter(()))
     monkeypatch.setattr(transfer, "read_tasks", lambda tasks, data_dir: [])
-    result = SentBench(paradigms=("single",)).evaluate(encoder)
+    result = SentBench(paradigms=("single",)).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "AVG"]
     assert {(score.metric, score.protocol["id"]) for score in result.scores} == {
         ("accuracy", "sentbench-single")
@@ -262,7 +264,9 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
 def test_progress_is_told_by_task(data: Path, cache: Path, encoder: Any, recorder: Recorder) -> None:
     told = []
     encoder.progress = lambda what, done, total: told.append((what, done, total))
-    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).evaluate(encoder)
+    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).prepare().evaluate(
+        encoder, progress=encoder.progress
+    )
     assert told == [("ROC: classifiers", 1, 1), ("CQA: classifiers", 1, 1)]
 
 
@@ -272,16 +276,16 @@ def test_a_vector_that_is_zero_or_not_a_number_is_named(
 ) -> None:
     evaluator = SentBench(paradigms=(paradigm,), tasks=("ROC",), data_dir=str(data))
     with pytest.raises(RunError, match="'ending 3 wrong' is a zero vector"):
-        evaluator.evaluate(table_encoder({"ending 3 wrong": [0.0] * 5}))
+        evaluator.prepare().evaluate(table_encoder({"ending 3 wrong": [0.0] * 5}))
     with pytest.raises(RunError, match="'ending 3 wrong' has NaN"):
-        evaluator.evaluate(table_encoder({"ending 3 wrong": [float("nan")] * 5}))
+        evaluator.prepare().evaluate(table_encoder({"ending 3 wrong": [float("nan")] * 5}))
 
 
 def test_a_broken_file_is_found_before_anything_is_encoded(data: Path, cache: Path, encoder: Any) -> None:
     path = data / "swag" / "val.csv"
     path.write_text(path.read_text() + "1,2,3\n")
     with pytest.raises(DataError, match=r"the row has 3 columns.*val\.csv:14$"):
-        SentBench(paradigms=("contrast",), data_dir=str(data)).evaluate(encoder)
+        SentBench(paradigms=("contrast",), data_dir=str(data)).prepare().evaluate(encoder)
     assert encoder.calls == []
 
 
@@ -316,7 +320,7 @@ def test_real_files_of_senteval_give_a_single_score(encoder: Any, real_data: Pat
     if not (real_data / "senteval" / "downstream" / "TREC").is_dir():
         pytest.skip("needs SentEval's TREC")
     evaluator = SentBench(("single",), ("TREC",), "logistic", "fast", data_dir=str(real_data))
-    (score,) = evaluator.evaluate(encoder).scores
+    (score,) = evaluator.prepare().evaluate(encoder).scores
     assert (score.task, score.protocol["id"], score.protocol["examples"]["test"]) == (
         "TREC",
         "sentbench-single-logistic",
@@ -339,6 +343,6 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
                     row[(ord(word[0]) % 30) * 10 + min(len(word), 10) - 1] += 1
             return rows
 
-    (score,) = SentBench(("contrast",), ("ST",), data_dir=str(root)).evaluate(Words()).scores
+    (score,) = SentBench(("contrast",), ("ST",), data_dir=str(root)).prepare().evaluate(Words()).scores
     assert (score.protocol["size"], score.protocol["test"]) == ("paper", 2500)
     assert 75 < score.value < 100

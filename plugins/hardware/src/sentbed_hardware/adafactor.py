@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import ge, gt, lt
 from sentbed import RunError
-from sentbed.protocols import Tensor
+from sentbed.protocols import ComponentTraits, Optimizer, Tensor
 
 
 @attrs.frozen
-class Adafactor:
+class Adafactor(Optimizer):
     """Adafactor with factored second moments (Shazeer and Stern, 2018), as Sentence-T5 trains."""
 
     name: ClassVar[str] = "adafactor"
-    cites: ClassVar[tuple[str, ...]] = ("shazeer2018adafactor",)
+    traits = ComponentTraits(cites=("shazeer2018adafactor",))
 
     lr: float = attrs.field(default=1e-3, validator=gt(0))
     """Peak learning rate, > 0; Sentence-T5 uses 1e-3."""

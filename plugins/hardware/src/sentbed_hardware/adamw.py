@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import and_, ge, gt, lt
-from sentbed.protocols import Tensor
+from sentbed.protocols import ComponentTraits, Optimizer, Tensor
 
 
 @attrs.frozen
-class AdamW:
+class AdamW(Optimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as SimCSE trains."""
 
     name: ClassVar[str] = "adamw"
-    cites: ClassVar[tuple[str, ...]] = ("loshchilov2019adamw",)
+    traits = ComponentTraits(cites=("loshchilov2019adamw",))
 
     lr: float = attrs.field(validator=gt(0))
     """Peak learning rate, > 0: 3e-5 to 5e-5 for BERT-base."""

@@ -14,7 +14,7 @@ from sentbed_hardware.planning import PlannedProcessor
 
 
 @attrs.frozen(kw_only=True)
-class Cpu(PlannedProcessor, Distributed):
+class Cpu(Distributed, PlannedProcessor):
     """PyTorch on the host's processor, in one process or in several.
 
     In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,

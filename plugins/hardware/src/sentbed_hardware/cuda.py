@@ -14,7 +14,7 @@ from sentbed_hardware.planning import PlannedAccelerator
 
 
 @attrs.frozen(kw_only=True)
-class Cuda(PlannedAccelerator, Distributed):
+class Cuda(Distributed, PlannedAccelerator):
     """PyTorch on an NVIDIA GPU, or on several.
 
     A process takes the first GPU that it sees (`CUDA_VISIBLE_DEVICES` says which there are); of several

@@ -9,6 +9,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
+from sentbed.protocols import RuntimeTraits
 
 ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
@@ -54,16 +55,16 @@ class Distributed:
             yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
 
     @property
-    def processes(self) -> int:
+    def traits(self) -> RuntimeTraits:
         """How many processes a run consists of."""
-        return self.devices * self.nodes
+        return RuntimeTraits(processes=self.devices * self.nodes)
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.
 
         None where one process is enough, or where this is one of them.
         """
-        if self.processes == 1 or is_member():
+        if self.traits.processes == 1 or is_member():
             return None
         from sentbed_hardware.launching import launch
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from sentbed import RuntimeUnavailableError
-from sentbed.protocols import Device, Loss, Pooler, Sketch
+from sentbed.protocols import Device, Loss, Pooler, Runtime, Sketch
 
 
-class Planned:
+class Planned(Runtime):
     """A runtime that runs torch modules: poolers and losses are built of tensors without content."""
 
     __slots__ = ()

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, le
+from sentbed.protocols import Schedule
 
 
 def _span(length: float, total_steps: int) -> float:
@@ -29,7 +30,7 @@ def _left(step: int, start: float, total_steps: int) -> float:
 
 
 @attrs.frozen
-class Constant:
+class Constant(Schedule):
     """The same learning rate throughout, after the warm-up."""
 
     name: ClassVar[str] = "constant"
@@ -43,7 +44,7 @@ class Constant:
 
 
 @attrs.frozen
-class Linear:
+class Linear(Schedule):
     """Linear decay to 0 over the steps after the warm-up, as SimCSE trains."""
 
     name: ClassVar[str] = "linear"
@@ -58,7 +59,7 @@ class Linear:
 
 
 @attrs.frozen
-class LinearAfterHold:
+class LinearAfterHold(Schedule):
     """The full learning rate for a while, then linear decay to 0.
 
     Source: Sentence-T5, section 4.1: constant for the first tenth of the steps.
@@ -75,7 +76,7 @@ class LinearAfterHold:
 
 
 @attrs.frozen
-class Cosine:
+class Cosine(Schedule):
     """Half a cosine from 1 to `floor` over the steps after the warm-up."""
 
     name: ClassVar[str] = "cosine"

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
-from sentbed.protocols import Engine
+from sentbed.protocols import Engine, RuntimeTraits
 
 from sentbed_hardware.distributed import Distributed, is_member
 from sentbed_hardware.planning import PlannedAccelerator
@@ -65,9 +65,9 @@ class Tpu(PlannedAccelerator):
         return Distributed(nodes=self.nodes, rendezvous=self.rendezvous)
 
     @property
-    def processes(self) -> int:
+    def traits(self) -> RuntimeTraits:
         """How many processes a run consists of."""
-        return self.machines.processes
+        return self.machines.traits
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the process of this machine among several; see `Distributed.launch`."""

@@ -33,7 +33,9 @@ def importers() -> list[type[Importer]]:
 def commands() -> dict[str, LazyCommand]:
     """Return `export` and `import`."""
     return {
-        "export": LazyCommand("sentbed_interop.exchange_commands:export", "Write an encoder for another library."),
+        "export": LazyCommand(
+            "sentbed_interop.exchange_commands:export", "Write an encoder for another library."
+        ),
         "import": LazyCommand(
             "sentbed_interop.exchange_commands:import_", "Make an encoder of what another library wrote."
         ),

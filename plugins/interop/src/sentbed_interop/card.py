@@ -134,7 +134,7 @@ def _public(value: Any) -> Any:
 
 
 def _model(encoder: Encoder) -> str | None:
-    return getattr(encoder.recipe.backbone, "model", None)
+    return encoder.recipe.backbone.traits.model
 
 
 def _plain_name(encoder: Encoder) -> str:
@@ -160,7 +160,7 @@ def _front(encoder: Encoder, record: RunRecord | None, title: str, stated: State
 
     library = "sentence-transformers" if stated.refused is None else "sentbed"
     model = _model(encoder)
-    pretrained = getattr(encoder.recipe.backbone, "init", "pretrained") == "pretrained"
+    pretrained = encoder.recipe.backbone.traits.pretrained
     results = list(_results(record)) if record else []
     data = ModelCardData(
         license=stated.license,

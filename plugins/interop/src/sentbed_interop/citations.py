@@ -1,4 +1,4 @@
-"""The papers behind a recipe: each part says in `cites` which ones are its own."""
+"""The papers behind a recipe: the traits of each component, and of each stage, say which are its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 from sentbed import PluginError
+from sentbed.protocols import Component
+from sentbed.tools import Stage
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
 """Where a BibTeX entry says its key."""
@@ -17,17 +19,14 @@ _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
 def bibliography(*parts: Any) -> tuple[str, ...]:
     """Return the BibTeX entries that these parts, and all that they are made of, cite; each once.
 
-    A part, component or not, may have `cites: tuple[str, ...]`, a class attribute or a property: keys of the
-    file `citations.bib` of sentbed, or whole entries, which begin with `@`.
-
     Raises:
         PluginError: where a part cites what is neither.
     """
     known = {_key(entry): entry for entry in _known()}
     found: dict[str, str] = {}
     for part in parts:
-        cited = ((type(one).__name__, key) for one in parts_in(part) for key in getattr(one, "cites", ()))
-        for owner, citation in cited:
+        saying = (one for one in parts_in(part) if isinstance(one, Component | Stage))
+        for owner, citation in ((type(one).__name__, key) for one in saying for key in one.traits.cites):
             entry = citation.strip() if citation.lstrip().startswith("@") else known.get(citation)
             key = entry and _key(entry)
             if not entry or not key:

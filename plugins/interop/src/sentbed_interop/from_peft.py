@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import ge
 from sentbed import ModelError, ModelId, locate
+from sentbed.protocols import Importer
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -21,7 +22,7 @@ LOCAL = ("pkg:", "data:", ".", "/", "~")
 
 
 @attrs.frozen(kw_only=True)
-class FromPEFT:
+class FromPEFT(Importer):
     """A LoRA adapter that was trained with peft, on the model below it.
 
     An adapter does not say how its vectors come from token states: name the pooler that it was trained

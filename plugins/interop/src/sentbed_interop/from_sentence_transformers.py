@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed import ModelError
+from sentbed.protocols import Importer
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -20,7 +21,7 @@ KNOWN = ("__version__", "default_prompt_name", "model_type", "prompts", "require
 
 
 @attrs.frozen(kw_only=True)
-class FromSentenceTransformers:
+class FromSentenceTransformers(Importer):
     """A folder of sentence-transformers, of any version, whose modules an encoder has too.
 
     These are `Transformer` (on text), `Pooling` (in a way that an installed pooler has: `cls`, `mean` and

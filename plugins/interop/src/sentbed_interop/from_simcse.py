@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import ge
 from sentbed import ModelError
+from sentbed.protocols import Importer
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -21,7 +22,7 @@ PREFIXES = ("bert.", "roberta.")
 
 
 @attrs.frozen(kw_only=True)
-class FromSimCSE:
+class FromSimCSE(Importer):
     """A BERT or RoBERTa with the MLP over [CLS] that SimCSE's code has trained (Gao et al., 2021).
 
     It is the directory of a training run, with weights `bert.*` or `roberta.*` and `mlp.dense.*`; or a

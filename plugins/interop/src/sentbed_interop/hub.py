@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import min_len, optional
 from sentbed import FilePath, ModelError
+from sentbed.protocols import Exporter
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -36,7 +37,7 @@ def _is_license(_: Any, __: Any, value: str | None) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class ToHub:
+class ToHub(Exporter):
     """A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.
 
     The encoder is there as sentence-transformers loads it. Where that library cannot compute it, the folder

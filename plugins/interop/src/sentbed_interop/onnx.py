@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 from attrs.validators import and_, ge, le
 from sentbed import ModelError
+from sentbed.protocols import Exporter
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -18,7 +19,7 @@ PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 
 
 @attrs.frozen
-class ToONNX:
+class ToONNX(Exporter):
     """A graph for onnxruntime, in any of its languages, without torch and sentbed.
 
     `model.onnx` takes `input_ids` and `attention_mask`, int64 `(batch, length)`, padded on the right, and

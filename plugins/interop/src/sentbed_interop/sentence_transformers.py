@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 from sentbed import ModelError
+from sentbed.protocols import Exporter
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -18,7 +19,7 @@ class OtherVectorsError(ModelError):
 
 
 @attrs.frozen
-class ToSentenceTransformers:
+class ToSentenceTransformers(Exporter):
     """A folder that sentence-transformers 5 and 6 load, of its stock modules alone, with the same vectors.
 
     Adapters are merged. A prompt goes into the tokenizer, since the prompts of sentence-transformers have no

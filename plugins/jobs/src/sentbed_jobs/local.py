@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import TaskPool
+from sentbed.protocols import Executor, TaskPool
 
 
 @attrs.frozen
-class Local:
+class Local(Executor):
     """This process, or, with several workers, processes of this machine."""
 
     name: ClassVar[str] = "local"

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import TaskPool
+from sentbed.protocols import Executor, TaskPool
 
 
 @attrs.frozen
-class Ray:
+class Ray(Executor):
     """Actors of Ray, on this machine or on those of a cluster."""
 
     name: ClassVar[str] = "ray"

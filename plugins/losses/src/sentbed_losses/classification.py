@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import Loss, LossTraits, Module
 
 
 @attrs.frozen
-class Classification:
+class Classification(Loss):
     """A linear classifier that tells true pairs from all others of the batch (SentBench's CLS).
 
     For anchors v and positives v+ of a batch of n rows, the loss of row i is
@@ -23,9 +23,11 @@ class Classification:
     """
 
     name: ClassVar[str] = "classification"
-    cites: ClassVar[tuple[str, ...]] = ("liu2023sentbench",)
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
-    takes: ClassVar[frozenset[str]] = frozenset()
+    traits = LossTraits(
+        cites=("liu2023sentbench",),
+        needs=frozenset({"anchor", "positive"}),
+        takes=frozenset(),
+    )
 
     def build(self, width: int) -> Module:
         """Return `module(vectors) -> LossOutput`.

@@ -7,16 +7,17 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, gt
+from sentbed.protocols import Loss, LossTraits
 
 from sentbed_losses.temperature import LearnableTemperature, positive_temperature
 
 
 @attrs.frozen
-class Contrastive:
+class Contrastive(Loss):
     """The fields of a softmax over similarities; see `InfoNCE` for what they do to the denominator."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"anchor", "positive"})
-    takes: ClassVar[frozenset[str]] = frozenset({"negative"})
+    papers: ClassVar[tuple[str, ...]]
+    """Keys of the papers behind the loss."""
 
     temperature: float | LearnableTemperature = attrs.field(default=0.05, validator=positive_temperature)
     """Divides the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. Or a table, to learn its logarithm:
@@ -47,9 +48,14 @@ class Contrastive:
             )
 
     @property
-    def compares_texts(self) -> bool:
-        """Whether the numbers of the texts are needed."""
-        return self.mask_duplicates
+    def traits(self) -> LossTraits:
+        """Pairs, with hard negatives where the data has them; the numbers of texts to find duplicates."""
+        return LossTraits(
+            cites=self.papers,
+            needs=frozenset({"anchor", "positive"}),
+            takes=frozenset({"negative"}),
+            compares_texts=self.mask_duplicates,
+        )
 
     @property
     def masked(self) -> bool:
@@ -57,6 +63,6 @@ class Contrastive:
         return self.mask_duplicates or self.false_negative_threshold is not None
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the most negatives in a denominator: other positives, every hard negative, the memory."""
+        """Return the most negatives in a denominator: other positives and every hard negative."""
         hard = batch_size if "negative" in columns else 0
-        return batch_size - 1 + hard + int(getattr(self, "size", 0))
+        return batch_size - 1 + hard

@@ -31,7 +31,7 @@ class InfoNCE(Contrastive):
     """
 
     name: ClassVar[str] = "info-nce"
-    cites: ClassVar[tuple[str, ...]] = ("oord2018infonce", "gao2021simcse")
+    papers: ClassVar[tuple[str, ...]] = ("oord2018infonce", "gao2021simcse")
 
     def build(self, width: int) -> Module:
         """Return `module(vectors) -> LossOutput`.

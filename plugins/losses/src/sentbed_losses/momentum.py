@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, lt
+from sentbed.protocols import LossTraits
 
 from sentbed_losses.queue import Queue
 
@@ -23,13 +24,17 @@ class Momentum(Queue):
     """
 
     name: ClassVar[str] = "momentum"
-    cites: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
-    keys: ClassVar[frozenset[str]] = frozenset({"positive"})
+    papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=65_536, validator=ge(0))
     """Vectors in the memory, at least a batch; 0 is none. 65,536 in MoCo."""
     momentum: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
     """How much of the average a step keeps, in [0, 1): 0.999 in MoCo."""
+
+    @property
+    def traits(self) -> LossTraits:
+        """As of `queue`; the moving average encodes the positives."""
+        return attrs.evolve(super().traits, momentum=self.momentum, keys=frozenset({"positive"}))
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield why the memory cannot work in a stage with these batches."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import attrs
-from sentbed.protocols import LABEL, Module
+from sentbed.protocols import LABEL, Loss, LossTraits, Module
 
 
 def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
@@ -14,7 +14,7 @@ def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -
 
 
 @attrs.frozen
-class NLISoftmax:
+class NLISoftmax(Loss):
     """A linear classifier of sentence pairs by their label (InferSent, SBERT).
 
     For a premise u and a hypothesis v, softmax over the classes of a learned linear layer on
@@ -25,9 +25,6 @@ class NLISoftmax:
     """
 
     name: ClassVar[str] = "nli-softmax"
-    cites: ClassVar[tuple[str, ...]] = ("conneau2017infersent", "reimers2019sbert")
-    needs: ClassVar[frozenset[str]] = frozenset({"premise", "hypothesis", LABEL})
-    takes: ClassVar[frozenset[str]] = frozenset()
 
     classes: tuple[str, ...] = attrs.field(
         default=("entailment", "neutral", "contradiction"), validator=_distinct
@@ -41,6 +38,16 @@ class NLISoftmax:
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
         return NLISoftmaxLoss(self, width)
+
+    @property
+    def traits(self) -> LossTraits:
+        """Labelled pairs, of these classes."""
+        return LossTraits(
+            cites=("conneau2017infersent", "reimers2019sbert"),
+            needs=frozenset({"premise", "hypothesis", LABEL}),
+            takes=frozenset(),
+            classes=self.classes,
+        )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0: a pair is classified by itself."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Module
+from sentbed.protocols import LossTraits, Module
 
 from sentbed_losses.contrastive import Contrastive
 
@@ -28,11 +28,16 @@ class Queue(Contrastive):
     """
 
     name: ClassVar[str] = "queue"
-    cites: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
+    papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Vectors in the memory, at least a batch; 0 is none. 10,000 for base and 200,000 for large models in the
     translation-pair paper."""
+
+    @property
+    def traits(self) -> LossTraits:
+        """As of `info-nce`; the memory is a state."""
+        return attrs.evolve(super().traits, stateful=self.size > 0)
 
     def build(self, width: int) -> Module:
         """Return `module(vectors, state) -> LossOutput`, without `state` where `size` is 0.
@@ -53,6 +58,10 @@ class Queue(Contrastive):
                 "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "
                 "use the loss `momentum`, or set `size = 0` for no memory"
             )
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return the most negatives in a denominator, the memory among them."""
+        return super().negatives(batch_size, columns) + self.size
 
     def _too_small(self, batch_size: int) -> Iterator[str]:
         if 0 < self.size < batch_size:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import Module, Pooler, PoolerTraits
 
 
 @attrs.frozen
-class ClsMLP:
+class ClsMLP(Pooler):
     """The state of the first token ([CLS]), then a dense layer of the same width, then tanh.
 
     For h the state of [CLS], the vector is tanh(W h + b). The layer is new, not the pretrained one of BERT's
@@ -19,23 +19,21 @@ class ClsMLP:
     """
 
     name: ClassVar[str] = "cls-mlp"
-    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
-    needs: ClassVar[frozenset[str]] = frozenset({"bidirectional"})
-    pooling: ClassVar[str] = "cls"
 
     mlp_only_train: bool = False
     """Layer and tanh in training only; encoding then takes the bare state of [CLS], as `first` does. SimCSE
     has it on in its unsupervised runs and off in its supervised ones."""
 
     @property
-    def at_test(self) -> str:
-        """The name of what it computes when encoding."""
-        return "first" if self.mlp_only_train else self.name
-
-    @property
-    def dense(self) -> str | None:
-        """The layer of the built module that encoding goes through, behind it tanh; or None."""
-        return None if self.mlp_only_train else "dense"
+    def traits(self) -> PoolerTraits:
+        """What it needs, and what it computes when encoding."""
+        return PoolerTraits(
+            cites=("gao2021simcse",),
+            needs=frozenset({"bidirectional"}),
+            at_test="first" if self.mlp_only_train else None,
+            pooling="cls",
+            dense=None if self.mlp_only_train else "dense",
+        )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import Module, Pooler, PoolerTraits
 
 
 @attrs.frozen
-class Decoder:
+class Decoder(Pooler):
     """The decoder's first output, when the encoder reads the text and the decoder only the start token.
 
     Source: Sentence-T5, section 3.1 (EncDec-first).
     """
 
     name: ClassVar[str] = "decoder"
-    cites: ClassVar[tuple[str, ...]] = ("ni2022sentencet5",)
-    needs: ClassVar[frozenset[str]] = frozenset({"decoder"})
+    traits = PoolerTraits(cites=("ni2022sentencet5",), needs=frozenset({"decoder"}))
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

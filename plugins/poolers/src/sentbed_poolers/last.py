@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import Module, Pooler, PoolerTraits
 
 
 @attrs.frozen
-class Last:
+class Last(Pooler):
     """The state of the last real token: in a causal model the only one that has seen the whole text.
 
     Source: PromptEOL, section 3.1 (last token, without a prompt).
     """
 
     name: ClassVar[str] = "last"
-    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
-    needs: ClassVar[frozenset[str]] = frozenset()
-    pooling: ClassVar[str] = "lasttoken"
+    traits = PoolerTraits(cites=("jiang2023prompteol",), pooling="lasttoken")
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import Module, Pooler, PoolerTraits
 
 
 @attrs.frozen
-class Mask:
+class Mask(Pooler):
     """The state of the mask token in a prompt that asks a masked language model what the sentence means.
 
     The prompt is the template `prompt-bert` with PromptEOL's text rules, where the recipe gives no other.
@@ -18,10 +18,12 @@ class Mask:
     """
 
     name: ClassVar[str] = "mask"
-    cites: ClassVar[tuple[str, ...]] = ("jiang2022promptbert",)
-    needs: ClassVar[frozenset[str]] = frozenset({"mask-token", "template"})
-    template: ClassVar[str] = "prompt-bert"
-    normalizer: ClassVar[str] = "prompt-eol"
+    traits = PoolerTraits(
+        cites=("jiang2022promptbert",),
+        needs=frozenset({"mask-token", "template"}),
+        template="prompt-bert",
+        normalizer="prompt-eol",
+    )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

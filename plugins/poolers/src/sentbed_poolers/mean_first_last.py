@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import Module, Pooler, PoolerTraits
 
 
 @attrs.frozen
-class MeanFirstLast:
+class MeanFirstLast(Pooler):
     """The mean of the first and the last layer, averaged over the real tokens, special tokens included.
 
     Source: SimCSE, table 5 (first-last avg.); BERT-whitening (Su et al., 2021).
     """
 
     name: ClassVar[str] = "mean-first-last"
-    cites: ClassVar[tuple[str, ...]] = ("gao2021simcse", "su2021whitening")
-    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+    traits = PoolerTraits(cites=("gao2021simcse", "su2021whitening"), needs=frozenset({"layers"}))
 
     first: Literal["layer-1", "embeddings"] = "layer-1"
     """What counts as the first layer: the first transformer layer, as in BERT-whitening and in SimCSE's code

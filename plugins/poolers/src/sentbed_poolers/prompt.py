@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
+from sentbed.protocols import PoolerTraits
 
 from sentbed_poolers.last import Last
 
@@ -19,7 +20,10 @@ class Prompt(Last):
     """
 
     name: ClassVar[str] = "prompt"
-    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol", "jiang2022promptbert")
-    needs: ClassVar[frozenset[str]] = frozenset({"causal", "template"})
-    template: ClassVar[str] = "prompt"
-    normalizer: ClassVar[str] = "prompt-eol"
+    traits = PoolerTraits(
+        cites=("jiang2023prompteol", "jiang2022promptbert"),
+        needs=frozenset({"causal", "template"}),
+        template="prompt",
+        normalizer="prompt-eol",
+        pooling="lasttoken",
+    )

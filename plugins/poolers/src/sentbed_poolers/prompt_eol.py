@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
+from sentbed.protocols import PoolerTraits
 
 from sentbed_poolers.last import Last
 
@@ -19,7 +20,10 @@ class PromptEOL(Last):
     """
 
     name: ClassVar[str] = "prompt-eol"
-    cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
-    needs: ClassVar[frozenset[str]] = frozenset({"causal", "template"})
-    template: ClassVar[str] = "prompt-eol"
-    normalizer: ClassVar[str] = "prompt-eol"
+    traits = PoolerTraits(
+        cites=("jiang2023prompteol",),
+        needs=frozenset({"causal", "template"}),
+        template="prompt-eol",
+        normalizer="prompt-eol",
+        pooling="lasttoken",
+    )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed import hookimpl
-from sentbed.protocols import LazyCommand, RecipeTable, ReportData
+from sentbed import RunError, hookimpl
+from sentbed.protocols import Evaluation, LazyCommand, RecipeTable, ReportData
 
 from sentbed_report.recipe_tables import Bootstrap, ReportTable
+
+DIRECTORY = "items"
+"""Of the items behind a run's scores."""
 
 if TYPE_CHECKING:
     from sentbed.protocols import Run
@@ -36,15 +39,35 @@ def recipe_tables() -> Mapping[str, type[RecipeTable]]:
 
 
 @hookimpl
+def scores_ready(run: Run, evaluation: Evaluation) -> None:
+    """Keep what the scores were computed from, item by item, in `items/`."""
+    from sentbed_report.score_items import keep_items
+
+    keep_items(run.directory, evaluation.scores)
+
+
+@hookimpl
+def tracker_state() -> tuple[str, Mapping[str, Any]]:
+    """Return the directory that a run goes on with."""
+    return "items", {"files": [DIRECTORY]}
+
+
+@hookimpl
 def write_report(run: Run, data: ReportData) -> Path:
     """Write `report.html`, `report.md`, the tables in `tables/`, and into `report.json` what is resampled."""
     from sentbed.helpers import derive
 
     from sentbed_report.comparability import bootstrapped
     from sentbed_report.run_report import RunReport
+    from sentbed_report.score_items import attach_items
     from sentbed_report.table_formats import write_tables
     from sentbed_report.write import write_report as write
 
+    try:
+        # The scores of a run that was resumed come from its state, which has no items.
+        data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
+    except RunError as error:
+        data = attrs.evolve(data, warnings=(*data.warnings, str(error)))
     found = RunReport(**{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)})
     if (rule := run.recipe.table(Bootstrap)) is not None:
         seed = derive(run.recipe.run.seed, "bootstrap")

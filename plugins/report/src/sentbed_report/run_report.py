@@ -1,4 +1,4 @@
-"""The report of a run with what the record alone does not have: a search's ranking, and bootstrap intervals."""
+"""Data of a run's report: the record of the run, the ranking of a search, and bootstrap intervals."""
 
 from __future__ import annotations
 

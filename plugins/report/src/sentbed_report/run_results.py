@@ -12,10 +12,11 @@ import attrs
 from sentbed.errors import RunError, suggest
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
-from sentbed.tools import attach_items, plain, score_of
+from sentbed.tools import plain, score_of
 
 from sentbed_report.comparability import encoder_protocol, evaluation_protocol, unlike
 from sentbed_report.paper_tables import PaperTable, paper_tables
+from sentbed_report.score_items import attach_items
 from sentbed_report.score_tables import shown
 from sentbed_report.statistics import RESAMPLES, Comparison, Method, compare
 from sentbed_report.table_formats import aligned

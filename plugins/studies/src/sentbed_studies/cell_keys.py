@@ -14,6 +14,7 @@ import attrs
 from sentbed import FilePath, ModelId, __version__, locate
 from sentbed.errors import SentbedError
 from sentbed.helpers import package_code, sha256
+from sentbed.protocols import Component, DataSource, Evaluator
 from sentbed.tools import Checkpoint, Plugins, Recipe, plain
 
 _SETTLED = 2.0
@@ -63,7 +64,7 @@ class Identities:
             if not attribute.metadata.get("skip") and (value := getattr(part, attribute.name)) is not None
         }
         table = {"fields": fields, "read": [self._digest(path) for path in read]}
-        if isinstance(getattr(cls, "name", None), str):
+        if isinstance(part, Component):
             table |= {"use": cls.name, "code": self._source(cls)}
         return table
 
@@ -112,9 +113,10 @@ def decisive(recipe: Recipe) -> Recipe:
 
 def _read_by(part: Any) -> Iterator[Path]:
     """Yield what a component says that it reads (`files`)."""
-    files = getattr(part, "files", None)
+    if not isinstance(part, DataSource | Evaluator):
+        return
     try:
-        yield from map(Path, files() if callable(files) else ())
+        yield from map(Path, part.files())
     except SentbedError:
         # What is missing is for the run to say.
         return

@@ -208,7 +208,7 @@ def _cell(
         check(recipe, plugins, look)
     except RecipeError as error:
         return None, error.problems
-    if getattr(recipe.runtime, "processes", 1) > 1:
+    if recipe.runtime.traits.processes > 1:
         message = (
             "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
             "with a recipe of its own"

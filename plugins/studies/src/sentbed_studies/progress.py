@@ -11,13 +11,14 @@ import attrs
 import tomli_w
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import MANIFEST, differences, is_locked, unstructure
+from sentbed.tools import MANIFEST, Recipe, differences, is_locked, unstructure
 from sentbed_report.study.published import Published
 from sentbed_report.study.run_results import read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
 
 from sentbed_studies.cells import Study
 from sentbed_studies.sharing import Prefix, Work, chain
+from sentbed_studies.study_table import StudyTable
 
 STUDY = "study.json"
 RECIPE = "study.toml"
@@ -67,8 +68,8 @@ def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _compared(recipe: Any) -> Any:
-    table = unstructure(attrs.evolve(recipe, study=None))
+def _compared(recipe: Recipe) -> Any:
+    table = unstructure(recipe.without(StudyTable))
     table["run"].pop("seed")
     return table
 

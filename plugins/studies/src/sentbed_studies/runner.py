@@ -46,7 +46,7 @@ from sentbed_studies.study_table import StudyTable
 Say: TypeAlias = Callable[[str], object]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
-CONSOLE = "sentbed:console"
+CONSOLE = "sentbed-trackers:console"
 """The tracker that shows one run; a study has many."""
 OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """What lies in the directory of a study that has just been begun."""

@@ -19,7 +19,7 @@ import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import RecipeError, RunError
 from sentbed.helpers import cannot_write, write_atomic
-from sentbed.protocols import Evaluation, ReportData, Score
+from sentbed.protocols import Evaluation, Score
 from sentbed.tools import (
     RESOLVED,
     Plugins,
@@ -36,7 +36,7 @@ from sentbed.tools import (
     score_record,
     unstructure,
 )
-from sentbed_report.run_report import Candidate, Ranking
+from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.wording import verdict
 from sentbed_report.write import write_report
 
@@ -89,6 +89,7 @@ def search(
     prompts = _prompts(recipe, name, wanted)
 
     store = VectorStore(say=say) if recipe.run.cache else None
+    prepared = wanted.with_.prepare()
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _decides(recipe, plugins, encoder))
     taken_over = sum(template in journal.lines for template in prompts)
@@ -102,7 +103,7 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt))
-            evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins)
+            evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins, prepared=prepared)
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:
@@ -127,7 +128,7 @@ def search(
         directory / RESOLVED,
         resolved_toml(attrs.evolve(recipe.without(Search), encoders={**recipe.encoders, name: chosen})),
     )
-    data = ReportData(
+    data = RunReport(
         name=recipe.run.name,
         status="finished",
         error=None,

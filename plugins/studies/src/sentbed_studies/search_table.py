@@ -23,8 +23,8 @@ class Search(RecipeTable):
     """
 
     traits: ClassVar[TableTraits] = TableTraits(
-        no_run="the recipe has a `[search]`, which `sentbed run` does not do; use `sentbed search` first, then "
-        "run the `resolved.toml` that it writes"
+        no_run="the recipe has a `[search]`, which `sentbed run` does not do; "
+        "use `sentbed search` first, then run the `resolved.toml` that it writes"
     )
 
     with_: Evaluator = attrs.field(metadata={"key": "with"})
@@ -45,7 +45,7 @@ class Search(RecipeTable):
             yield ("encoder",), message
         elif self.encoder is None and len(recipe.encoders) > 1:
             yield ("encoder",), f"the recipe has several encoders ({names}); say which one with `encoder`"
-        if not getattr(self.with_, "development", False):
+        if not self.with_.traits.development:
             yield ("with",), test_data_problem("a search chooses what scores best", self.with_)
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))

@@ -105,7 +105,7 @@ def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True)
 
 def _texts(recipe: Recipe) -> list[Any]:
     """Return on which texts the encoders of a recipe are built; nothing where none reads any."""
-    if all(getattr(encoder.backbone, "from_files", False) for encoder in recipe.encoders.values()):
+    if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
         return []
     towers = [recipe.towers(stage) for stage in recipe.stage]
     read = [[stage.data, found] for stage, found in zip(recipe.stage, towers, strict=True)]

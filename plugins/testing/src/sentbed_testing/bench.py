@@ -151,7 +151,7 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
     columns: dict[str, Any] = {}
     for name in case.columns:
         if name == LABEL:
-            classes = len(case.loss.classes)  # type: ignore[attr-defined]  # of a loss that needs `label`
+            classes = len(case.loss.traits.classes)
             columns[name] = np.array([place % classes for place in places], np.int64)
             continue
         texts = _beside(name, places)
@@ -159,7 +159,7 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
             columns[name] = _vectors(encoder.width)[texts]
         else:
             columns[name] = tokenizer.encode([SENTENCES[text] for text in texts], encoder.recipe.max_length)
-        if getattr(case.loss, "compares_texts", False):
+        if case.loss.traits.compares_texts:
             columns[f"{name}.id"] = np.array(texts, np.int64)
     return columns
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import attrs
 from sentbed.errors import RecipeError
 from sentbed.protocols import LABEL, Backbone, Head, Loss, Optimizer, Pooler, Runtime
-from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, needs_of, structure
+from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, structure
 
 ROWS = 6
 """Rows of a batch."""
@@ -135,11 +135,11 @@ def cases(
         recipe = EncoderRecipe(backbone, pooler, head or Head())
         if any(misfits(recipe, plugins)):
             continue
-        called = f"{backbone_name}-decoder" if "decoder" in needs_of(pooler) else backbone_name
+        called = f"{backbone_name}-decoder" if "decoder" in pooler.traits.needs else backbone_name
         for loss_name, (loss, more) in losses.items():
             fixed = fixed_columns(loss)
             if fixed is not None:
-                columns = (*sorted(loss.needs), *more)
+                columns = (*sorted(loss.traits.needs), *more)
                 names = (called, pooler_name, loss_name)
                 found.append(Case(*names, backbone, pooler, loss, columns, fixed, recipe.head))
     return found
@@ -148,7 +148,7 @@ def cases(
 def fixed_columns(loss: Any) -> frozenset[str] | None:
     """Return which columns a loss wants as vectors of a frozen tower; None where no choice suits it."""
     for fixed in (frozenset[str](), frozenset({"positive"})):
-        if not any(getattr(loss, "misfits", lambda *_: ())(ROWS, fixed)):
+        if not any(loss.misfits(ROWS, fixed)):
             return fixed
     return None
 

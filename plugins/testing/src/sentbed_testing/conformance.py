@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from unittest import SkipTest
 
 import attrs
-from sentbed.tools import KINDS
+from sentbed.kinds import KINDS
 
 from sentbed_testing.subject import NotRunError, Subject, deduce_kind
 

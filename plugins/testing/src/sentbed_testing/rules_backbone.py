@@ -77,7 +77,7 @@ def built(subject: Subject) -> Findings:
 
 def offers(subject: Subject) -> Findings:
     """What it offers to poolers, its states have where it is asked for."""
-    offered: frozenset[str] = getattr(subject.part, "offers", frozenset())
+    offered = subject.part.traits.offers or frozenset()
     for need in sorted(offered & GIVES.keys()):
         if need == "mask-token":
             continue  # Whether a text has the token is the prompt's business.

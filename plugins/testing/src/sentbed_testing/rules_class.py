@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
-from contextlib import suppress
 from importlib.resources import files
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.tools import ATTRIBUTES, METHODS, NEEDED, field_docs
+from sentbed.kinds import KINDS
+from sentbed.tools import field_docs, promise_fault
 
 from sentbed_testing.light import heavy_imports
 from sentbed_testing.subject import NotRunError, Subject, installed
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
-
-ARGUMENTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
-    {
-        "backbone": {"build": 1, "misfits": 1, "outline": 1},
-        "pooler": {"build": 1},
-        "loss": {"build": 1, "misfits": 2, "negatives": 2},
-        "data": {"open": 0},
-        "evaluator": {"evaluate": 1, "read": 0, "texts": 0, "files": 0},
-        "runtime": {"build": 0, "launch": 1, "serve": 0, "outline": 1, "sketch_pooler": 2, "sketch_loss": 4},
-        "optimizer": {"build": 1, "build_optax": 1, "state_bytes": 1},
-        "schedule": {"factor": 2},
-        "tracker": {"build": 0},
-        "exporter": {"write": 2},
-        "importer": {"read": 1, "recognises": 1},
-    }
-)
-"""Kind -> method -> how many arguments it is given. A method that `METHODS` does not name is optional."""
-
-POOLING = ("cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean")
-"""What a pooler may say as `pooling`; see `protocols.Pooler`."""
 
 ENTRY = r"^@\w+\s*\{\s*([^\s,]+)\s*,"
 """The beginning of a BibTeX entry, with its key."""
@@ -96,69 +74,41 @@ def documented(subject: Subject) -> Findings:
 
 
 def protocol(subject: Subject) -> Findings:
-    """It has the methods and attributes of its kind, and they take what core gives them."""
-    cls, kind = subject.cls, subject.kind
-    method = METHODS.get(kind, "build")
-    for name in (method, *NEEDED.get(kind, ())):
-        if not callable(getattr(cls, name, None)):
-            yield f"it has no method `{name}`", f"write it; `sentbed.protocols` says what a {kind} promises"
-    for name, count in {"check": 0, **ARGUMENTS[kind]}.items():
+    """It keeps the promises of its kind: base class, methods, traits, and arguments that core gives them."""
+    cls, kind = subject.cls, KINDS[subject.kind]
+    if attrs.has(cls) and (fault := promise_fault(kind, cls)):
+        what, _, fix = fault.partition("; ")
+        yield f"it {what}", fix
+    for name, promised in inspect.getmembers(kind.base, inspect.isfunction):
         function = inspect.getattr_static(cls, name, None)
-        if not inspect.isfunction(function):
+        if name.startswith("_") or not inspect.isfunction(function):
             continue
+        count = len(inspect.signature(promised).parameters) - 1
         try:
             inspect.signature(function).bind(*[None] * (count + 1))
         except TypeError as error:
             yield (
                 f"`{name}` cannot be called with {count} argument(s) beside `self`: {error}",
-                f"give it the parameters that `sentbed.protocols` has for a {kind}",
+                f"give it the parameters that `sentbed.protocols.{kind.base.__name__}` has",
             )
-    attribute = ATTRIBUTES.get(kind)
-    if attribute and not (
-        hasattr(cls, attribute) or (attrs.has(cls) and attribute in attrs.fields_dict(cls))
-    ):
-        yield f"it has no `{attribute}`", f"add it; `sentbed.protocols` says what it means for a {kind}"
-    for name in ("needs", "takes", "offers", "heeds", "keys"):
-        said: Any = getattr(cls, name, frozenset())
-        if isinstance(said, property) or (attrs.has(cls) and name in attrs.fields_dict(cls)):
-            continue
-        if not (isinstance(said, frozenset) and all(isinstance(word, str) for word in said)):
-            yield f"`{name}` is {said!r}", f'make it a frozen set of words: `{name} = frozenset({{"..."}})`'
-    if kind == "pooler":
-        yield from _pooling(subject)
-    yield from _cites(subject)
+    yield from _traits(subject)
 
 
-def _pooling(subject: Subject) -> Findings:
-    pooling, dense = (_said(subject, name) for name in ("pooling", "dense"))
-    if pooling is not None and pooling not in POOLING:
-        yield f"`pooling` is {pooling!r}", f"take one of {', '.join(POOLING)}, or leave it out"
-    if not isinstance(dense, str | None):
-        yield f"`dense` is {dense!r}", "name the attribute of the module that is the linear layer, or None"
-
-
-def _cites(subject: Subject) -> Findings:
-    cites: Any = _said(subject, "cites")
-    if cites is None:
+def _traits(subject: Subject) -> Findings:
+    try:
+        cites = subject.part.traits.cites
+    except NotRunError:
         return
-    if not isinstance(cites, tuple):
-        yield f"`cites` is {cites!r}", 'make it a tuple: `cites = ("...",)`'
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
+        yield f"`traits` raises {type(error).__name__}: {error.args[0]}", "see `sentbed.protocols`"
         return
     known = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
     for citation in cites:
-        if citation not in known and not (isinstance(citation, str) and re.match(ENTRY, citation.strip())):
+        if citation not in known and not re.match(ENTRY, citation.strip()):
             yield (
                 f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
                 "put the whole BibTeX entry there, which begins with `@` and has a key",
             )
-
-
-def _said(subject: Subject, name: str) -> Any:
-    """Return an attribute, or a property of one that can be made; None where there is none."""
-    with suppress(NotRunError):
-        return getattr(subject.part, name, None)
-    said = getattr(subject.cls, name, None)
-    return None if inspect.isdatadescriptor(said) else said
 
 
 def light(subject: Subject) -> Findings:

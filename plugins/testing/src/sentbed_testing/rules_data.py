@@ -78,16 +78,14 @@ def rows(subject: Subject) -> Findings:
                 f"`{column}` of rows that are asked for one by one is another than of all together",
                 "give row i for index i, whatever else is asked for, in the order of the indices",
             )
-    if not getattr(dataset, "varies", False) and (
-        column := _differing(dataset.rows(wanted, 1), dataset.rows(wanted, 0))
-    ):
+    if not dataset.varies and (column := _differing(dataset.rows(wanted, 1), dataset.rows(wanted, 0))):
         yield f"`{column}` changes from epoch to epoch", "say so: `varies = True` on what `open` returns"
 
 
 def texts(subject: Subject) -> Findings:
     """`texts` gives every text of the columns that are asked for."""
     dataset = _open(subject)
-    if getattr(dataset, "varies", False) or not len(dataset):
+    if dataset.varies or not len(dataset):
         if not any(True for _ in dataset.texts()):
             yield "`texts` gives nothing", "yield the texts that the rows are made of"
         return

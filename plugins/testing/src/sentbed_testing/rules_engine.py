@@ -84,7 +84,7 @@ def _case(subject: Subject) -> Case:
         loss = plugins.find("loss", "info-nce").cls(temperature=0.5)
         found = cases(plugins, poolers={part.name: part}, losses={loss.name: (loss, ())})
     else:
-        takes = sorted(getattr(part, "takes", ()))
+        takes = sorted(part.traits.takes or ())
         mean = plugins.find("pooler", "mean").cls()
         found = cases(plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)})
     if not found:

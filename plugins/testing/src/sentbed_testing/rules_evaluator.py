@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sentbed.protocols import Evaluation
+from sentbed.protocols import DrivesEncoder, Evaluation, Preparation, Prepared, Texts, Vectors
 
-from sentbed_testing.subject import Subject
+from sentbed_testing.subject import NotRunError, Subject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,20 +52,80 @@ class LetterEncoder:
         return np.random.default_rng(seed).standard_normal(WIDTH)
 
 
+def _prepared(subject: Subject) -> Preparation:
+    """Prepare once for all rules. Raises `NotRunError` where nothing that can be evaluated comes of it."""
+    if "prepared" not in subject.kept:
+        subject.kept["prepared"] = subject.ready.prepare()
+    found = subject.kept["prepared"]
+    if not isinstance(found, Prepared | DrivesEncoder):
+        raise NotRunError("it prepares nothing; see the rule `lists`")
+    return found
+
+
 def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
     """Evaluate once for all rules that need it once."""
+    prepared = _prepared(subject)
     if "evaluation" not in subject.kept:
         encoder = LetterEncoder()
-        subject.kept["evaluation"] = subject.ready.evaluate(encoder), encoder
+        if isinstance(prepared, Prepared):
+            vectors = subject.kept["vectors"] = _Taken(prepared.lists, encoder)
+            subject.kept["evaluation"] = prepared.score(vectors), encoder
+        else:
+            subject.kept["evaluation"] = prepared.evaluate(encoder), encoder
     found: tuple[Evaluation, LetterEncoder] = subject.kept["evaluation"]
     return found
+
+
+def lists(subject: Subject) -> Findings:
+    """What it prepares are lists of strings; it scores each of them, and prepares the same again."""
+    found = subject.ready.prepare()
+    subject.kept.setdefault("prepared", found)
+    if isinstance(found, DrivesEncoder):
+        return
+    if not isinstance(found, Prepared):
+        yield (
+            f"`prepare` returns {type(found).__name__}",
+            "return `Prepared`, or `DrivesEncoder` where it must drive the encoder itself",
+        )
+        return
+    for name, texts in found.lists.items():
+        if not isinstance(texts, Texts):
+            yield f"the list `{name}` is {type(texts).__name__}", "make it `Texts`"
+            return
+        wrong = [text for text in texts.both if not isinstance(text, str)]
+        if wrong:
+            yield f"the list `{name}` has {wrong[0]!r}", "put strings in it"
+            return
+        if len(texts.second) and not getattr(subject.cls, "two_sided", False):
+            yield f"the list `{name}` has a second side", "say `two_sided`, or make it one side"
+    _first(subject)
+    if left := sorted(found.lists.keys() - subject.kept["vectors"].names):
+        yield f"the vectors of the list `{left[0]}` are not used", "leave it out of what is prepared"
+    again = subject.ready.prepare().lists
+    if {name: texts.both for name, texts in again.items()} != {
+        name: texts.both for name, texts in found.lists.items()
+    }:
+        yield "it prepares other texts the second time", "draw from a `seed` that is a field"
+
+
+class _Taken(Vectors):
+    """Notes which lists are asked for."""
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Their names."""
+        return set()
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        self.names.add(name)
+        return super().__getitem__(name)
 
 
 def scores(subject: Subject) -> Findings:
     """Its scores are finite numbers, each with its protocol, and the primary one too."""
     found, encoder = _first(subject)
     if not isinstance(found, Evaluation):
-        yield f"`evaluate` returns {type(found).__name__}", "return an `Evaluation`"
+        yield f"its score is {type(found).__name__}", "return an `Evaluation`"
         return
     if not found.scores:
         yield "there are no scores", "return at least one `Score`"
@@ -91,8 +152,15 @@ def _finite(value: object) -> bool:
 
 
 def repeatable(subject: Subject) -> Findings:
-    """Evaluated twice, the same encoder has the same scores."""
-    one, other = map(_numbers, (_first(subject)[0], subject.ready.evaluate(LetterEncoder())))
+    """Evaluated twice, the same encoder has the same scores, prepared anew or not."""
+    first, encoder = _first(subject)[0], LetterEncoder()
+    for other in (_prepared(subject).evaluate(encoder), subject.ready.prepare().evaluate(encoder)):
+        if differing := list(_differing(_numbers(first), _numbers(other))):
+            yield from differing
+            return
+
+
+def _differing(one: Mapping[tuple[str, ...], float], other: Mapping[tuple[str, ...], float]) -> Findings:
     differing = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
     if differing:
         name = differing[0]
@@ -125,4 +193,4 @@ def items(subject: Subject) -> Findings:
             )
 
 
-RULES = {"scores": scores, "repeatable": repeatable, "items": items}
+RULES = {"lists": lists, "scores": scores, "repeatable": repeatable, "items": items}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 
 import attrs
 from sentbed import FilePath, ModelId
-from sentbed.tools import KIND_OF, Document, structure, unstructure
+from sentbed.kinds import KIND_OF
+from sentbed.tools import Document, structure, unstructure
 
 from sentbed_testing.subject import NotRunError, Subject, installed
 
@@ -204,8 +205,6 @@ def _odd(hint: Any) -> Iterator[Any]:
 
 def _sentences(part: Any, said: str) -> Findings:
     """Yield what is wrong with what a component's `check` yields."""
-    if not hasattr(part, "check"):
-        return
     try:
         problems = list(part.check())
     except Exception as error:  # noqa: BLE001 - this is what is looked for

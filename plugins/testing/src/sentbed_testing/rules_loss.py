@@ -28,27 +28,33 @@ Inputs = dict[str, Tensor]
 def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
     """Return vectors for each column that a loss needs, and for those that it takes where it has them."""
     torch = load_torch()
-    needs = frozenset(part.needs)
-    if LABEL in needs and not getattr(part, "classes", ()):
+    traits = part.traits
+    needs = traits.needs
+    if LABEL in needs and not traits.classes:
         raise ValueError(
             f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
         )
     generator = torch.Generator().manual_seed(seed)
-    columns = sorted(needs | (frozenset(getattr(part, "takes", ())) if takes else frozenset()))
+    columns = sorted(needs | ((traits.takes or frozenset()) if takes else frozenset()))
     inputs: Inputs = {}
     for number, name in enumerate(columns):
         if name == LABEL:
-            inputs[name] = torch.arange(rows) % len(part.classes)
+            inputs[name] = torch.arange(rows) % len(traits.classes)
             continue
         inputs[name] = torch.randn(rows, WIDTH, generator=generator)
-        if getattr(part, "compares_texts", False):
+        if traits.compares_texts:
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
     return inputs
 
 
+def has_state(module: Module) -> bool:
+    """Whether a module begins with a state."""
+    return hasattr(module, "initial_state")
+
+
 def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutput:
     """Return what a loss gives, with the state that it begins with unless told otherwise."""
-    if hasattr(module, "initial_state") and not state:
+    if not state and has_state(module):
         state = (module.initial_state(),)
     with seeded():
         output: LossOutput = module(inputs, *state)
@@ -70,8 +76,6 @@ def output(subject: Subject) -> Findings:
     """It returns a `LossOutput` with an fp32 scalar and detached metrics, for batches of any size."""
     torch = load_torch()
     module = build(subject)
-    if not isinstance(subject.part.needs, frozenset):
-        raise TypeError("`needs` is no frozen set of columns")
     for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
         inputs = {
             name: value.requires_grad_(value.is_floating_point())
@@ -103,11 +107,20 @@ def state(subject: Subject) -> Findings:
     """What it remembers comes in and goes out with the call, of the same names, shapes and types."""
     module = build(subject)
     inputs = draw_vectors(subject.part)
-    if not hasattr(module, "initial_state"):
+    stateful = subject.part.traits.stateful
+    if has_state(module) != stateful:
+        yield (
+            f"its traits say `stateful={stateful}`, and its module has {'no' if stateful else 'an'} "
+            "`initial_state`",
+            "say both, or none",
+        )
+        return
+    if not stateful:
         if call(module, inputs).state is not None:
             yield (
                 "it returns a state, and its module has no `initial_state`",
-                "write `initial_state() -> dict[str, Tensor]`: what the first step is given",
+                "write `initial_state() -> dict[str, Tensor]`, what the first step is given, and "
+                "`LossTraits(stateful=True)`",
             )
         return
     first = module.initial_state()
@@ -167,7 +180,7 @@ def gradient(subject: Subject) -> Findings:
 def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
     """Return a batch and, of a loss with a state, the one that two steps have left."""
     inputs = draw_vectors(subject.part)
-    if not hasattr(module, "initial_state"):
+    if not has_state(module):
         return (inputs,)
     after: Any = module.initial_state()
     for seed in (1, 2):
@@ -255,9 +268,8 @@ def bf16(subject: Subject) -> Findings:
 
 def misfits(subject: Subject) -> Findings:
     """What it says about a stage are sentences."""
-    said = getattr(subject.part, "misfits", lambda *_: ())
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
-        for problem in said(rows, fixed):
+        for problem in subject.part.misfits(rows, fixed):
             if not isinstance(problem, str) or not problem.strip():
                 yield f"`misfits` yields {problem!r}", "yield a sentence that ends in what to do"
 

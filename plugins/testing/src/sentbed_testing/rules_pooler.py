@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Module, Tensor, TokenStates
-from sentbed.tools import needs_of
 
 from sentbed_testing import tensors
 from sentbed_testing.subject import Subject
@@ -28,7 +27,7 @@ STATES = ("last_hidden_state", "decoder_state", "mask_state")
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
-    return tensors.draw_states(needs=needs_of(subject.part), **how)
+    return tensors.draw_states(needs=subject.part.traits.needs, **how)
 
 
 def _pool(module: Module, states: TokenStates, training: bool = False, seed: int = 0) -> Tensor:

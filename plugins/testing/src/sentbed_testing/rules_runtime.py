@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed.errors import RuntimeUnavailableError
+from sentbed.protocols import Engine
 
 from sentbed_testing.subject import NotRunError, Subject
 
@@ -21,11 +22,14 @@ def engine(subject: Subject) -> Findings:
         built = subject.ready.build()
     except RuntimeUnavailableError as error:
         raise NotRunError(str(error)) from error
+    if not isinstance(built, Engine):
+        yield f"it builds {type(built).__name__}, no `Engine`", "inherit from `sentbed.protocols.Engine`"
+        return
     for name in METHODS:
-        if not callable(getattr(built, name, None)):
+        if getattr(type(built), name) is getattr(Engine, name):
             yield f"the engine has no method `{name}`", "see `docs/engines.md`"
             return
-    budget = getattr(built, "token_budget", None)
+    budget = built.token_budget
     if not isinstance(budget, int) or budget < 1:
         yield (
             f"`token_budget` is {budget!r}",

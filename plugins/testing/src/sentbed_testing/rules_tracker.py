@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 from sentbed import hookspecs
 from sentbed.errors import suggest
-from sentbed.tools import GROUP, KINDS
+from sentbed.tools import GROUP, LIFECYCLE
 
 from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
-
-LIFECYCLE = frozenset(
-    name
-    for name, value in vars(hookspecs).items()
-    if hasattr(value, "sentbed_spec") and name not in {*KINDS.values(), "known_data", "findings"}
-)
-"""The hooks of a run."""
 
 
 def hooks(subject: Subject) -> Findings:

@@ -153,12 +153,6 @@ def check_counters_and_describe(bench: Bench) -> None:
     budget = engine.token_budget
     message = f"`token_budget` is {budget!r}, expected a number of tokens, 1 or more"
     holds(rule, "engine", isinstance(budget, int) and budget >= 1, message)
-    heard: list[str] = []
-    if hasattr(engine, "say"):
-        before, engine.say = engine.say, heard.append
-        replaced = engine.say == heard.append
-        engine.say = before
-        holds(rule, "engine", replaced, "`say` cannot be replaced; make it an ordinary attribute")
 
 
 def _check_moments(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -11,10 +10,8 @@ from unittest import SkipTest
 
 import attrs
 from sentbed.errors import SentbedError
-from sentbed.tools import METHODS, REASONS, TEMPLATE, Document, Plugins, load_plugins, structure
-
-COLUMNS = frozenset({"anchor", "positive", "negative", "premise", "hypothesis", "label"})
-"""What a loss may need, for which a pooler has no use."""
+from sentbed.kinds import KINDS
+from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
 class NotRunError(SkipTest):
@@ -52,16 +49,19 @@ class Subject:
     def part(self) -> Any:
         """The component. Raises `NotRunError` where there is none."""
         try:
-            return self.make()
+            part = self.make()
         except Exception as error:
             raise NotRunError("the component cannot be made; see the rule `defaults`") from error
+        if not isinstance(part, KINDS[self.kind].base):
+            raise NotRunError("it does not inherit from the base class of its kind; see the rule `protocol`")
+        return part
 
     @property
     def ready(self) -> Any:
         """The component, whose `check` finds nothing. Raises `NotRunError` where it finds something."""
         part = self.part
         try:
-            problems = list(getattr(part, "check", tuple)())
+            problems = list(part.check())
         except Exception as error:
             raise NotRunError("its `check` fails; see the rule `odd-values`") from error
         if problems:
@@ -81,35 +81,5 @@ def installed() -> Plugins:
 
 
 def deduce_kind(cls: type[Any]) -> str | None:
-    """Return the kind under which a class is installed, or that its methods show; None where they do not."""
-    for (kind, _), info in installed().components.items():
-        if info.cls is cls:
-            return kind
-    for kind, method in METHODS.items():
-        if callable(getattr(cls, method, None)):
-            return kind
-    if not callable(getattr(cls, "build", None)):
-        return None
-    parameters = list(inspect.signature(cls.build).parameters)[1:]
-    if parameters == ["context"]:
-        return "backbone"
-    if parameters == ["parameters"]:
-        return "optimizer"
-    if parameters == ["width"]:
-        return _pooler_or_loss(cls)
-    if not parameters:
-        made = str(inspect.signature(cls.build).return_annotation)
-        if made.endswith(("Engine", "Engine'>")):
-            return "runtime"
-        if made.endswith("Tracker") or made == "object":
-            return "tracker"
-    return None
-
-
-def _pooler_or_loss(cls: type[Any]) -> str | None:
-    needs: Any = getattr(cls, "needs", frozenset())
-    if not isinstance(needs, frozenset | set):
-        return None
-    if hasattr(cls, "takes") or needs & COLUMNS:
-        return "loss"
-    return "pooler" if needs <= {*REASONS, TEMPLATE} else None
+    """Return the kind whose base class a class inherits from; None where it inherits from none."""
+    return next((name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None)

@@ -125,7 +125,7 @@ def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
 
 def remembers(case: Case) -> bool:
     """Whether the loss of a case has a memory or a moving average."""
-    return hasattr(case.loss, "momentum") or bool(getattr(case.loss, "size", 0))
+    return case.loss.traits.stateful or case.loss.traits.momentum is not None
 
 
 def _mean_first(found: Sequence[Case]) -> list[Case]:

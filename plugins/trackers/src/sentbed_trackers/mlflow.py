@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import min_len
 from sentbed import RunError, hookimpl
+from sentbed.protocols import Tracker
 
 from sentbed_trackers.outbox import Outbox
 from sentbed_trackers.series import SeriesTracker, missing
@@ -31,7 +32,7 @@ _REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
 
 
 @attrs.frozen
-class MLflow:
+class MLflow(Tracker):
     """A run of MLflow: the recipe's values as parameters, every number of the run as a metric.
 
     Without a server MLflow keeps runs in a database file, which `mlflow ui --backend-store-uri URI` shows. A

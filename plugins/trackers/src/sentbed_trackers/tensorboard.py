@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import FilePath, RunError, hookimpl
+from sentbed.protocols import Tracker
 
 from sentbed_trackers.series import SeriesTracker, missing
 
@@ -23,7 +24,7 @@ _FLUSH_SECONDS = 10
 
 
 @attrs.frozen
-class TensorBoard:
+class TensorBoard(Tracker):
     """Event files that `tensorboard --logdir runs` shows: every number of the run, and its recipe.
 
     They are written by TensorBoard's own writer, without a tensor library. A run that is resumed cuts them to

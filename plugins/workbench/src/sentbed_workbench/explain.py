@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.protocols import Component
 from sentbed.tools import (
     MAIN_ENCODER,
     RESOLVED,
@@ -263,6 +264,6 @@ def _below(part: Any) -> dict[str, tuple[Any, str]]:
             found = {**_below(value), **found}
         elif not field.metadata.get("skip"):
             found[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
-    if isinstance(getattr(type(part), "name", None), str):
+    if isinstance(part, Component):
         found["use"] = (part.name, inspect.getdoc(type(part)) or "")
     return found

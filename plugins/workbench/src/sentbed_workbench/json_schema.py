@@ -23,9 +23,9 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 
 import attrs
 from sentbed import FilePath, ModelId, __version__
+from sentbed.kinds import KIND_OF
 from sentbed.tools import (
     EXTENDS,
-    KIND_OF,
     MAIN_ENCODER,
     SCHEMA,
     EncoderRecipe,
@@ -143,7 +143,7 @@ class _Tables:
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
         if kind in KIND_OF:
-            return self.define(KIND_OF[kind], lambda: self.choice(KIND_OF[kind]))
+            return self.define(KIND_OF[kind].name, lambda: self.choice(KIND_OF[kind].name))
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
@@ -156,7 +156,7 @@ class _Tables:
         if attrs.has(kind):
             inline = _inline(kind)
             if inline is not None:
-                return self.define(_path(kind), lambda: self.choice(KIND_OF[inline], kind))
+                return self.define(_path(kind), lambda: self.choice(KIND_OF[inline].name, kind))
             return self.define(_path(kind), lambda: self.keys(kind))
         return {}
 
@@ -172,7 +172,7 @@ class _Tables:
     def complete(self, kind: Any) -> Schema:
         """Return what is required of a value that no other file adds to; nothing, if nothing is."""
         if kind in KIND_OF:
-            name = KIND_OF[kind]
+            name = KIND_OF[kind].name
             return self.define(f"{name}.complete", lambda: self.required_choice(name))
         if get_origin(kind) in (Union, types.UnionType):
             found = [schema for member in get_args(kind) if (schema := self.complete(member))]

@@ -47,10 +47,10 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     from sentbed.errors import suggest
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.scaffold import KINDS, require_name, settings, write_plugin
+    from sentbed_workbench.scaffold import TEMPLATES, require_name, settings, write_plugin
 
-    if kind not in KINDS:
-        raise click.UsageError(f"there is no template for the kind `{kind}`.{suggest(kind, list(KINDS))}")
+    if kind not in TEMPLATES:
+        raise click.UsageError(f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))}")
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
     for file in write_plugin(kind, name, Path(directory)):

@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 from sentbed.errors import SentbedError
-from sentbed.protocols import Device, Outline, OutlineContext, Sketch
-from sentbed.tools import EncoderRecipe, Recipe, needs_of
+from sentbed.protocols import Device, OutlineContext, Runtime
+from sentbed.tools import EncoderRecipe, Recipe
 
 from sentbed_workbench.plan_batches import look
-from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, method, numbers
+from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, known, numbers
 
 LENGTH = 32
 """Tokens of the texts by which the speed of encoding is given."""
@@ -119,7 +119,7 @@ def plan(recipe: Recipe, on: str | None = None) -> Plan:
     )
 
 
-def _device(runtime: Any, on: str | None) -> tuple[Device, str]:
+def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
     precision = getattr(runtime, "precision", "fp32")
     unknown = Device(
         runtime.name,
@@ -129,17 +129,17 @@ def _device(runtime: Any, on: str | None) -> tuple[Device, str]:
         parallel=getattr(runtime, "parallel", "ddp"),
     )
     try:
-        device: Device = method(runtime, "outline")(on)
+        device: Device = known(runtime.outline(on), runtime, "outline")
     except SentbedError as error:
         return unknown, str(error)
     return device, ""
 
 
-def _encoder(recipe: EncoderRecipe, runtime: Any, device: Device, training: bool) -> Parts:
-    context = OutlineContext(needs_of(recipe.pooler), device.precision, device.kind, training)
+def _encoder(recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
+    context = OutlineContext(recipe.pooler.traits.needs, device.precision, device.kind, training)
     try:
-        outline: Outline = method(recipe.backbone, "outline")(context)
-        sketch: Sketch = method(runtime, "sketch_pooler")(recipe.pooler, outline.width)
+        outline = known(recipe.backbone.outline(context), recipe.backbone, "outline")
+        sketch = known(runtime.sketch_pooler(recipe.pooler, outline.width), runtime, "sketch_pooler")
     except SentbedError as error:
         return Parts(recipe, problem=str(error))
     pooled = sketch.width or outline.width
@@ -187,13 +187,11 @@ def _stage_plan(recipe: Recipe, index: int, encoders: Mapping[str, Parts], devic
     if steps is None and texts.batches_an_epoch is not None:
         steps = texts.batches_an_epoch * (stage.epochs or 1)
     columns = frozenset(stage.columns_used)
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rows": texts.rows,
         "steps": steps,
         "validations": None if steps is None or not stage.validate else -(-steps // stage.validate.every),
-        "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns)
-        if hasattr(stage.loss, "negatives")
-        else None,
+        "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns),
         "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
         "lengths": texts.source,
     }
@@ -203,7 +201,7 @@ def _stage_plan(recipe: Recipe, index: int, encoders: Mapping[str, Parts], devic
     else:
         costs = Costs(recipe, stage, encoders, device, texts)
         problems += costs.problems
-        known |= costs.fields(steps)
+        fields |= costs.fields(steps)
     return StagePlan(
         name=stage.name,
         trained=recipe.trained(stage),
@@ -212,5 +210,5 @@ def _stage_plan(recipe: Recipe, index: int, encoders: Mapping[str, Parts], devic
         micro_batch=stage.micro_batch,
         epochs=stage.epochs,
         problems=tuple(problems),
-        **known,
+        **fields,
     )

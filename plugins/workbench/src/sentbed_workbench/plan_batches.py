@@ -65,7 +65,7 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
     towers = recipe.towers(stage)
     longest = {c: np.array([stage.max_length or recipe.encoders[t].max_length]) for c, t in towers.items()}
     as_long = "taken to be as long as `max_length` allows"
-    if getattr(stage.data, "fetches", False):
+    if stage.data.traits.fetches:
         return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
     try:
         data = stage.data.open()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
-from sentbed.protocols import Device, Outline, Sketch
+from sentbed.protocols import Component, Device, Outline, Sketch
 from sentbed.tools import EncoderRecipe, Recipe, Stage
 
 from sentbed_workbench.plan_batches import Texts, Work, draw, encode, train
+
+T = TypeVar("T")
 
 FILLED = 0.8
 """Of a device's memory, what a plan may fill: allocators keep more than they use, up to 28 % in short runs on
@@ -69,7 +71,7 @@ class Costs:
         self.stage, self.encoders, self.device = stage, encoders, device
         self.towers = recipe.towers(stage)
         self.trained = recipe.trained(stage)
-        self.keys = frozenset() if self._momentum is None else frozenset(getattr(stage.loss, "keys", ()))
+        self.keys = frozenset() if self._momentum is None else stage.loss.traits.keys
         self.rows = stage.batch_size if texts.rows is None else min(stage.batch_size, texts.rows)
         self.batches = draw(texts, max(1, math.ceil(self.rows / device.count)))
         self.problems: list[str] = []
@@ -80,9 +82,8 @@ class Costs:
         self.sketch = Sketch()
         width = encoders[self.trained[0]].width
         try:
-            self.sketch = method(recipe.runtime, "sketch_loss")(
-                stage.loss, width, self.rows, frozenset(stage.columns_used)
-            )
+            sketch = recipe.runtime.sketch_loss(stage.loss, width, self.rows, frozenset(stage.columns_used))
+            self.sketch = known(sketch, recipe.runtime, "sketch_loss")
         except SentbedError as error:
             self.problems.append(f"the loss `{stage.loss.name}`: {error}")
         self.width = width
@@ -95,7 +96,7 @@ class Costs:
 
     @property
     def _momentum(self) -> float | None:
-        return getattr(self.stage.loss, "momentum", None)
+        return self.stage.loss.traits.momentum
 
     def fields(self, steps: int | None) -> dict[str, Any]:
         """Return the fields of a `StagePlan` that follow."""
@@ -165,7 +166,7 @@ class Costs:
 
     def _optimizer(self) -> int:
         try:
-            return int(method(self.stage.optimizer, "state_bytes")(self.shapes))
+            return known(self.stage.optimizer.state_bytes(self.shapes), self.stage.optimizer, "state_bytes")
         except SentbedError as error:
             if (message := f"the optimiser's state: {error}") not in self.problems:
                 self.problems.append(message)
@@ -250,9 +251,8 @@ def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
     return sum(math.prod(shape) for shape in shapes.values())
 
 
-def method(component: Any, name: str) -> Any:
-    """Return a method that a component may have. Raises `PluginError` where it has not."""
-    found = getattr(component, name, None)
+def known(found: T | None, component: Component, name: str) -> T:
+    """Return what a component's method gave. Raises `PluginError` where that is None."""
     if found is None:
         raise PluginError(f"`{component.name}` does not say: it has no `{name}`")
     return found

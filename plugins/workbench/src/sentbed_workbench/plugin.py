@@ -12,8 +12,14 @@ sentbed_api = "1.0"
 
 @hookimpl
 def commands() -> Mapping[str, LazyCommand]:
-    """Return `plan`, `doctor`, `schema`, `diff`, `explain` and `new`."""
+    """Return `evaluate`, `cache`, `plan`, `doctor`, `schema`, `diff`, `explain` and `new`."""
     return {
+        "evaluate": LazyCommand(
+            "sentbed_workbench.evaluate_command:evaluate", "Evaluate an encoder on disk."
+        ),
+        "cache": LazyCommand(
+            "sentbed_workbench.cache_command:cache", "Look at the vectors that are kept on this machine."
+        ),
         "plan": LazyCommand(
             "sentbed_workbench.plan_command:plan", "Say what a recipe will take: memory, steps, time."
         ),

@@ -13,7 +13,12 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from sentbed import ModelError
-from sentbed.protocols import Backbone, BuildContext, Module
+from sentbed.protocols import (
+    Backbone,
+    BuildContext,
+    BuiltBackbone,
+    Module,
+)
 
 from sentbed_backbones._torch.states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
@@ -77,8 +82,8 @@ class Family:
         return int(config.hidden_size)
 
 
-class BuiltTransformer:
-    """See `sentbed.protocols.BuiltBackbone`."""
+class BuiltTransformer(BuiltBackbone):
+    """A tokenizer and a model of transformers."""
 
     def __init__(
         self,
@@ -97,17 +102,12 @@ class BuiltTransformer:
         self.origin = origin
         self.width = family.width(model.config)
         self.max_length = family.max_length(base_of(model))
-        self.shares_prefix = bool(getattr(parameters, "reuse_prefix", False)) and not getattr(
-            base_of(model), "_is_stateful", False
-        )
+        self.shares_prefix = parameters.shares_prefix and not getattr(base_of(model), "_is_stateful", False)
         self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
         """Whether the weights are already where they are to be."""
         held = (parameters.quantization, parameters.dtype)
         self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
         """In which encoding runs whatever the runtime says, or None where that decides."""
-        self.protocol: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
-        if parameters.layer_numbers != (-1,):
-            self.protocol["layers"] = list(parameters.layer_numbers)
         self.mask_id: int | None = None
         if "mask-token" in family.needs:
             if tokenizer.mask_token is None:
@@ -178,6 +178,13 @@ class BuiltTransformer:
             except SafetensorError as error:
                 # It wraps what the system said: a full disk is to be told from a fault of ours.
                 raise OSError(str(error)) from error
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The precision that it forces upon encoding, and the layers that it reads where not the last."""
+        found: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
+        layers = self.parameters.layer_numbers
+        return found if layers == (-1,) else {**found, "layers": list(layers)}
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
         """Return the backbone without adapter and quantisation, its vectors the same, and its component."""

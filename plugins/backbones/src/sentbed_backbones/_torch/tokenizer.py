@@ -13,7 +13,10 @@ import numpy as np
 import tokenizers
 import transformers
 from sentbed import ModelError
-from sentbed.protocols import TokenIds
+from sentbed.protocols import (
+    TokenIds,
+    Tokenizer,
+)
 
 SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
@@ -27,7 +30,7 @@ SPECIAL_TOKENS = {
 NO_TEXT = "there is no training text to train a tokenizer on; give the recipe a stage, or name a `model`"
 
 
-class BulkTokenizer:
+class BulkTokenizer(Tokenizer):
     """A fast tokenizer, called directly: all texts in one call, in threads, without padding."""
 
     def __init__(self, original: Any) -> None:
@@ -37,13 +40,23 @@ class BulkTokenizer:
                 "convert it with transformers and save it beside the weights"
             )
         self.original = original
-        self.pad_id = int(original.pad_token_id or 0)
-        self.mask_token: str | None = original.mask_token
+        self._pad_id = int(original.pad_token_id or 0)
+        self._mask_token: str | None = original.mask_token
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._fast = original.backend_tokenizer
         self._fast.no_padding()
         self._fingerprint: str | None = None
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills a batch."""
+        return self._pad_id
+
+    @property
+    def mask_token(self) -> str | None:
+        """The mask token as it is written."""
+        return self._mask_token
 
     @property
     def fingerprint(self) -> str:

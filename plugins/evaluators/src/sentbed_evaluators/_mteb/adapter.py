@@ -12,7 +12,7 @@ from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError
 from sentbed.protocols import TextEncoder
 
-from sentbed_evaluators.similarity import embed, embed_nonzero
+from sentbed_evaluators.similarity import require_finite, require_nonzero
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,8 +59,8 @@ class MTEBModel:
         """
         texts = _texts(inputs, task_metadata.name)
         if task_metadata.type in _TRAINS_ON_VECTORS:
-            return embed_nonzero(self._encoder, texts)
-        return embed(self._encoder, texts)
+            return require_nonzero(self._encoder.encode(texts), texts)
+        return require_finite(self._encoder.encode(texts), texts)
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
         """Return the cosine of each row of one with each row of the other, `(n, m)`."""
@@ -90,7 +90,9 @@ def model_meta(
 def described(encoder: TextEncoder, name: str) -> ModelMeta:
     """Return mteb's description of `encoder`, with what it says of itself; `name` is `OWNER/NAME`."""
     recipe = getattr(encoder, "recipe", None)
-    width = getattr(encoder, "width", None) or embed(encoder, _PROBES[:1]).shape[1]
+    width = (
+        getattr(encoder, "width", None) or require_finite(encoder.encode(_PROBES[:1]), _PROBES[:1]).shape[1]
+    )
     return model_meta(name, _revision(encoder), width, getattr(recipe, "max_length", None))
 
 
@@ -115,4 +117,4 @@ def _revision(encoder: Any) -> str:
     space = encoder.space() if hasattr(encoder, "space") else None
     if space is not None:
         return str(space.name)
-    return hashlib.sha256(embed(encoder, _PROBES).tobytes()).hexdigest()
+    return hashlib.sha256(require_finite(encoder.encode(_PROBES), _PROBES).tobytes()).hexdigest()

@@ -7,18 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.protocols import TextEncoder
+from sentbed.protocols import Vectors
 
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.features import PairFeatures
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair
 from sentbed_evaluators.sentbench_sets.store import BuiltSets
-from sentbed_evaluators.similarity import embed_nonzero
+from sentbed_evaluators.similarity import nonzero
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
+    """Return the texts of a task's sets, as far as the paradigms need them, each once."""
+    texts: dict[str, None] = {}
+    if "pair" in paradigms:
+        texts |= {text: None for split in SPLITS for pair in sets.pairs[split] for text in pair[:2]}
+    if "contrast" in paradigms:
+        texts |= {text: None for triple in sets.triples for text in triple}
+    return list(texts)
 
 
 @attrs.frozen(eq=False)
@@ -30,17 +40,10 @@ class TextVectors:
     """`(texts, width)`."""
 
     @classmethod
-    def of(cls, encoder: TextEncoder, sets: BuiltSets, paradigms: Collection[str]) -> TextVectors:
-        """Encode the texts of a task's sets, as far as the paradigms need them.
-
-        Raises `RunError` where a vector is zero or not finite.
-        """
-        texts: dict[str, None] = {}
-        if "pair" in paradigms:
-            texts |= {text: None for split in SPLITS for pair in sets.pairs[split] for text in pair[:2]}
-        if "contrast" in paradigms:
-            texts |= {text: None for triple in sets.triples for text in triple}
-        return cls({text: place for place, text in enumerate(texts)}, embed_nonzero(encoder, list(texts)))
+    def of(cls, vectors: Vectors, name: str) -> TextVectors:
+        """Take the vectors of a list; raises `RunError` where one is zero or not finite."""
+        texts = vectors.lists[name].first
+        return cls({text: place for place, text in enumerate(texts)}, nonzero(vectors, name))
 
     def __getitem__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.rows[[self.places[text] for text in texts]]

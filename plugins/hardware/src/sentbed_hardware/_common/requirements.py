@@ -27,9 +27,9 @@ def common_width(encoders: Mapping[str, Any]) -> int:
 
 
 def keys_of(training: Training) -> frozenset[str]:
-    """Return the columns that a moving average encodes; see `Loss.momentum`."""
-    loss = training.loss
-    return frozenset(getattr(loss, "keys", ()) if getattr(loss, "momentum", None) is not None else ())
+    """Return the columns that a moving average encodes; see `LossTraits.momentum`."""
+    loss = training.loss.traits
+    return frozenset() if loss.momentum is None else loss.keys
 
 
 def keyed_towers(training: Training) -> list[str]:

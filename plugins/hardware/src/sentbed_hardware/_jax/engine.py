@@ -14,7 +14,15 @@ import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import cache_root
-from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch, Training
+from sentbed.protocols import (
+    BuiltBackbone,
+    Engine,
+    Head,
+    PlacedEncoder,
+    Pooler,
+    TokenBatch,
+    Training,
+)
 
 from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
 from sentbed_hardware._common.files import write_tensors
@@ -90,7 +98,7 @@ def _devices(parameters: Tpu, processes: int) -> list[Any]:
     return [device for own in of for device in own[:wanted]]
 
 
-class JaxEngine:
+class JaxEngine(Engine):
     """A mesh of devices. `facts` is what `describe` returns."""
 
     def __init__(self, layout: Layout, buckets: Buckets, bf16: bool, facts: Mapping[str, Any]) -> None:
@@ -103,6 +111,10 @@ class JaxEngine:
         self.key = jax.random.key(0)
         self.processes = Processes()
         self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
+
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Call `say` with what the user should know."""
+        self.say = say
 
     def describe(self) -> Mapping[str, Any]:
         """Return platform, devices and precision as they are in force."""
@@ -139,11 +151,13 @@ class JaxEngine:
         return trainer
 
 
-class JaxEncoder:
+class JaxEncoder(PlacedEncoder):
     """Backbone, pooler and head as arrays on the devices.
 
     `weights` are the arrays; the torch module on the host keeps the structure, and gets them to be saved.
     """
+
+    asynchronous = True
 
     def __init__(self, engine: JaxEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.engine = engine

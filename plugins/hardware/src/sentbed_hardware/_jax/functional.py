@@ -25,7 +25,7 @@ device_module.is_available = lambda: False
 Arrays: TypeAlias = dict[str, jax.Array]
 """Arrays by the names that torch gives them."""
 Mode: TypeAlias = Literal["train", "eval", "key"]
-"""`key`: the backbone in eval mode, pooler and head in training mode; see `Loss.momentum`."""
+"""`key`: the backbone in eval mode, pooler and head in training mode; see `LossTraits.momentum`."""
 
 
 def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:

@@ -12,7 +12,18 @@ import jax
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.protocols import BuiltBackbone, Columns, Engine, Head, Pooler, StepResult, TokenBatch, Training
+from sentbed.protocols import (
+    BuiltBackbone,
+    Columns,
+    Engine,
+    Head,
+    PlacedEncoder,
+    Pooler,
+    StepResult,
+    TokenBatch,
+    Trainer,
+    Training,
+)
 
 from sentbed_hardware._common.lead import Lead, highest_counters, seed_all
 from sentbed_hardware._common.processes import Processes
@@ -56,7 +67,7 @@ def lead(engine: JaxEngine) -> Engine:
     return LeadEngine(engine) if several else engine
 
 
-class LeadEngine:
+class LeadEngine(Engine):
     """An engine that every process has; `own` is this process's. A call is one of all processes."""
 
     def __init__(self, own: JaxEngine) -> None:
@@ -64,14 +75,9 @@ class LeadEngine:
         self.lead = Lead(own)
         self.token_budget = own.token_budget
 
-    @property
-    def say(self) -> Callable[[str], None]:
-        """Where the first process says what the user should know."""
-        return self.own.say
-
-    @say.setter
-    def say(self, say: Callable[[str], None]) -> None:
-        self.own.say = say
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Call `say` with what the first process has to say."""
+        self.own.report_to(say)
 
     def describe(self) -> Mapping[str, Any]:
         """Return platform, devices, precision and processes."""
@@ -101,7 +107,7 @@ class LeadEngine:
         return LeadTrainer(self.lead, self.own.trainer(own, training))
 
 
-class LeadEncoder:
+class LeadEncoder(PlacedEncoder):
     """An encoder whose arrays lie on the devices of all processes; `own` is this process's."""
 
     def __init__(self, lead: Lead, own: JaxEncoder) -> None:
@@ -128,7 +134,7 @@ class LeadEncoder:
         self.own.write(directory)
 
 
-class LeadTrainer:
+class LeadTrainer(Trainer):
     """A trainer that every process has; `own` is this process's."""
 
     def __init__(self, lead: Lead, own: JaxTrainer) -> None:

@@ -18,7 +18,14 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.protocols import Columns, Module, StepResult, TokenIds, Training
+from sentbed.protocols import (
+    Columns,
+    Module,
+    StepResult,
+    TokenIds,
+    Trainer,
+    Training,
+)
 
 from sentbed_hardware._common.processes import said
 from sentbed_hardware._common.requirements import keyed_towers, keys_of, require_trainable
@@ -106,7 +113,7 @@ class _Pass:
     """Where activations are held: from the gradient at its rows to that of the weights."""
 
 
-class JaxTrainer:
+class JaxTrainer(Trainer):
     """One stage's optimiser over the encoders that it trains; see `TorchTrainer`.
 
     `weights` is read from the encoders by tower and name; the loss's are under `loss`.
@@ -118,7 +125,7 @@ class JaxTrainer:
         self.engine, self.training = engine, training
         names = list(dict.fromkeys(training.towers.values()))
         self.towers = {name: JaxTower(name, encoders[name], alone=len(names) == 1) for name in names}
-        self.momentum: float = getattr(training.loss, "momentum", 0.0)
+        self.momentum = training.loss.traits.momentum or 0.0
         self.keys = keys_of(training)
         self.loss = FunctionalLoss(loss, training.loss.name)
         layout, jit = engine.layout, engine.compiled.jit
@@ -129,7 +136,7 @@ class JaxTrainer:
             host_arrays({name: value for name, value in held.items() if name not in own})
         )
         self.state: Arrays | None = None
-        if hasattr(loss, "initial_state"):
+        if training.loss.traits.stateful:
             initial = host_arrays(loss.initial_state())
             self.state = {n: layout.place(_narrow(v), layout.whole) for n, v in initial.items()}
         self.averages: dict[str, Arrays] = {
@@ -150,13 +157,13 @@ class JaxTrainer:
         self._update = jit(self._updated, donate_argnums=(0, 1, 2, 3))
 
     def _optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        build = getattr(self.training.optimizer, "build_optax", None)
-        if build is None:
+        found = self.training.optimizer.build_optax(shapes)
+        if found is None:
             raise RunError(
                 f"the optimizer `{self.training.optimizer.name}` has no twin for JAX (`build_optax`), which "
                 "the runtime `tpu` needs; use `adamw` or `adafactor`, or another runtime"
             )
-        return build(shapes)
+        return found
 
     def weights(self) -> Arrays:
         """All that is trained, by the names of `Trainer.gradients`."""

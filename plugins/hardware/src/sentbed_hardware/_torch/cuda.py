@@ -86,6 +86,8 @@ class CudaEngine(TorchEngine):
 class CudaEncoder(TorchEncoder):
     """An encoder whose device does not wait for the host."""
 
+    asynchronous = True
+
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch, while the device computes those of the next."""
         under_way: deque[tuple[torch.Tensor, Any]] = deque()

@@ -12,7 +12,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenBatch, Training
+from sentbed.protocols import (
+    BuiltBackbone,
+    Engine,
+    Head,
+    Module,
+    PlacedEncoder,
+    Pooler,
+    TokenBatch,
+    Training,
+)
 
 from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
 from sentbed_hardware._common.files import write_tensors
@@ -29,7 +38,7 @@ HOST_BUDGET = 4096
 larger batches fall out of its cache."""
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """One device in this process. `facts` is what `describe` returns."""
 
     def __init__(
@@ -50,6 +59,10 @@ class TorchEngine:
         self.most_tokens: int | None = None
         """What a batch was halved to, since it did not fit; None where all have."""
         self._prefix: tuple[Any, torch.Tensor] | None = None
+
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Call `say` with what the user should know."""
+        self.say = say
 
     def describe(self) -> Mapping[str, Any]:
         """Return device, precision and threads as they are in force."""
@@ -82,7 +95,7 @@ class TorchEngine:
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         """Put an encoder on the device, or on those of all processes."""
         # What is spread over devices already stays; what comes after it is small.
-        dispatched = getattr(backbone, "dispatched", False)
+        dispatched = backbone.dispatched
         try:
             if self.processes.sharded:
                 shard(module.backbone, self.processes, self.dtype)
@@ -154,7 +167,7 @@ class TorchEngine:
         )
 
 
-class TorchEncoder:
+class TorchEncoder(PlacedEncoder):
     """Backbone, pooler and head on one device."""
 
     def __init__(self, engine: TorchEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
@@ -163,7 +176,7 @@ class TorchEncoder:
         self.module = module
         self.width = module.width
         # A compiler would stop at the cache of a prefix.
-        self.shares_prefix = bool(getattr(backbone, "shares_prefix", False)) and not engine.compile
+        self.shares_prefix = backbone.shares_prefix and not engine.compile
         self._replica: Module | None = None
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:

@@ -12,10 +12,13 @@ from sentbed import RunError
 from sentbed.protocols import (
     BuiltBackbone,
     Columns,
+    Engine,
     Head,
+    PlacedEncoder,
     Pooler,
     StepResult,
     TokenBatch,
+    Trainer,
     Training,
 )
 
@@ -39,7 +42,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEn
     return LeadEngine(engine) if engine.processes.world > 1 and engine.processes.first else engine
 
 
-class LeadEngine:
+class LeadEngine(Engine):
     """Many processes behind one engine; every process has a `TorchEngine` of its own."""
 
     def __init__(self, engine: TorchEngine) -> None:
@@ -56,14 +59,9 @@ class LeadEngine:
     def token_budget(self, tokens: int) -> None:
         self.engine.token_budget = max(1, tokens // self.lead.processes.world)
 
-    @property
-    def say(self) -> Callable[[str], None]:
-        """Where the first process says what the user should know; the others say it on standard error."""
-        return self.engine.say
-
-    @say.setter
-    def say(self, say: Callable[[str], None]) -> None:
-        self.engine.say = say
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Call `say` with what the first process has to say; the others say it on standard error."""
+        self.engine.report_to(say)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what the engine of one process says, with the number of processes and how they work."""
@@ -88,7 +86,7 @@ class LeadEngine:
     ) -> LeadEncoder:
         """Build pooler and head here, and put everything on the devices of all."""
         self.lead.alone()
-        if getattr(backbone, "dispatched", False):
+        if backbone.dispatched:
             raise RunError(
                 "the weights are spread over the devices of one process (`device_map`), and there are "
                 'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
@@ -101,7 +99,7 @@ class LeadEngine:
         return LeadTrainer(self.lead, self.lead.call(operations.make_trainer, self.engine, own, training))
 
 
-class LeadEncoder:
+class LeadEncoder(PlacedEncoder):
     """An encoder that every process has; `own` is this process's."""
 
     def __init__(self, lead: Lead, own: TorchEncoder) -> None:
@@ -130,7 +128,7 @@ class LeadEncoder:
             self.own.save(directory)
 
 
-class LeadTrainer:
+class LeadTrainer(Trainer):
     """A trainer that every process has; `own` is this process's."""
 
     def __init__(self, lead: Lead, own: TorchTrainer) -> None:

@@ -140,7 +140,7 @@ def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]
 
     with FakeTensorMode(), torch.device("cpu"):
         module = loss.build(width).train()
-        state = module.initial_state() if hasattr(module, "initial_state") else None
+        state = module.initial_state() if loss.traits.stateful else None
         inputs: dict[str, torch.Tensor] = {}
         for column in sorted(columns):
             numbers = torch.zeros(batch_size, dtype=torch.int64)
@@ -148,7 +148,7 @@ def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]
                 inputs[column] = numbers
                 continue
             inputs[column] = torch.zeros(batch_size, width, requires_grad=True)
-            if getattr(loss, "compares_texts", False):
+            if loss.traits.compares_texts:
                 inputs[f"{column}.id"] = numbers
         own = {tensor.untyped_storage()._cdata for tensor in (*inputs.values(), *(state or {}).values())}
         with FlopCounterMode(display=False) as counter:

@@ -28,7 +28,7 @@ def serve(parameters: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     engine = parameters.build()
     processes = engine.processes
-    engine.say = lambda message: print(f"process {processes.rank}: {message}", file=sys.stderr)
+    engine.report_to(lambda message: print(f"process {processes.rank}: {message}", file=sys.stderr))
     signal.signal(signal.SIGTERM, lambda number, _: setattr(processes, "asked", number))
     objects: dict[int, Any] = {0: engine}
     while True:

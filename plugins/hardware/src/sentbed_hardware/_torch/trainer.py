@@ -11,7 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.helpers import derive
-from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds, Training
+from sentbed.protocols import (
+    Columns,
+    LossOutput,
+    StepResult,
+    TokenIds,
+    Trainer,
+    Training,
+)
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.randomness import draws, rewind
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 
 
-class TorchTrainer:
+class TorchTrainer(Trainer):
     """One stage's optimiser over the encoders that it trains.
 
     `parameters` are those of all towers and of the loss, by name; `averages` has the momentum encoders by
@@ -44,14 +51,14 @@ class TorchTrainer:
         width = common_width(encoders)
         names = list(dict.fromkeys(training.towers.values()))
         self.towers = {name: Tower(name, encoders[name], alone=len(names) == 1) for name in names}
-        self.momentum: float | None = getattr(training.loss, "momentum", None)
+        self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
         self.averages = {
             name: Average(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
         }
         self.loss = training.loss.build(width).to(engine.device)
         self.state: Mapping[str, torch.Tensor] | None = None
-        if hasattr(self.loss, "initial_state"):
+        if training.loss.traits.stateful:
             self.state = {name: value.to(engine.device) for name, value in self.loss.initial_state().items()}
         self.parameters = {
             name: parameter for tower in self.towers.values() for name, parameter in tower.parameters.items()

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import attrs
 import torch
 from sentbed import ModelError
+from sentbed.kinds import KINDS
+from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 
 from sentbed_interop._torch.importing import read_json, read_setting, read_weights, require_known
@@ -155,11 +157,13 @@ def poolers(plugins: Plugins) -> dict[str, str]:
     found: dict[str, str] = {}
     infos = [plugins.find("pooler", name) for name in plugins.names("pooler")]
     for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
-        mode: Any = getattr(info.cls, "pooling", None)
-        more = hasattr(info.cls, "dense") or hasattr(info.cls, "template")
+        said = KINDS["pooler"].traits_of(info.cls)
+        assert said is None or isinstance(said, PoolerTraits)
         needy = any(field.default is attrs.NOTHING for field in attrs.fields(info.cls))
-        if mode in POOLING and not more and not needy:
-            found.setdefault(mode, info.name)
+        if said is None or needy or said.at_test or said.dense or said.template:
+            continue
+        if said.pooling in POOLING:
+            found.setdefault(said.pooling, info.name)
     return found
 
 

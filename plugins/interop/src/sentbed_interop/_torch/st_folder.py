@@ -100,12 +100,11 @@ def pooling_of(encoder: Encoder) -> str:
     Raises:
         ModelError: where they have none for it.
     """
-    pooler: Any = encoder.recipe.pooler
-    pooling = getattr(pooler, "pooling", None)
+    pooler = encoder.recipe.pooler
+    pooling = pooler.traits.pooling
     if pooling in POOLING:
         return str(pooling)
-    needs: frozenset[str] = getattr(pooler, "needs", frozenset())
-    reasons = [REASONS[word] for word in sorted(needs) if word in REASONS]
+    reasons = [REASONS[word] for word in sorted(pooler.traits.needs) if word in REASONS]
     reason = reasons[0] if reasons else f"it says `pooling = {pooling!r}`"
     known = ", ".join(f"`{mode}`" for mode in POOLING)
     raise ModelError(
@@ -117,13 +116,13 @@ def pooling_of(encoder: Encoder) -> str:
 
 def layers_of(encoder: Encoder) -> list[Dense]:
     """Return the linear layers behind the pooling: the pooler's own, and the projection."""
-    module: Any = getattr(encoder.placed, "module", None)
+    module = encoder.placed.module
     if module is None:
         raise ModelError(
             "the encoder's engine is not one of PyTorch; load the encoder on the runtime `cpu` and export it"
         )
     layers = []
-    if name := getattr(encoder.recipe.pooler, "dense", None):
+    if name := encoder.recipe.pooler.traits.dense:
         layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
     if encoder.recipe.head.projection is not None:
         layers.append(Dense(module.projection, torch.nn.Identity()))
@@ -131,7 +130,7 @@ def layers_of(encoder: Encoder) -> list[Dense]:
 
 
 def _require_last_layer(encoder: Encoder) -> None:
-    read = getattr(encoder.backbone, "protocol", {}).get("layers")
+    read = encoder.backbone.protocol.get("layers")
     if read is not None:
         raise ModelError(
             f"the backbone averages the layers {read}, and sentence-transformers pools the last one; "

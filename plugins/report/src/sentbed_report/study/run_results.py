@@ -10,9 +10,10 @@ from typing import Any, cast, get_args
 
 from sentbed.errors import RunError
 from sentbed.protocols import Score
-from sentbed.tools import MANIFEST, attach_items
+from sentbed.tools import MANIFEST
 
 from sentbed_report.run_results import REPORT, read_results
+from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
 
 RANKING = "search.json"

@@ -19,7 +19,7 @@ from sentbed.errors import PluginError, RunError
 from sentbed.helpers import write_directory
 from sentbed.tools import DISTRIBUTIONS, OURS, Plugins
 
-TEMPLATES = Path(__file__).parent / "templates"
+FILES = Path(__file__).parent / "templates"
 COMMON = "common"
 SUFFIX = "-tpl"
 """Without it, tools would take the templates for code of this distribution."""
@@ -45,7 +45,7 @@ TORCH = "torch>=2.6"
 ENGINE = ("sentbed-backbones", "sentbed-hardware", "sentbed-losses", "sentbed-poolers")
 """What the kit needs to try a part in an encoder that learns."""
 
-KINDS: Mapping[str, Template] = MappingProxyType(
+TEMPLATES: Mapping[str, Template] = MappingProxyType(
     {
         "backbone": Template(
             "backbone",
@@ -99,7 +99,7 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
 
 def settings(kind: str, name: str) -> tuple[str, ...]:
     """Return what makes a recipe to start from use the component, each as for `--set`."""
-    return tuple(setting.replace("{name}", name) for setting in KINDS[kind].settings)
+    return tuple(setting.replace("{name}", name) for setting in TEMPLATES[kind].settings)
 
 
 def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
@@ -110,7 +110,7 @@ def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
     """
     if directory.exists():
         raise RunError(f"`{directory}` exists already; name a new directory with `--out`")
-    template = KINDS[kind]
+    template = TEMPLATES[kind]
     words = {
         "new-name": name,
         "new_name": _module(name),
@@ -133,7 +133,7 @@ def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
 
 def _files(kind: str) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file, as in the templates."""
-    for root in (TEMPLATES / COMMON, TEMPLATES / kind):
+    for root in (FILES / COMMON, FILES / kind):
         for path in sorted(root.rglob(f"*{SUFFIX}")):
             yield path.relative_to(root).as_posix().removesuffix(SUFFIX), path.read_text(encoding="utf-8")
 

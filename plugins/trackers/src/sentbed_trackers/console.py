@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sentbed._run.training_states import STATES
-from sentbed.hookspecs import hookimpl
+from sentbed import hookimpl
 from sentbed.protocols import Evaluation, Run, StepResult
+from sentbed.tools import STATES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -151,7 +151,7 @@ class ConsoleTracker:
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
         """Show the scores under the first protocol in a line."""
-        from sentbed._formatting import score_digits
+        from sentbed.helpers import score_digits
 
         first = [s for s in evaluation.scores if s.protocol_id == evaluation.scores[0].protocol_id]
         shown = [f"{s.task} {s.metric} {s.value:.{score_digits([s.value])}f}" for s in first[:SCORES_A_LINE]]

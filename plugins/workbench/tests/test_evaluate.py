@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from sentbed import Encoder, RecipeError, build_encoder
-from sentbed._cli import evaluate
-from sentbed._cli.evaluate import evaluate_encoder
 from sentbed._recipe.recipe import Recipe
+from sentbed_workbench import evaluate
+from sentbed_workbench.evaluate import evaluate_encoder
 from toy_plugin import Gap
 
 
@@ -22,7 +22,7 @@ def encoder(installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Pat
 
 def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder: Encoder, tmp_path: Path):
     found = evaluate_encoder(str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"])
-    assert found.primary == pytest.approx(Gap("ab", target=1.5).evaluate(encoder).primary)
+    assert found.primary == pytest.approx(Gap("ab", target=1.5).prepare().evaluate(encoder).primary)
     (score,) = found.scores
     assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
 

@@ -1,4 +1,4 @@
-"""The command `evaluate`: an encoder on disk under one evaluator."""
+"""Evaluates an encoder on disk under one evaluator."""
 
 from __future__ import annotations
 
@@ -8,36 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-
-from sentbed._document.overrides import apply_overrides
-from sentbed._document.structure import structure
-from sentbed._document.toml import Document
-from sentbed._encoder.encoder import Encoder, PartProgress
-from sentbed._encoder.vector_store import VectorStore
-from sentbed._registry.registry import load_plugins
+from sentbed import Encoder
 from sentbed.errors import RecipeError
-from sentbed.protocols import Evaluation, Evaluator, Runtime
+from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime
+from sentbed.tools import Document, VectorStore, apply_overrides, load_plugins, progress_bars, structure
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-
-def progress_bars() -> Progress:
-    """Return bars on standard error, shown where that is a terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    return Progress(*columns, *times, console=console, disable=not console.is_terminal)
+    from rich.progress import TaskID
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
-from sentbed._run import score_items as items
-from sentbed._run.record import score_of
 from sentbed.protocols import Items, Score
+from sentbed.tools import score_of
+from sentbed_report import score_items as items
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))

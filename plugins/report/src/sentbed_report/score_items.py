@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import attrs
-
-from sentbed._paths import write_atomic
-from sentbed._run.record import plain, score_of, score_record
 from sentbed.errors import RunError
+from sentbed.helpers import write_atomic
 from sentbed.protocols import Items, Score
+from sentbed.tools import plain, score_of, score_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DIRECTORY = "items"
+from sentbed_report.plugin import DIRECTORY
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:

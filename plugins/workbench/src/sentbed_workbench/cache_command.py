@@ -15,7 +15,7 @@ def info() -> None:
     """Say where the vectors are, how many, and of which encoders."""
     from datetime import datetime
 
-    from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
+    from sentbed.tools import LIMIT_VARIABLE, VectorStore
 
     store = VectorStore()
     spaces = store.held()
@@ -44,7 +44,7 @@ def info() -> None:
 )
 def clear(older_than: float) -> None:
     """Remove the vectors, or those that were not used for some days."""
-    from sentbed._encoder.vector_store import VectorStore
+    from sentbed.tools import VectorStore
 
     store = VectorStore()
     click.echo(f"removed {_gigabytes(store.clear(older_than))} from {store.root}")

@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import pytest
 from sentbed._recipe.recipe import Recipe
-from sentbed._run import console
-from sentbed._run.console import ConsoleTracker
 from sentbed._run.context import RunContext
-from sentbed._run.jsonl_log import JsonlTracker
 from sentbed.protocols import Evaluation, Score, StepResult
+from sentbed_trackers import console
+from sentbed_trackers.console import ConsoleTracker
+from sentbed_trackers.jsonl import JsonlTracker
 
 SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import attrs
-
-from sentbed._paths import cannot_write
-from sentbed.errors import RunError
-from sentbed.hookspecs import hookimpl
+from sentbed import RunError, hookimpl
+from sentbed.helpers import cannot_write
 from sentbed.protocols import Evaluation, Run, StepResult
 
 LOG_FILE = "log.jsonl"
@@ -138,7 +136,7 @@ class JsonlTracker:
 
 
 def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
-    from sentbed._run.record import score_record
+    from sentbed.tools import score_record
 
     return [score_record(score) for score in evaluation.scores]
 

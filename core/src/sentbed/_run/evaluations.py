@@ -1,0 +1,86 @@
+"""The evaluations of a run: what each evaluator reads is read once, what several encode is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TypeAlias
+
+import attrs
+
+from sentbed._encoder.companions import Companions
+from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
+from sentbed._encoder.vector_store import VectorStore
+from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
+from sentbed._registry.registry import Plugins
+from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared
+
+Entry: TypeAlias = Evaluate | Validate | Watch
+
+
+@attrs.define(eq=False)
+class Evaluations:
+    """Evaluates the encoders of a run."""
+
+    plugins: Plugins | None = None
+    store: VectorStore | None = None
+    """Where vectors are kept, of the evaluations before and after training."""
+    shared: dict[str, Companions] = attrs.field(factory=dict)
+    """Encoder -> the encoders of other runs for which its passes fill the store as well."""
+    _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(factory=list, init=False)
+
+    def prepare(self, recipe: Recipe) -> None:
+        """Read the data of all evaluations of a recipe. Raises `DataError` for what is wrong with any."""
+        looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
+        for entry in (*recipe.evaluate, *looks):
+            if entry is not None:
+                self.prepared(entry.with_)
+
+    def prepared(self, evaluator: Evaluator) -> Preparation:
+        """Return what an evaluator, or an equal one, has prepared."""
+        for one, found in self._prepared:
+            if type(one) is type(evaluator) and one == evaluator:
+                return found
+        found = evaluator.prepare()
+        self._prepared.append((evaluator, found))
+        return found
+
+    def bar(self, entries: Iterable[Entry]) -> EncodeBar:
+        """Return the bar of several evaluations."""
+        found = (self.prepared(entry.with_) for entry in entries)
+        return EncodeBar(sum(one.size for one in found if isinstance(one, Prepared)))
+
+    def look(self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str) -> Evaluation:
+        """Evaluate within a stage, whose first trained encoder is `trained`; no vector is kept."""
+        name = entry.encoder or trained
+        second = None if entry.second is None else (entry.second, encoders[entry.second])
+        return encoders[name].evaluate(
+            entry.with_,
+            pair_name(name, entry.second),
+            second,
+            plugins=self.plugins,
+            prepared=self.prepared(entry.with_),
+        )
+
+    def evaluate(
+        self,
+        encoders: Mapping[str, Encoder],
+        entry: Evaluate,
+        name: str,
+        label: str,
+        progress: PartProgress,
+        bar: EncodeBar,
+    ) -> Evaluation:
+        """Evaluate the encoder `name`, perhaps with a second one, under the name `label`."""
+        second = None if entry.second is None else (entry.second, encoders[entry.second])
+        return encoders[name].evaluate(
+            entry.with_,
+            label,
+            second,
+            progress,
+            self.store,
+            self.plugins,
+            prepared=self.prepared(entry.with_),
+            shared=(self.shared.get(name), self.shared.get(entry.second or "")),
+            bar=bar,
+        )

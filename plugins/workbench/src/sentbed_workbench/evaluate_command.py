@@ -1,0 +1,33 @@
+"""The command `evaluate`."""
+
+from __future__ import annotations
+
+import click
+from sentbed.tools import set_option
+
+
+@click.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
+@set_option()
+@click.option("--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
+def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache: bool, as_json: bool) -> None:
+    """Evaluate the encoder in ENCODER.
+
+    `--set` sets the evaluator's fields (`tasks=["STSB"]`) and the runtime's (`runtime.precision=bf16`).
+    """
+    import json
+    from functools import partial
+
+    from sentbed.tools import VectorStore, plain, score_record
+
+    from sentbed_workbench.evaluate import evaluate_encoder
+
+    store = None if no_cache else VectorStore(say=partial(click.echo, err=True))
+    evaluation = evaluate_encoder(encoder, evaluator, overrides, store)
+    if as_json:
+        click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
+    else:
+        for score in evaluation.scores:
+            click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
