@@ -13,8 +13,10 @@ import sentbed
 import torch
 import transformers
 from sentbed.protocols import BuildContext
-from sentbed_backbones import T5, Bert, Opt
-from sentbed_evaluators import Throughput
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
+from sentbed_evaluators.throughput import Throughput
 from torch.utils.flop_counter import FlopCounterMode
 
 ROOT = Path(__file__).parent.parent

@@ -19,10 +19,11 @@ from sentbed._recipe.shared_pass import can_share, groups
 from sentbed._registry.registry import load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
-from sentbed_backbones import Bert, Opt
-from sentbed_hardware import Cpu
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.opt import Opt
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_poolers import Mean
+from sentbed_hardware.cpu import Cpu
+from sentbed_poolers.mean import Mean
 
 RECIPE = """
 schema = 1

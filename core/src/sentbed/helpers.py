@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # mypy: implicit-reexport
-
 from sentbed._encoder.batching import pad, plan_batches
 from sentbed._findings import Trial, elsewhere, first_line, packages, present, unmet, version_of
 from sentbed._formatting import score_digits

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._paths import sha256
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Bert
 from sentbed_backbones.adaptation import LoRA
+from sentbed_backbones.bert import Bert
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TAG = "v1"
@@ -31,7 +31,7 @@ import json, sys
 from safetensors.torch import save_file
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Bert
+from sentbed_backbones.bert import Bert
 
 requests = json.loads(sys.argv[1])
 answers = []

@@ -15,8 +15,11 @@ from safetensors.torch import load_file, save_file
 from sentbed import ModelError
 from sentbed._paths import sha256
 from sentbed.protocols import BuildContext
-from sentbed_backbones import T5, Bert, Causal, Opt
 from sentbed_backbones.adaptation import LoRA
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
 from torch.nn import functional
 
 SaveModel = Callable[..., Path]
@@ -287,7 +290,8 @@ PEAK = """
 import sys, threading, time
 from pathlib import Path
 from sentbed.protocols import BuildContext
-from sentbed_backbones import T5, Opt
+from sentbed_backbones.t5 import T5
+from sentbed_backbones.opt import Opt
 # What is imported lazily belongs to no model.
 from sentbed_backbones._torch import adapters, opt, t5
 import transformers

@@ -7,10 +7,10 @@ import pytest
 import torch
 import transformers
 from sentbed.protocols import BuildContext, TokenStates
-from sentbed_backbones import T5
 from sentbed_backbones._torch.packed_t5 import ATTENTION_TOKENS, LARGEST_FP16, PackedT5
 from sentbed_backbones._torch.states import EncoderDecoderStates, EncoderStates
 from sentbed_backbones._torch.t5 import T5Family
+from sentbed_backbones.t5 import T5
 from torch.nn import functional
 
 GATED = {"feed_forward_proj": "gated-gelu"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import Geometry
+from sentbed_evaluators.geometry import Geometry
 
 Write = Callable[[str, str | bytes], Path]
 

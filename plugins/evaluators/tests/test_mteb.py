@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed.protocols import Score
-from sentbed_evaluators import MTEB, STS
-from sentbed_evaluators.mteb import as_mteb_model
+from sentbed_evaluators.mteb import MTEB, as_mteb_model
+from sentbed_evaluators.sts import STS
 
 needs_mteb = pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`")
 
@@ -387,7 +387,7 @@ class Loud(AbsTaskRetrieval):
 """
 QUIET = """
 import numpy as np
-from sentbed_evaluators import MTEB
+from sentbed_evaluators.mteb import MTEB
 
 class Encoder:
     def encode(self, texts):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators import SentGLUE, feature_table
+from sentbed_evaluators import feature_table
 from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Outcome
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.glue_files import TASKS
+from sentbed_evaluators.sentglue import SentGLUE
 
 Write = Callable[[str, str | bytes], Path]
 

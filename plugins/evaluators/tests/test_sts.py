@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
-from sentbed_evaluators import STS
+from sentbed_evaluators.sts import STS
 from sentbed_report.statistics import value
 
 Write = Callable[[str, str | bytes], Path]

@@ -8,7 +8,9 @@ from typing import Any
 import attrs
 import pytest
 import sentbed_trackers
-from sentbed_trackers import MLflow, TensorBoard, series
+from sentbed_trackers import series
+from sentbed_trackers.mlflow import MLflow
+from sentbed_trackers.tensorboard import TensorBoard
 
 
 def test_the_entry_point_names_the_package() -> None:

@@ -7,7 +7,6 @@ Everything numeric that crosses from an engine to an evaluator is a NumPy array.
 from __future__ import annotations
 
 # mypy: implicit-reexport
-
 from sentbed.protocols.commands import LazyCommand
 from sentbed.protocols.components import (
     LABEL,
