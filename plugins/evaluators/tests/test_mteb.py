@@ -282,7 +282,7 @@ def test_a_collapsed_encoder_scores_zero_with_a_note(local: types.ModuleType, ta
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
     (score,) = named("Pairs").prepare().evaluate(table_encoder(texts)).scores
     assert score.value == 0.0
-    assert "not a number" in score.protocol["note"]
+    assert "not a number" in score.note
 
 
 def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(

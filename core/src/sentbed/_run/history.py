@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.record import plain, score_record
+from sentbed._run.record import plain, score_of, score_record
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -46,7 +46,7 @@ class _Stage:
 def _keys(score: Score) -> set[str]:
     """Return the keys of `[expected]` that name this score."""
     metric = f"{score.task}/{score.metric}"
-    keys = {score.task, metric, f"{metric}@{score.protocol.get('id')}"}
+    keys = {score.task, metric, f"{metric}@{score.protocol_id}"}
     return keys | {f"{score.encoder}/{key}" for key in keys}
 
 
@@ -215,10 +215,7 @@ class History:
 
 def _measures(scores: Sequence[Score]) -> list[Any]:
     """Return what scores are of, without what an evaluator remarks on one look."""
-    return [
-        (score.evaluator, score.task, score.metric, plain({**score.protocol, "note": None}))
-        for score in scores
-    ]
+    return [(score.evaluator, score.task, score.metric, plain(score.protocol)) for score in scores]
 
 
 def _floats(values: Sequence[float]) -> list[float]:
@@ -234,7 +231,7 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
 
 
 def _scores(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
-    return [Score(**table) for table in tables]
+    return [score_of(table) for table in tables]
 
 
 def _stage(table: Mapping[str, Any]) -> _Stage:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
-from sentbed.protocols import ReportData, Score, Watched
+from sentbed.protocols import Direction, ReportData, Score, Watched
 
 RECORD = "report.json"
 EXPECTED = "key value tolerance decides source found difference met fits"
 CURVE = "name steps losses learning_rates metric validations best_step metrics"
 
-SCHEMA = 1
+SCHEMA = 2
 """Goes up when a key of `report.json` changes its meaning or goes away."""
+
+_OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
+"""What of a protocol said of the encoder when it was flat, in schema 1."""
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
@@ -68,7 +71,7 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score without the items behind it; with its plugin where that is known."""
+    """Return a score without the items behind it; with its plugin, note and axis where it has them."""
     return {
         "encoder": score.encoder,
         "evaluator": score.evaluator,
@@ -76,25 +79,48 @@ def score_record(score: Score) -> dict[str, Any]:
         "task": score.task,
         "metric": score.metric,
         "value": score.value,
+        "direction": score.direction,
+        **({"note": score.note} if score.note else {}),
+        **({"axis": score.axis} if score.axis else {}),
         "protocol": score.protocol,
     }
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
-    """Return the score that `score_record` wrote, without its items.
+    """Return the score that `score_record` wrote, without its items; in schema 1 too.
 
     Raises:
         KeyError: where something is missing.
         TypeError: where it is no score.
     """
-    value = math.nan if record["value"] is None else float(record["value"])
     names = ("task", "metric", "encoder", "evaluator")
     if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
         raise TypeError("a score without names or protocol")
-    plugin = str(record.get("plugin", ""))
+    if "direction" not in record:
+        record = _of_schema_1(record)
+    value = math.nan if record["value"] is None else float(record["value"])
+    if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
+        raise TypeError("a score without the protocol of its encoder or evaluator")
+    if record["direction"] not in get_args(Direction):
+        raise TypeError("a score that does not say which way is better")
     return Score(
-        value=value, protocol=record["protocol"], plugin=plugin, **{name: record[name] for name in names}
+        value=value,
+        protocol=record["protocol"],
+        direction=record["direction"],
+        plugin=str(record.get("plugin", "")),
+        note=str(record.get("note", "")),
+        axis=record.get("axis", ""),
+        **{name: record[name] for name in names},
     )
+
+
+def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its protocol in two parts; it did not say which way is better."""
+    protocol = dict(record["protocol"])
+    note = str(protocol.pop("note", ""))
+    of_encoder = {key: protocol.pop(key) for key in _OF_ENCODER if key in protocol}
+    parts = {"encoder": of_encoder, "evaluator": protocol}
+    return {**record, "direction": "none", "note": note, "protocol": parts}
 
 
 def _fields(thing: object, names: str) -> dict[str, Any]:
@@ -111,6 +137,7 @@ def _watched(watched: Watched) -> dict[str, Any]:
             {
                 "task": score.task,
                 "metric": score.metric,
+                "direction": score.direction,
                 "protocol": score.protocol,
                 "values": [look[index] for look in watched.values],
             }

@@ -17,6 +17,7 @@ from sentbed.protocols.components import (
     Component,
     Dataset,
     DataSource,
+    Direction,
     Evaluation,
     Evaluator,
     Exporter,

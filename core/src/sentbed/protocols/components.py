@@ -347,6 +347,10 @@ class Items:
     """The score is the statistic times this."""
 
 
+Direction: TypeAlias = Literal["higher", "lower", "none"]
+"""Which way a score is better."""
+
+
 @attrs.frozen
 class Score:
     """One number and how it was obtained."""
@@ -356,20 +360,39 @@ class Score:
     value: float
     """In the papers' scale: correlations and accuracies x 100."""
     protocol: Mapping[str, Any]
-    """Everything that makes the number comparable: id, aggregation, split, text rules, data hash."""
+    """Everything that makes the number comparable. An evaluator gives its own part: id, aggregation, split,
+    text rules, data hash. The runner makes it `{"encoder": how text became a vector, "evaluator": that}`."""
     encoder: str = ""
     """Filled in by the runner."""
     evaluator: str = ""
-    """Filled in by the runner."""
+    """Filled in by the runner, with the encoder's part of the protocol."""
     items: Items | None = attrs.field(default=None, eq=False, repr=False)
     """What it was computed from; None where it cannot be resampled."""
     plugin: str = ""
     """Distribution and version of the evaluator, filled in by the runner; no part of the protocol."""
+    direction: Direction = "higher"
+    """Which way is better, for marks and ranks; `none`: neither, and nothing is marked."""
+    note: str = ""
+    """A remark on the result, such as why it is 0; no part of the protocol."""
+    axis: Literal["", "x", "y"] = ""
+    """Where the report is to draw two scores of one task and protocol against each other, which axis is this
+    one's, as for alignment over uniformity."""
+
+    @property
+    def evaluator_protocol(self) -> Mapping[str, Any]:
+        """The evaluator's part of the protocol, also before the runner has put the encoder's beside it."""
+        return self.protocol["evaluator"] if self.evaluator else self.protocol
+
+    @property
+    def protocol_id(self) -> str:
+        """The id under which the evaluator measured; empty where it gives none."""
+        return str(self.evaluator_protocol.get("id", ""))
 
     @property
     def protocol_name(self) -> str:
         """The protocol in a word or two, for tables: its id, and how subsets were aggregated."""
-        return " ".join(str(self.protocol[key]) for key in ("id", "aggregation") if key in self.protocol)
+        said = self.evaluator_protocol
+        return " ".join(str(said[key]) for key in ("id", "aggregation") if key in said)
 
 
 @attrs.frozen(eq=False)

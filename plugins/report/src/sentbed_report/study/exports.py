@@ -22,7 +22,7 @@ from sentbed_report.study.summary import Measured, Summary, SummaryRow
 from sentbed_report.study.table_formats import harmless, names_of, to_csv, to_latex, to_markdown
 from sentbed_report.table_formats import DIRECTORY
 
-SCHEMA = 1
+SCHEMA = 2
 """Goes up when a key of `results.json` changes its meaning or goes away."""
 
 RESULTS = "results.json"
@@ -177,7 +177,7 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "over": summary.over,
         "test": summary.test,
         "columns": [
-            {"task": c.task, "metric": c.metric, "lower_is_better": c.lower, "protocol": c.protocol}
+            {"task": c.task, "metric": c.metric, "direction": c.direction, "protocol": c.protocol}
             for c in summary.columns
         ],
         "rows": [_row(row) for row in summary.rows],
