@@ -33,7 +33,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=examples/sentbed-attention/src:examples/sentbed-cost/src $(BIN)/lint-imports
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
 	$(BIN)/towncrier build --draft > /dev/null
 

@@ -20,6 +20,6 @@ from sentbed._paths import (
 )
 from sentbed._registry.plugin_code import reason_of
 from sentbed._seeds import derive
-from sentbed._signals import SIGNALS, Stop
+from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
 from sentbed._source_hash import code_of, package_code
 from sentbed._text_table import TextTable

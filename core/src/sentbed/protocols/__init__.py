@@ -18,11 +18,8 @@ from sentbed.protocols.components import (
     Dataset,
     DataSource,
     Direction,
-    Evaluation,
-    Evaluator,
     Exporter,
     Importer,
-    Items,
     KnownArchive,
     KnownData,
     KnownFile,
@@ -32,10 +29,7 @@ from sentbed.protocols.components import (
     Mixture,
     Optimizer,
     Pooler,
-    Scatter,
     Schedule,
-    Score,
-    TextEncoder,
     Tracker,
 )
 from sentbed.protocols.engine import (
@@ -50,9 +44,15 @@ from sentbed.protocols.engine import (
 )
 from sentbed.protocols.evaluation import (
     DrivesEncoder,
+    Evaluation,
+    Evaluator,
+    Items,
     PartProgress,
     Preparation,
     Prepared,
+    Scatter,
+    Score,
+    TextEncoder,
     Texts,
     Vectors,
 )

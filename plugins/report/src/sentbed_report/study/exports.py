@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
-from sentbed_corpus.inputs import require_pyarrow
 
 from sentbed_report.study.published_numbers import Number, published_numbers
 from sentbed_report.study.significance import Judged
@@ -77,7 +77,11 @@ def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> 
     Raises:
         RuntimeUnavailableError: where pyarrow is not installed.
     """
-    require_pyarrow()
+    if find_spec("pyarrow") is None:
+        raise RuntimeUnavailableError(
+            "Parquet files need the package `pyarrow`, which is not installed; "
+            "run `pip install 'sentbed-report[parquet]'`"
+        )
     import pyarrow
     from pyarrow import parquet
 
