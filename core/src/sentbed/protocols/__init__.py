@@ -17,7 +17,6 @@ from sentbed.protocols.components import (
     Component,
     Dataset,
     DataSource,
-    Direction,
     Exporter,
     Importer,
     KnownArchive,
@@ -43,6 +42,7 @@ from sentbed.protocols.engine import (
     Training,
 )
 from sentbed.protocols.evaluation import (
+    Direction,
     DrivesEncoder,
     Evaluation,
     Evaluator,

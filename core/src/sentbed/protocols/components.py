@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -280,10 +280,6 @@ class DataSource(Component):
     def files(self) -> Iterable[Path]:
         """Return files and directories that it reads and no field of it names: a study hashes them."""
         return ()
-
-
-Direction: TypeAlias = Literal["higher", "lower", "none"]
-"""Which way a score is better."""
 
 
 AnyEncoder: TypeAlias = Any

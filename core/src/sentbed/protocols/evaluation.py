@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Direction: TypeAlias = Literal["higher", "lower", "none"]
+"""Which way a score is better."""
+
 PartProgress: TypeAlias = Callable[[str, int, int], None]
 """Called with a part of an evaluation, how much of it is done, and of how much."""
 
