@@ -18,10 +18,11 @@ from click.testing import CliRunner
 from sentbed import ModelError, RecipeError, RunError, load_recipe, locate, run
 from sentbed._cli import main as cli
 from sentbed._recipe.checks import check
-from sentbed._recipe.prompts import TEMPLATES, Demonstration, read_candidates
+from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import DrivesEncoder
+from sentbed_studies.candidates import read_candidates
 from sentbed_studies.search import JOURNAL, SearchResult, search
 from toy_plugin import SEARCH, Gap
 
