@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
-    from sentbed._encoder.batching import WINDOW, encode_into
+    from sentbed._encoder.batching import WINDOW
     from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe
     from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
     from sentbed._locks import is_locked, locked
@@ -65,11 +65,11 @@ if TYPE_CHECKING:
     from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
     from sentbed._run.context import RunContext
-    from sentbed._run.manifest import describe, peak_memory_gib
+    from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.processes import done_elsewhere
     from sentbed._run.record import plain, record_json, score_of, score_record
     from sentbed._run.resume import branch, differences, resume
-    from sentbed._run.runner import MANIFEST, build_encoder, execute, new_directory
+    from sentbed._run.runner import build_encoder, execute, new_directory
     from sentbed._run.sampling import Sampler
     from sentbed._run.training_states import STATES
 
@@ -80,7 +80,7 @@ _MODULES = {
     "_document.overrides": "apply_overrides set_values",
     "_document.structure": "structure unstructure",
     "_document.toml": "Document KeyPath",
-    "_encoder.batching": "WINDOW encode_into",
+    "_encoder.batching": "WINDOW",
     "_encoder.encoder": "ENCODER_FILE saved_recipe",
     "_encoder.vector_store": "LIMIT_VARIABLE VectorStore",
     "_locks": "is_locked locked",
@@ -99,11 +99,11 @@ _MODULES = {
     "_registry.rules": "promise_fault",
     "_registry.settings": "Settings",
     "_run.context": "RunContext",
-    "_run.manifest": "describe peak_memory_gib",
+    "_run.manifest": "MANIFEST describe",
     "_run.processes": "done_elsewhere",
     "_run.record": "plain record_json score_of score_record",
     "_run.resume": "branch differences resume",
-    "_run.runner": "MANIFEST build_encoder execute new_directory",
+    "_run.runner": "build_encoder execute new_directory",
     "_run.sampling": "Sampler",
     "_run.training_states": "STATES",
 }

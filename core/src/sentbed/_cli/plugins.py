@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from sentbed._registry.info import Clash, ComponentInfo, PluginInfo
+    from sentbed._registry.info import ComponentInfo, PluginInfo
     from sentbed._registry.registry import Plugins
 
 
@@ -129,47 +129,27 @@ def components_of(kind: str, found: Plugins) -> Iterator[str]:
 def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
     import json
 
+    from sentbed._run.record import fields
     from sentbed._version import API_VERSION
 
     document = {
         "api": API_VERSION,
         "plugins": [
-            {
-                "name": plugin.name,
-                "distribution": plugin.distribution,
-                "version": plugin.version,
-                "status": plugin.status,
-                "reason": plugin.reason,
-                "problem": plugin.problem,
-                "place": plugin.place,
-                "api": plugin.api,
-                "kinds": plugin.kinds,
-                "hooks": plugin.hooks,
-            }
+            fields(plugin, "name distribution version status reason problem place api kinds hooks")
             for plugin in found.plugins
         ],
         "components": [
-            {
-                "kind": info.kind,
-                "name": info.name,
-                "distribution": info.distribution,
-                "version": info.version,
-                "summary": info.summary,
-            }
-            for info in found.components.values()
+            fields(info, "kind name distribution version summary") for info in found.components.values()
         ],
-        "clashes": [_clash(clash) for clash in found.clashes.values()],
+        "clashes": [
+            {
+                **fields(clash, "kind name message"),
+                "claims": [one.distribution for one in clash.claims],
+                "preferred": clash.preferred and clash.preferred.distribution,
+            }
+            for clash in found.clashes.values()
+        ],
         "warnings": found.warnings,
         **({} if heard is None else {"hooks": heard}),
     }
     return json.dumps(document, indent=2)
-
-
-def _clash(clash: Clash) -> dict[str, Any]:
-    return {
-        "kind": clash.kind,
-        "name": clash.name,
-        "claims": [one.distribution for one in clash.claims],
-        "preferred": None if clash.preferred is None else clash.preferred.distribution,
-        "message": clash.message,
-    }

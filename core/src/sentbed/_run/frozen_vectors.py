@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from sentbed._encoder.encoder import Encoder
 from sentbed._paths import cannot_write
 from sentbed.errors import RunError
 from sentbed.protocols import Dataset
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @attrs.frozen(eq=False)
@@ -43,8 +42,6 @@ class FrozenColumn:
 
     def vectors(self, rows: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors `(batch, width)` of these rows, whose texts are `texts`."""
-        import numpy as np
-
         if self.cache is None:
             return self._encode(texts)
         found, numbers = self.cache[rows], text_numbers(texts)
@@ -65,8 +62,6 @@ class FrozenColumn:
 
 def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return a positive number for each text, `(texts,)`, that is the same for the same text."""
-    import numpy as np
-
     digests = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest() for text in texts)
     numbers: NDArray[np.int64] = np.frombuffer(b"".join(digests), "<i8") & np.int64(2**63 - 1)
     return np.maximum(numbers, 1)
@@ -74,12 +69,12 @@ def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
 
 def _memory_map(path: Path, rows: int, width: int) -> NDArray[Any]:
     """Open an array on disk, or make one of zeros. Raises `RunError` where there is no space for it."""
-    import numpy as np
-
     kind = np.dtype([("text", "<i8"), ("vector", "<f4", (width,))])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        cache = _found(path) if path.exists() else None
+        cache = None
+        with suppress(FileNotFoundError, ValueError):  # a ValueError: its making was cut short
+            cache = np.lib.format.open_memmap(path, "r+")
         if cache is None or (cache.shape, cache.dtype) != ((rows,), kind):
             cache = np.lib.format.open_memmap(path, "w+", dtype=kind, shape=(rows,))
         if hasattr(os, "posix_fallocate"):
@@ -89,13 +84,3 @@ def _memory_map(path: Path, rows: int, width: int) -> NDArray[Any]:
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
     return cache
-
-
-def _found(path: Path) -> NDArray[Any] | None:
-    """Open an array on disk; None where its making was cut short."""
-    import numpy as np
-
-    try:
-        return np.lib.format.open_memmap(path, "r+")
-    except ValueError:
-        return None

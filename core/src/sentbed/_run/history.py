@@ -32,11 +32,13 @@ STATE = "history"
 
 @attrs.define(eq=False)
 class _Stage:
+    """A `StageCurve` that grows."""
+
     name: str
     metric: str
     steps: list[int] = attrs.field(factory=list)
     losses: list[float] = attrs.field(factory=list)
-    rates: list[float] = attrs.field(factory=list)
+    learning_rates: list[float] = attrs.field(factory=list)
     metrics: dict[str, list[float]] = attrs.field(factory=dict)
     validations: list[tuple[int, float]] = attrs.field(factory=list)
     best_step: int | None = None
@@ -68,7 +70,7 @@ class History:
             return
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
-        self._scores = _scores(state["scores"])
+        self._scores = [Score(**table) for table in state["scores"]]
         self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(state["warnings"])
@@ -81,8 +83,8 @@ class History:
             "seconds": self._seconds,
             "scores": _tables(self._scores),
             "scatters": [
-                (encoder, {**attrs.asdict(scatter), "x": _floats(scatter.x), "y": _floats(scatter.y)})
-                for encoder, scatter in self._scatters
+                (encoder, {**attrs.asdict(one), "x": [*map(float, one.x)], "y": [*map(float, one.y)]})
+                for encoder, one in self._scatters
             ],
             "stages": [
                 {
@@ -125,7 +127,7 @@ class History:
             values.append(float(result.metrics.get(name, "nan")))
         stage.steps.append(step)
         stage.losses.append(float(result.loss))
-        stage.rates.append(float(result.learning_rate))
+        stage.learning_rates.append(float(result.learning_rate))
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
@@ -140,12 +142,9 @@ class History:
         """Keep the scores; points are too many to keep at every look."""
         if not evaluation.scores:
             return
-        kept = self._stages[-1].watched
-        same = (
-            w for w in kept if w.encoder == encoder and _measures(w.scores) == _measures(evaluation.scores)
-        )
-        watched = next(same, None)
-        if watched is None:
+        kept, measures = self._stages[-1].watched, _measures(evaluation.scores)
+        same = (one for one in kept if one.encoder == encoder and _measures(one.scores) == measures)
+        if (watched := next(same, None)) is None:
             watched = Watched(encoder, evaluation.scores[0].evaluator, evaluation.scores)
             kept.append(watched)
         watched.steps.append(step)
@@ -195,18 +194,8 @@ class History:
             scores=self.scores,
             expected=tuple(self._compared(run.recipe)),
             stages=tuple(
-                StageCurve(
-                    name=s.name,
-                    steps=s.steps,
-                    losses=s.losses,
-                    learning_rates=s.rates,
-                    validations=tuple(s.validations),
-                    best_step=s.best_step,
-                    metric=s.metric,
-                    metrics=s.metrics,
-                    watched=tuple(s.watched),
-                )
-                for s in self._stages
+                StageCurve(**{**attrs.asdict(stage, recurse=False), "validations": tuple(stage.validations)})
+                for stage in self._stages
             ),
             scatters=tuple(self._scatters),
             warnings=tuple(self._warnings),
@@ -218,10 +207,6 @@ def _measures(scores: Sequence[Score]) -> list[Any]:
     return [(score.evaluator, score.task, score.metric, plain(score.protocol)) for score in scores]
 
 
-def _floats(values: Sequence[float]) -> list[float]:
-    return [float(value) for value in values]
-
-
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Return scores as JSON, without their items."""
     return [
@@ -230,11 +215,7 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     ]
 
 
-def _scores(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
-    return [score_of(table) for table in tables]
-
-
 def _stage(table: Mapping[str, Any]) -> _Stage:
-    validations = [(step, score) for step, score in table["validations"]]
-    watched = [Watched(**{**one, "scores": tuple(_scores(one["scores"]))}) for one in table["watched"]]
-    return _Stage(**{**table, "validations": validations, "watched": watched})
+    """Return the stage of a history's state."""
+    watched = [Watched(**{**one, "scores": tuple(map(score_of, one["scores"]))}) for one in table["watched"]]
+    return _Stage(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})

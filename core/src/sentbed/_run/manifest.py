@@ -7,13 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sentbed._machine import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
+from sentbed._run.record import fields
 from sentbed._version import API_VERSION
+
+MANIFEST = "manifest.json"
 
 T = TypeVar("T")
 
@@ -22,15 +26,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     """Return versions, git state of the recipe's directory, and machine."""
     return {
         "plugins": [
-            {
-                "name": p.name,
-                "distribution": p.distribution,
-                "version": p.version,
-                "status": p.status,
-                "api": p.api,
-                "problem": p.problem,
-            }
-            for p in plugins.plugins
+            fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
         ],
         "api": API_VERSION,
         "libraries": _libraries({plugin.distribution for plugin in plugins.plugins}),
@@ -58,10 +54,9 @@ def _libraries(distributions: set[str]) -> dict[str, str]:
 
 
 def _metadata(ask: Callable[[str], T], distribution: str) -> T | None:
-    try:
+    with suppress(PackageNotFoundError):
         return ask(distribution)
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:
@@ -76,8 +71,7 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
             return None
         return answer.stdout.strip() if answer.returncode == 0 else None
 
-    commit = ask("rev-parse", "HEAD")
-    if commit is None:
+    if (commit := ask("rev-parse", "HEAD")) is None:
         return None
     return {"commit": commit, "clean": ask("status", "--porcelain", "--untracked-files=no") == ""}
 

@@ -10,8 +10,6 @@ from typing import Any, get_args
 from sentbed.protocols import Direction, ReportData, Score, Watched
 
 RECORD = "report.json"
-EXPECTED = "key value tolerance decides source found difference met fits"
-CURVE = "name steps losses learning_rates metric validations best_step metrics"
 
 SCHEMA = 2
 """Goes up when a key of `report.json` changes its meaning or goes away."""
@@ -24,25 +22,25 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
     """Return `report.json`, with `more` keys; a number that is not finite is null: strict JSON has no NaN."""
     document = {
         "schema": SCHEMA,
-        "name": data.name,
-        "status": data.status,
-        "error": data.error,
-        "warnings": data.warnings,
-        "started": data.started,
-        "seconds": data.seconds,
+        **fields(data, "name status error warnings started seconds"),
         "scores": [score_record(score) for score in data.scores],
-        "expected": [_fields(row, EXPECTED) for row in data.expected],
+        "expected": [
+            fields(row, "key value tolerance decides source found difference met fits")
+            for row in data.expected
+        ],
         "stages": [
-            {**_fields(stage, CURVE), "watched": [_watched(one) for one in stage.watched]}
+            {
+                **fields(stage, "name steps losses learning_rates metric validations best_step metrics"),
+                "watched": [_watched(one) for one in stage.watched],
+            }
             for stage in data.stages
         ],
         "manifest": data.manifest,
     }
     if data.sections:
-        document["sections"] = {part.key: _fields(part, "title columns rows note") for part in data.sections}
-    return (
-        json.dumps(plain({**document, **(more or {})}), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    )
+        document["sections"] = {part.key: fields(part, "title columns rows note") for part in data.sections}
+    document.update(more or {})
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def plain(value: Any) -> Any:
@@ -72,18 +70,8 @@ def plain(value: Any) -> Any:
 
 def score_record(score: Score) -> dict[str, Any]:
     """Return a score without the items behind it; with its plugin, note and axis where it has them."""
-    return {
-        "encoder": score.encoder,
-        "evaluator": score.evaluator,
-        **({"plugin": score.plugin} if score.plugin else {}),
-        "task": score.task,
-        "metric": score.metric,
-        "value": score.value,
-        "direction": score.direction,
-        **({"note": score.note} if score.note else {}),
-        **({"axis": score.axis} if score.axis else {}),
-        "protocol": score.protocol,
-    }
+    plugin, note, axis = (f"{name} " if getattr(score, name) else "" for name in ("plugin", "note", "axis"))
+    return fields(score, f"encoder evaluator {plugin}task metric value direction {note}{axis}protocol")
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
@@ -123,22 +111,17 @@ def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "direction": "none", "note": note, "protocol": parts}
 
 
-def _fields(thing: object, names: str) -> dict[str, Any]:
+def fields(thing: object, names: str) -> dict[str, Any]:
+    """Return attributes of an object by name; `names` are separated by spaces."""
     return {name: getattr(thing, name) for name in names.split()}
 
 
 def _watched(watched: Watched) -> dict[str, Any]:
     return {
-        "encoder": watched.encoder,
-        "evaluator": watched.evaluator,
-        "steps": watched.steps,
-        "primary": watched.primary,
+        **fields(watched, "encoder evaluator steps primary"),
         "series": [
             {
-                "task": score.task,
-                "metric": score.metric,
-                "direction": score.direction,
-                "protocol": score.protocol,
+                **fields(score, "task metric direction protocol"),
                 "values": [look[index] for look in watched.values],
             }
             for index, score in enumerate(watched.scores)

@@ -30,7 +30,7 @@ from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import RunContext
 from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
-from sentbed._run.manifest import describe, peak_memory_gib
+from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.record import RECORD, plain, record_json
 from sentbed._run.stage_inputs import VECTORS
 from sentbed._run.stages import require_fit, train_stage
@@ -39,7 +39,6 @@ from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError
 from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score
 
-MANIFEST = "manifest.json"
 ENCODER = "encoder"
 LOCK = ".lock"
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset, Mixture
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # Generators that draw different things from one key are told apart by these. None is 0: NumPy's seeding gives
 # `[a, b]` and `[a, b, 0]` the same stream.
@@ -96,10 +94,8 @@ class Sampler:
             _Shuffled(first, rows, key, (_PART, part) if given else (), shuffle_buffer)
             for part, (first, rows) in enumerate(zip(firsts, mixture.sizes, strict=False))
         ]
-        passes = [
-            -(-size // take) + 1 if take else 1
-            for size, take in zip(mixture.sizes, mixture.takes, strict=True)
-        ]
+        shares = zip(mixture.sizes, mixture.takes, strict=True)
+        passes = [-(-size // take) + 1 if take else 1 for size, take in shares]
         if mixture.whole_batches:
             self._lanes = [_Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)]
         else:
@@ -176,8 +172,6 @@ class Sampler:
 
     def _next_distinct(self, lane: _Lane) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
         """Fill a batch with rows that share no text: first those that wait, then those of the stream."""
-        import numpy as np
-
         wanted = min(self._batch_size, lane.rows)
         rows: list[int] = []
         columns: dict[str, list[str]] = {column: [] for column in self._columns}
@@ -221,18 +215,11 @@ class Sampler:
         return np.array(rows), columns
 
 
-class _Stream(Protocol):
-    """An endless sequence of rows."""
-
-    def take(self, start: int, count: int) -> NDArray[np.int64]:
-        """Return `count` rows from position `start` on."""
-
-
 @attrs.define
 class _Lane:
     """A stream out of which batches are filled."""
 
-    stream: _Stream
+    stream: _Shuffled | _Mixed
     rows: int
     """That an epoch takes."""
     passes: int
@@ -244,19 +231,19 @@ class _Lane:
 
 
 class _Shuffled:
-    """A run of rows of the data set, in a new order in every pass."""
+    """An endless stream of a run of rows of the data set, in a new order in every pass."""
 
     def __init__(
         self, first: int, rows: int, key: Sequence[int], tag: tuple[int, ...], buffer: int | None
     ) -> None:
         self._first, self._rows, self._key, self._tag = first, rows, tuple(key), tag
         self._size = rows if buffer is None else min(rows, buffer)
+        self._block = max(1, self._size // _BLOCKS_A_WINDOW)
         self._order = lru_cache(maxsize=1)(self._window)
         self._block_order = lru_cache(maxsize=1)(self._blocks)
 
     def take(self, start: int, count: int) -> NDArray[np.int64]:
-        import numpy as np
-
+        """Return `count` rows from position `start` on."""
         pieces = []
         while count:
             number, position = divmod(start, self._rows)
@@ -267,12 +254,9 @@ class _Shuffled:
 
     def _window(self, number: int, window: int) -> NDArray[np.int64]:
         """The rows of a window of pass `number`, shuffled."""
-        import numpy as np
-
         if self._size == self._rows:
             return np.random.default_rng([*self._key, number, *self._tag]).permutation(self._rows)
-        block = self._block
-        order, short = self._block_order(number)
+        block, (order, short) = self._block, self._block_order(number)
         position = np.arange(window * self._size, min((window + 1) * self._size, self._rows))
         # The last block of the data is shorter than the others: what stands behind it is as far from the
         # start as if it were not.
@@ -281,14 +265,8 @@ class _Shuffled:
         rows = order[position // block] * block + position % block
         return np.random.default_rng([*self._key, number, _WINDOW, *self._tag, window]).permutation(rows)
 
-    @property
-    def _block(self) -> int:
-        return max(1, self._size // _BLOCKS_A_WINDOW)
-
     def _blocks(self, number: int) -> tuple[NDArray[np.int64], int]:
         """The order of the blocks in pass `number`, and where the last one of the data stands."""
-        import numpy as np
-
         blocks = -(-self._rows // self._block)
         order = np.random.default_rng([*self._key, number, _BLOCKS, *self._tag]).permutation(blocks)
         return order, int(np.flatnonzero(order == blocks - 1)[0])
@@ -297,12 +275,11 @@ class _Shuffled:
 class _Mixed:
     """Several streams in one."""
 
-    def __init__(self, parts: Sequence[_Stream], turns: _Turns) -> None:
+    def __init__(self, parts: Sequence[_Shuffled], turns: _Turns) -> None:
         self._parts, self._turns = parts, turns
 
     def take(self, start: int, count: int) -> NDArray[np.int64]:
-        import numpy as np
-
+        """Return `count` rows from position `start` on."""
         takes = self._turns.counts
         rows = np.empty(count, np.int64)
         done = 0
@@ -330,8 +307,6 @@ class _Turns:
 
     def take(self, epoch: int, start: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The parts of `count` turns of an epoch, and the how-manieth turn of its part each is, from 0."""
-        import numpy as np
-
         if self._in_turn:
             return self._alternating(np.arange(start, start + count))
         pieces = []
@@ -344,8 +319,6 @@ class _Turns:
 
     def _alternating(self, turns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Round after round over the parts that have turns left."""
-        import numpy as np
-
         parts, ranks = np.empty_like(turns), np.empty_like(turns)
         start = rounds = 0
         for level in sorted({*self.counts} - {0}):
@@ -359,8 +332,6 @@ class _Turns:
 
     def _shuffle(self, epoch: int, piece: int) -> NDArray[np.int64]:
         """One piece of an epoch's turns: parts and ranks, `(2, turns)`."""
-        import numpy as np
-
         before, counts = self._drawn(epoch)
         rng = np.random.default_rng([*self._key, epoch, _TURNS, piece + 1])
         parts = rng.permutation(np.repeat(np.arange(len(self.counts)), counts[piece]))
@@ -374,8 +345,6 @@ class _Turns:
 
         The pieces are drawn one after the other without putting back, so that all orders are equally likely.
         """
-        import numpy as np
-
         rng = np.random.default_rng([*self._key, epoch, _TURNS])
         left = np.array(self.counts)
         counts = []

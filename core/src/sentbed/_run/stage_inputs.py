@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sentbed._document.structure import unstructure
 from sentbed._encoder.encoder import Encoder
@@ -15,11 +18,6 @@ from sentbed._run.frozen_vectors import FrozenColumn, text_numbers
 from sentbed._run.sampling import Batch
 from sentbed.errors import DataError, suggest
 from sentbed.protocols import LABEL, Columns, Dataset, Tokenizer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 VECTORS = "vectors"
 
@@ -42,17 +40,10 @@ class Feed:
             path = None
             if stage.cache_frozen:
                 # Also what `run.source` does not say: a resumed run may have been allowed another recipe.
-                how = [
-                    unstructure(part) for part in (encoder.recipe, context.recipe.runtime, context.recipe.run)
-                ]
-                decides = [
-                    dataset.fingerprint,
-                    context.source(tower),
-                    how,
-                    column,
-                    length,
-                    stage.normalize_text,
-                ]
+                parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
+                how = [unstructure(part) for part in parts]
+                source = context.source(tower)
+                decides = [dataset.fingerprint, source, how, column, length, stage.normalize_text]
                 name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
                 path = context.directory / VECTORS / f"{stage.name}-{column}-{name}.npy"
             self.frozen[column] = FrozenColumn.of(encoder, length, stage.normalize_text, dataset, path)
@@ -73,8 +64,6 @@ class Feed:
         return columns
 
     def _classes(self, names: Sequence[str], batch: Batch) -> NDArray[np.int64]:
-        import numpy as np
-
         classes = list(self.stage.loss.traits.classes)
         for name, row in zip(names, batch.rows.tolist(), strict=True):
             if name not in classes:
