@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test check test-alone docs bench gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-long test-all check docs bench gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -14,29 +14,32 @@ demo: $(VENV)/.demo
 mini: $(VENV)/.demo
 	for recipe in recipes/mini/studies/*.toml; do $(BIN)/sentbed study $$recipe || exit 1; done
 
-# A worker a core, each with one thread; the tests of a file share what they set up. JAX has processes of its own:
-# its threads do not go with the forks of other tests.
+# A worker a core, each with one thread; the tests of a file share what they set up.
 WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+# What one runs before every commit: some minutes on two cores.
 test: $(VENV)/.dev
 	$(WORKERS)
+
+# What `make test` leaves out: training on real data, killed studies, clean environments, the documentation's code.
+# JAX has processes of its own: its threads do not go with the forks of other tests.
+test-long: $(VENV)/.dev
+	$(WORKERS) -m '(slow or alone) and not jax and not gpu'
 	$(WORKERS) -m jax
+
+test-all: test test-long
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=examples/sentbed-attention/src:examples/sentbed-cost/src $(BIN)/lint-imports
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
 	$(BIN)/towncrier build --draft > /dev/null
 
 # The site, in `site/`; a warning is an error.
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-
-# Clean environments: each plugin with core and without its siblings; plugins of strangers.
-test-alone: $(VENV)/.dev
-	$(BIN)/pytest -q -m alone tests/test_alone.py tests/test_scaffold_alone.py
 
 # Needs SENTBED_DATA.
 bench: $(VENV)/.dev

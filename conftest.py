@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -45,6 +46,49 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 def _own_cache(_nothing_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a cache that no other test has filled."""
     monkeypatch.setenv("SENTBED_CACHE", str(_nothing_of_the_user / str(next(_numbers))))
+
+
+UNTIMED = ("slow", "jax", "alone", "gpu", "whole")
+MANY = 100
+"""A test that loads more modules than this is not timed: later tests find that library loaded."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the limit that is set in pyproject.toml, and the seed."""
+    parser.addini("test_seconds", "processor seconds of a test without a mark; 0 for no limit", default="5")
+    parser.addoption("--seed", type=int, default=0, help="seed of the generators that every test begins with")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test draw the same numbers whichever ran before it; one that fails shows its seed."""
+    seed = item.config.getoption("--seed")
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+    print(f"--seed {seed}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that takes too long and is not marked.
+
+    What counts is processor time, with that of subprocesses: other work on the machine changes it little.
+    """
+    limit = float(item.config.getini("test_seconds"))
+    modules, start = len(sys.modules), sum(os.times()[:4])
+    result = yield
+    took = sum(os.times()[:4]) - start
+    timed = len(sys.modules) - modules <= MANY and not any(map(item.get_closest_marker, UNTIMED))
+    if timed and 0 < limit < took:
+        pytest.fail(
+            f"took {took:.1f} s of processor time; without a mark a test may take {limit:g} s "
+            "(`test_seconds` in pyproject.toml); make it faster, or mark it `slow`",
+            pytrace=False,
+        )
+    return result
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

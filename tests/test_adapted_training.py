@@ -12,11 +12,14 @@ import torch
 from sentbed import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import BuildContext, Training
-from sentbed_backbones import Opt
 from sentbed_backbones.adaptation import LoRA
-from sentbed_hardware import AdamW, Constant, Cpu
-from sentbed_losses import InfoNCE
-from sentbed_poolers import MeanFirstLast, PromptEOL
+from sentbed_backbones.opt import Opt
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.schedules import Constant
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_poolers.mean_first_last import MeanFirstLast
+from sentbed_poolers.prompt_eol import PromptEOL
 
 SENTENCES = [
     f"The {animal} {verb} near the {place}."
@@ -46,7 +49,7 @@ def model(tmp_path: Path) -> str:
     return str(tmp_path / "opt")
 
 
-@pytest.mark.parametrize("quantization", [None, "nf4"])
+@pytest.mark.parametrize("quantization", [None, pytest.param("nf4", marks=pytest.mark.slow)])
 def test_only_the_adapter_is_trained_saved_and_exported(
     model: str, tmp_path: Path, quantization: Any
 ) -> None:

@@ -11,10 +11,16 @@ from sentbed import Encoder
 from sentbed._encoder.batching import pad
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import TokenIds, Training
-from sentbed_backbones import T5, Bert, Causal, Opt
-from sentbed_hardware import AdamW, Constant, Cpu
-from sentbed_losses import InfoNCE
-from sentbed_poolers import Last, Mean
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.schedules import Constant
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_poolers.last import Last
+from sentbed_poolers.mean import Mean
 
 TEXTS = ["a cat sleeps near the house", "two birds sing in a tree", "rain falls on the river today"]
 BACKBONES = {"bert": (Bert, Mean()), "t5": (T5, Mean()), "opt": (Opt, Last()), "llama": (Causal, Last())}

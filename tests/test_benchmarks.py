@@ -13,8 +13,10 @@ import sentbed
 import torch
 import transformers
 from sentbed.protocols import BuildContext
-from sentbed_backbones import T5, Bert, Opt
-from sentbed_evaluators import Throughput
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
+from sentbed_evaluators.throughput import Throughput
 from torch.utils.flop_counter import FlopCounterMode
 
 ROOT = Path(__file__).parent.parent
@@ -244,7 +246,7 @@ def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(tmp_
         (name, f"length-16-batch-{size}") for name in ("base", "large", "3b", "11b") for size in (2, 3)
     ]
     assert all(score.value > 0 for score in rates)
-    assert rates[0].protocol["machine"]["precision"] == "fp32"
+    assert rates[0].evaluator_protocol["machine"]["precision"] == "fp32"
     (row,) = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))["expected"]
     assert (row["value"], row["found"], row["met"]) == (274.0, rates[-1].value, None)
 

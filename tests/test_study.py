@@ -143,7 +143,7 @@ def times_started(run: Path) -> Counter[str]:
 def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
     start: Start, expected: Scores, tmp_path: Path
 ) -> None:
-    study, chance = tmp_path / "study", random.Random()
+    study, chance = tmp_path / "study", random.Random(0)
     before: dict[Path, bytes] = {}
     for kill in range(2):
         process = start()

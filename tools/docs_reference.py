@@ -9,7 +9,7 @@ from typing import Any
 import sentbed
 from docs_code import cli, module_page
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
-from sentbed import hookspecs, protocols
+from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
 from sentbed.tools import ComponentInfo, Plugins, Recipe, tables, traits_lines
 from sentbed.tools import example as example_of
@@ -29,6 +29,12 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
         ),
         "reference/python.md": module_page(
             "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
+        ),
+        "reference/helpers.md": module_page(
+            "Helpers", "What components may import from `sentbed.helpers`.", helpers, helpers.__all__
+        ),
+        "reference/tools.md": module_page(
+            "Tools", "What commands and other tools may import from `sentbed.tools`.", tools, tools.__all__
         ),
         "reference/hooks/index.md": _hooks_index(),
     }
@@ -85,6 +91,8 @@ def _front(plugins: Plugins) -> str:
             "- [Command line](cli.md)\n"
             "- [Hooks](hooks/index.md): what a plugin implements\n"
             "- [Protocols](protocols.md): what its classes promise\n"
+            "- [Helpers](helpers.md): `sentbed.helpers`, for components\n"
+            "- [Tools](tools.md): `sentbed.tools`, for commands and other tools\n"
             "- [Python](python.md): `import sentbed`",
         ]
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from sentbed import RecipeError
 from sentbed._recipe.recipe import Recipe
+from sentbed.protocols import BackboneTraits
 from toy_plugin import RECIPE, TOWERS, Characters
 
 Load = Callable[..., Recipe]
@@ -316,7 +317,7 @@ def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of: Load):
 
 
 def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of: Load, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Characters, "untrainable", "it is held in 3 bits; take 4", raising=False)
+    monkeypatch.setattr(Characters, "traits", BackboneTraits(untrainable="it is held in 3 bits; take 4"))
     assert problems(recipe_of, TOWERS) == [
         ("stage.0", "it is held in 3 bits; take 4"),
         ("stage.1", "it is held in 3 bits; take 4"),

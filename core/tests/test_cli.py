@@ -578,11 +578,12 @@ def test_evaluate_prints_scores_for_people_and_for_programs(encoder: Path):
     (score,) = json.loads(invoke(*arguments, "--json").output)
     assert f"{score['value']:.2f}" == value
     assert score["protocol"] == {
-        "id": "gap",
-        "target": 2.5,
-        "precision": "fp64",
-        "pooler": {"train": "average", "test": "average"},
-        "max_length": 16,
+        "encoder": {
+            "precision": "fp64",
+            "pooler": {"train": "average", "test": "average"},
+            "max_length": 16,
+        },
+        "evaluator": {"id": "gap", "target": 2.5},
     }
     assert (score["encoder"], score["evaluator"]) == (str(encoder), "gap")
 

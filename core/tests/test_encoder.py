@@ -289,15 +289,18 @@ def test_a_second_encoder_encodes_the_second_sentence_and_is_in_the_protocol(
     (score,) = zh.evaluate(Across(), "zh", ("en", en)).scores
     assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"])))
     assert (score.encoder, score.evaluator) == ("zh", "across")
-    assert score.protocol == {"id": "across", **zh.protocol(), "second": {"encoder": "en", **en.protocol()}}
-    assert score.protocol["second"]["max_length"] == 9
+    assert score.protocol == {
+        "encoder": {**zh.protocol(), "second": {"encoder": "en", **en.protocol()}},
+        "evaluator": {"id": "across"},
+    }
+    assert score.protocol["encoder"]["second"]["max_length"] == 9
 
 
 def test_without_a_second_encoder_the_first_encodes_both(recipe_of: Callable[..., Recipe]):
     zh, _ = two(recipe_of)
     (score,) = zh.evaluate(Across(), "zh").scores
     assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - zh.encode(["nop"])))
-    assert "second" not in score.protocol
+    assert "second" not in score.protocol["encoder"]
 
 
 def test_a_score_says_with_which_release_of_a_plugin_it_was_computed(
@@ -306,7 +309,7 @@ def test_a_score_says_with_which_release_of_a_plugin_it_was_computed(
     encoder = build_encoder(recipe_of())
     score = encoder.evaluate(Gap(), "e", plugins=plugins).scores[0]
     assert score.plugin == "toy 1.0"
-    assert "plugin" not in score.protocol
+    assert not any("plugin" in part for part in score.protocol.values())
 
 
 def test_without_plugins_those_that_are_installed_say_whose_an_evaluator_is(
@@ -346,7 +349,7 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(
     assert (store.encoded, store.taken, told) == (0, 0, [])
     assert score.value == encoder.encode(["abcdefgh"], max_length=4)[0, 0]
     assert score.value != encoder.encode(["abcdefgh"])[0, 0]
-    assert encoder.engine.describe().items() <= score.protocol.items()
+    assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
 
 
 # --- prompt and protocol -----------------------------------------------------------------------------------
@@ -398,8 +401,23 @@ def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Reci
     assert plain.protocol() == how
     assert prompt.protocol() == how | {"prompt": template}
     (score,) = prompt.evaluate(Gap(), "e").scores
-    assert score.protocol == {"id": "gap", "target": 0.0, **how, "prompt": template}
+    assert score.protocol == {
+        "encoder": how | {"prompt": template},
+        "evaluator": {"id": "gap", "target": 0.0},
+    }
     assert (score.encoder, score.evaluator) == ("e", "gap")
+
+
+def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
+    recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+):
+    encoder = build_encoder(recipe_of())
+    said = {"target": "mine", "id": "mine"}
+    monkeypatch.setattr(type(encoder.backbone), "protocol", said, raising=False)
+    (score,) = encoder.evaluate(Gap(), "e").scores
+    assert score.protocol["evaluator"] == {"id": "gap", "target": 0.0}
+    assert score.protocol["encoder"].items() >= {"target": "mine", "id": "mine"}.items()
+    assert (score.protocol_id, score.protocol_name) == ("gap", "gap")
 
 
 def test_the_template_in_a_protocol_holds_its_demonstration(recipe_of: Callable[..., Recipe]):

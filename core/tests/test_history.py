@@ -25,7 +25,7 @@ def found(keys: list[str], *scores: Score) -> list[float | None]:
 
 
 def score(value: float, metric: str = "spearman", encoder: str = "encoder", protocol: str = "p") -> Score:
-    return Score("STS12", metric, value, {"id": protocol}, encoder, "sts")
+    return Score("STS12", metric, value, {"encoder": {}, "evaluator": {"id": protocol}}, encoder, "sts")
 
 
 def test_a_task_alone_names_its_first_metric() -> None:
@@ -62,8 +62,9 @@ def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunContext:
     return RunContext("my-run", tmp_path, recipe_of())
 
 
-def look(value: float, **protocol: Any) -> Evaluation:
-    made = Score("dev", "spearman", value, {"id": "p", **protocol}, "en", "sts")
+def look(value: float, note: str = "", **protocol: Any) -> Evaluation:
+    parts = {"encoder": {}, "evaluator": {"id": "p", **protocol}}
+    made = Score("dev", "spearman", value, parts, "en", "sts", direction="lower", note=note, axis="x")
     return Evaluation((made,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),))
 
 

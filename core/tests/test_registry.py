@@ -598,7 +598,8 @@ def test_without_one_of_the_two_the_other_is_found(distribute: Distribute, monke
 
 
 def test_one_name_may_stand_for_components_of_two_kinds(distribute: Distribute):
-    pooler = LOSS.replace("def losses", "def poolers")
+    pooler = LOSS.replace("def losses", "def poolers").replace("(needs=frozenset())", "()")
+    pooler = pooler.replace("LossTraits", "PoolerTraits").replace("Loss", "Pooler")
     points = distribute("first-dist", {"first_plugin": LOSS}) + distribute(
         "second-dist", {"second_plugin": pooler}
     )

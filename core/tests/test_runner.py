@@ -136,11 +136,12 @@ def test_scores_before_training_are_labelled_start(ran: Ran):
     start, end = (score.value for score in ran.result.scores)
     assert end > start
     assert ran.result.scores[0].protocol == {
-        "id": "gap",
-        "target": 0.0,
-        "precision": "fp64",
-        "pooler": {"train": "average", "test": "average"},
-        "max_length": 16,
+        "encoder": {
+            "precision": "fp64",
+            "pooler": {"train": "average", "test": "average"},
+            "max_length": 16,
+        },
+        "evaluator": {"id": "gap", "target": 0.0},
     }
 
 
@@ -482,7 +483,7 @@ def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
     recipe = recipe_of(TOWERS, "encoders.en.max_length=9")
     result = run(recipe, tmp_path / "out", plugins)
     assert [score.encoder for score in result.scores] == ["zh+en@start", "zh+en"]
-    protocol = result.scores[-1].protocol
+    protocol = result.scores[-1].protocol["encoder"]
     assert (protocol["max_length"], protocol["second"]["max_length"]) == (16, 9)
     zh, en = (
         Encoder.load(result.directory / "encoder" / name, {"use": "toy"}, plugins) for name in ("zh", "en")

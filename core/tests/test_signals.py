@@ -38,7 +38,7 @@ def test_a_signal_that_comes_twice_at_once_is_one(default_handlers: None):
 def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
     default_handlers: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("sentbed._signals.SAME", 0.0)
+    monkeypatch.setattr("sentbed._signals.SAME_SIGNAL", 0.0)
     said: list[str] = []
     stop = Stop(said.append)
     with stop.listening():

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Training and scores on real files take minutes."""
+    item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def minilm() -> None:
     """The weights of MiniLM; skips where they are not installed."""

@@ -9,7 +9,7 @@ import pytest
 import sentbed
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_directory")]
+pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 def _validations(result: sentbed.RunResult, stage: str) -> list[float]:

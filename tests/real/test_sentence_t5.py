@@ -10,7 +10,7 @@ import sentbed
 
 Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_directory")]
+pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.parametrize(("pooler", "epochs"), [("first", 3), ("mean", 2)])

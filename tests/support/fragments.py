@@ -59,7 +59,7 @@ def toml_faults(text: str, plugins: Plugins) -> list[str]:
     if top == {"plugins"}:
         return _settings_faults(text)
     bases = data.pop("extends", None)
-    for name in [name for name in data if name not in _keys(Recipe) | {"encoder"}]:
+    for name in [name for name in data if name not in _keys(Recipe) | {"encoder", *plugins.tables}]:
         owner, place = next(
             (
                 (cls, place)
@@ -181,7 +181,13 @@ def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
             _, words, _ = command.make_parser(context).parse_args(list(words))
             if not words:
                 return None
-            name, found, words = command.resolve_command(context, words)
+            if command is main and words[0] in plugins.commands:
+                # Also of a plugin that is not installed, such as an example.
+                module, _, attribute = plugins.commands[words[0]].value.target.partition(":")
+                name, *words = words
+                found = getattr(importlib.import_module(module), attribute)
+            else:
+                name, found, words = command.resolve_command(context, words)
             assert found is not None
             command, context = found, click.Context(found, info_name=name, parent=context)
         filled = command.make_context(context.info_name, list(words), parent=context.parent)

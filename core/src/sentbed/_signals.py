@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """What batch systems send, and Ctrl-C."""
 
 
-SAME = 1.0
+SAME_SIGNAL = 1.0
 """Seconds within which a signal is the same one: a batch system tells every process, and a launcher passes it
 on."""
 
@@ -58,7 +58,7 @@ class Stop:
 
     def _handle(self, number: int, _: object) -> None:
         now, before = time.monotonic(), self._heard
-        if now - before < SAME:
+        if now - before < SAME_SIGNAL:
             return
         self._heard = now
         name = signal.Signals(number).name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # mypy: implicit-reexport
-
 from sentbed._encoder.batching import pad, plan_batches
 from sentbed._findings import Trial, elsewhere, first_line, packages, present, unmet, version_of
 from sentbed._formatting import score_digits
@@ -21,6 +20,6 @@ from sentbed._paths import (
 )
 from sentbed._registry.plugin_code import reason_of
 from sentbed._seeds import derive
-from sentbed._signals import SIGNALS, Stop
+from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
 from sentbed._source_hash import code_of, package_code
 from sentbed._text_table import TextTable

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, get_type_hints
 
 import attrs
 
 from sentbed import protocols
-from sentbed.protocols import ComponentTraits
+from sentbed.protocols import Component, ComponentTraits
 
 
 @attrs.frozen
@@ -19,11 +19,17 @@ class Kind:
     name: str
     hook: str
     """The hook that offers it; see `hookspecs`."""
-    base: type[protocols.Component]
+    base: type[Component]
     """The class that its components inherit from; as the type of a field, it is a component of this kind."""
     example: str
     """Where it stands in a recipe or on the command line, with `{}` in the place of its table or name."""
-    traits: type[ComponentTraits] = ComponentTraits
+
+    @property
+    def traits(self) -> type[ComponentTraits]:
+        """The class of their traits, as the base class says."""
+        said: property = vars(self.base).get("traits", Component.traits)
+        found: type[ComponentTraits] = get_type_hints(said.fget)["return"]
+        return found
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -48,40 +54,25 @@ class Kind:
         return traits
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            Kind(
-                "backbone",
-                "backbones",
-                protocols.Backbone,
-                "[encoder]\nbackbone = {}",
-                protocols.BackboneTraits,
-            ),
-            Kind("pooler", "poolers", protocols.Pooler, "[encoder]\npooler = {}", protocols.PoolerTraits),
-            Kind("loss", "losses", protocols.Loss, "[[stage]]\nloss = {}", protocols.LossTraits),
-            Kind("data", "data_sources", protocols.DataSource, "[[stage]]\ndata = {}", protocols.DataTraits),
-            Kind(
-                "evaluator",
-                "evaluators",
-                protocols.Evaluator,
-                "[[evaluate]]\n{}",
-                protocols.EvaluatorTraits,
-            ),
-            Kind("runtime", "runtimes", protocols.Runtime, "[runtime]\n{}", protocols.RuntimeTraits),
-            Kind("optimizer", "optimizers", protocols.Optimizer, "[[stage]]\noptimizer = {}"),
-            Kind("schedule", "schedules", protocols.Schedule, "[[stage]]\nschedule = {}"),
-            Kind("tracker", "trackers", protocols.Tracker, "[[tracker]]\n{}"),
-            Kind("exporter", "exporters", protocols.Exporter, "sentbed export ENCODER DIRECTORY --to {}"),
-            Kind("importer", "importers", protocols.Importer, "sentbed import SOURCE DIRECTORY --from {}"),
-            Kind("executor", "executors", protocols.Executor, "sentbed study RECIPE --executor {}"),
-        )
-    }
+_ALL = (
+    Kind("backbone", "backbones", protocols.Backbone, "[encoder]\nbackbone = {}"),
+    Kind("pooler", "poolers", protocols.Pooler, "[encoder]\npooler = {}"),
+    Kind("loss", "losses", protocols.Loss, "[[stage]]\nloss = {}"),
+    Kind("data", "data_sources", protocols.DataSource, "[[stage]]\ndata = {}"),
+    Kind("evaluator", "evaluators", protocols.Evaluator, "[[evaluate]]\n{}"),
+    Kind("runtime", "runtimes", protocols.Runtime, "[runtime]\n{}"),
+    Kind("optimizer", "optimizers", protocols.Optimizer, "[[stage]]\noptimizer = {}"),
+    Kind("schedule", "schedules", protocols.Schedule, "[[stage]]\nschedule = {}"),
+    Kind("tracker", "trackers", protocols.Tracker, "[[tracker]]\n{}"),
+    Kind("exporter", "exporters", protocols.Exporter, "sentbed export ENCODER DIRECTORY --to {}"),
+    Kind("importer", "importers", protocols.Importer, "sentbed import SOURCE DIRECTORY --from {}"),
+    Kind("executor", "executors", protocols.Executor, "sentbed study RECIPE --executor {}"),
 )
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Name of a kind -> the kind, in the order in which users are shown them."""
 
-KIND_OF: Mapping[Any, Kind] = MappingProxyType({kind.base: kind for kind in KINDS.values()})
+KIND_OF: Mapping[Any, Kind] = MappingProxyType({kind.base: kind for kind in _ALL})
 """Base class of a component, as the type of a field -> its kind."""
 
 

@@ -7,7 +7,6 @@ is imported when it is first used.
 from __future__ import annotations
 
 # mypy: implicit-reexport
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -29,7 +29,8 @@ def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -
     own = np.random.default_rng(seed)
     cosine = gold / 5 + (0.15 - 0.9 * quality) * hard + own.normal(scale=0.05, size=PAIRS)
     items = Items("spearman", gold, cosine)
-    protocol = {"id": evaluator, "aggregation": "all", "data": f"{task} v1", "pooler": "any"}
+    said = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
+    protocol = {"encoder": {"pooler": "any"}, "evaluator": said}
     return Score(task, "spearman", value(items), protocol, "encoder", evaluator, items)
 
 
@@ -37,16 +38,18 @@ def transfer(task: str, quality: float, seed: int) -> Score:
     """An accuracy of 400 sentences."""
     found = np.random.default_rng([seed, *map(ord, task)]).uniform(size=400) < 0.86 + quality
     items = Items("mean", found.astype(float))
-    return Score(task, "accuracy", value(items), {"id": "transfer"}, "encoder", "senteval-transfer", items)
+    protocol = {"encoder": {}, "evaluator": {"id": "transfer"}}
+    return Score(task, "accuracy", value(items), protocol, "encoder", "senteval-transfer", items)
 
 
 def geometry(quality: float, seed: int) -> tuple[Score, Score]:
     """Alignment and uniformity."""
     noise = np.random.default_rng(seed).normal(scale=0.01, size=2)
     numbers = {"alignment": 0.25 - quality + noise[0], "uniformity": -2.4 - 4 * quality + 3 * noise[1]}
+    protocol = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
     return tuple(  # type: ignore[return-value]
-        Score("STSB", metric, float(number), {"id": "wang-isola"}, "encoder", "geometry")
-        for metric, number in numbers.items()
+        Score("STSB", metric, float(number), protocol, "encoder", "geometry", direction="lower", axis=axis)
+        for (metric, number), axis in zip(numbers.items(), "yx", strict=True)
     )
 
 

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from sentbed import ModelError, locate
 from sentbed._paths import sha256
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Bert
+from sentbed_backbones.bert import Bert
 from torch.nn import functional
 
 SaveModel = Callable[..., Path]
@@ -225,6 +225,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     assert not torch.equal(same[words], other[words])
 
 
+@pytest.mark.slow
 def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process() -> None:
     code = (
         "import hashlib, torch\n"

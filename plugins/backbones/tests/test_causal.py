@@ -9,10 +9,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Causal
 from sentbed_backbones._torch.causal import CausalFamily
 from sentbed_backbones._torch.packed_causal import PackedCausal
 from sentbed_backbones._torch.states import SharedPrefixStates
+from sentbed_backbones.causal import Causal
 
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]

@@ -75,6 +75,7 @@ def test_what_is_missing_is_named_with_its_extra(installed: Callable[..., None])
 # --- 4 bits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_product_in_4_bits_is_near_the_product_with_the_weights():
     pytest.importorskip("bitsandbytes", reason="needs the extra `qlora`")
     found = doctor.four_bits()

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._paths import sha256
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Bert
 from sentbed_backbones.adaptation import LoRA
+from sentbed_backbones.bert import Bert
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TAG = "v1"
@@ -31,7 +31,7 @@ import json, sys
 from safetensors.torch import save_file
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Bert
+from sentbed_backbones.bert import Bert
 
 requests = json.loads(sys.argv[1])
 answers = []
@@ -150,6 +150,7 @@ def ask(tmp_path: Path, hub: Hub) -> Callable[..., list[dict]]:
     return run
 
 
+@pytest.mark.slow
 def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
     hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
     assert len(hub.paths) == asked
 
 
+@pytest.mark.slow
 def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
     hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], edit_json: Callable[..., None]
 ) -> None:
@@ -219,6 +221,7 @@ def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
     assert fetched.get("ids") == local["ids"], fetched
 
 
+@pytest.mark.slow
 def test_an_adapter_is_fetched_at_its_own_revision(
     hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:

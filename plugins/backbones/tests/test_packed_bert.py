@@ -8,8 +8,8 @@ import pytest
 import torch
 import transformers
 from sentbed.protocols import BuildContext
-from sentbed_backbones import Bert
 from sentbed_backbones._torch.packed_bert import ATTENTION_TOKENS, PackedBert
+from sentbed_backbones.bert import Bert
 from torch.nn import functional
 
 SaveModel = Callable[..., Path]

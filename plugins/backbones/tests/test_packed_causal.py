@@ -132,10 +132,21 @@ def assert_same(model: Any, states: TokenStates, ids: Any, mask: Any, prefix: An
                 torch.testing.assert_close(layer[row][real], right[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-@pytest.mark.parametrize("side", [None, "right", "left"])
+@pytest.mark.parametrize(("side", "prefix"), [(None, None), ("left", the_prefix())], ids=["alone", "prefix"])
 def test_fp32_states_are_those_of_transformers(model: Any, side: str | None, prefix: Any) -> None:
     assert PackedCausal.fits(model)
+    assert_all_shapes(model, side, prefix)
+
+
+@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
+@pytest.mark.parametrize("side", [None, "right", "left"])
+def test_fp32_states_under_any_padding_are_those_of_transformers(
+    either: Any, side: str | None, prefix: Any
+) -> None:
+    assert_all_shapes(either, side, prefix)
+
+
+def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
     packed = PackedCausal(model, torch.float32, layers=True)
     for rows, length in SHAPES:
         ids, mask = (random_ids(rows, length), None) if side is None else mixed(rows, length, side)
@@ -275,8 +286,8 @@ def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(s
 
 
 @needs_bf16_products
-@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-def test_bf16_states_point_where_fp32_states_do(model: Any, prefix: Any) -> None:
+def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
+    prefix = the_prefix()
     exact, packed = PackedCausal(model, torch.float32), PackedCausal(model, torch.bfloat16)
     for side in ("right", "left"):
         for rows, length in SHAPES:
@@ -290,10 +301,8 @@ def test_bf16_states_point_where_fp32_states_do(model: Any, prefix: Any) -> None
             assert functional.cosine_similarity(found, expected, dim=-1).min() > 0.999
 
 
-@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-def test_the_form_without_onednn_gives_the_same_states(
-    model: Any, monkeypatch: pytest.MonkeyPatch, prefix: Any
-) -> None:
+def test_the_form_without_onednn_gives_the_same_states(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = the_prefix()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     packed = PackedCausal(model, torch.float32)
     ids, mask = mixed(5, 9, "right")

@@ -11,8 +11,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
-from sentbed_backbones import T5
 from sentbed_backbones._torch.t5 import T5Family
+from sentbed_backbones.t5 import T5
 
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]

@@ -124,6 +124,7 @@ def test_a_wrong_runtime_is_shown_as_elsewhere(encode: Encode, put: Put):
     assert "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
     name: str, encode: Encode, put: Put, installed_toy: Path, tmp_path: Path

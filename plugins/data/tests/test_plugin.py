@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import typing
 from importlib.metadata import entry_points
 
-import attrs
-import pytest
 import sentbed_data
 from sentbed._registry.registry import OURS
 
@@ -19,12 +16,6 @@ def test_the_entry_point_names_the_package() -> None:
 def test_the_hook_offers_the_sources_that_core_knows_of() -> None:
     names = [f"data/{source.name}" for source in sentbed_data.data_sources()]
     assert sorted(names) == sorted(OURS["sentbed-data"])
-
-
-@pytest.mark.parametrize("source", sentbed_data.data_sources())
-def test_the_types_of_all_parameters_can_be_resolved(source: type) -> None:
-    hints = typing.get_type_hints(source)
-    assert {field.name for field in attrs.fields(source)} <= set(hints)
 
 
 def test_importing_and_checking_loads_no_heavy_library() -> None:

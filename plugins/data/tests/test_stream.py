@@ -269,6 +269,7 @@ print(len(table), (peak() - before) // 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak")
 def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
     """400,000 rows of 3 x 60 characters: 72 MB in the file, about 140 MB as Python's strings."""

@@ -43,7 +43,7 @@ def test_a_folder_is_read_as_beir_reads_it(write: Write) -> None:
     protocol = found.protocol
     assert (protocol["queries_without_judgement"], protocol["queries_without_relevant"]) == (2, 1)
     assert (protocol["judgements"], len(protocol["data"])) == (5, 3)
-    assert protocol["note"].startswith("1 relevant documents are not in the corpus (the first is `gone`")
+    assert found.note.startswith("1 relevant documents are not in the corpus (the first is `gone`")
 
 
 def test_titles_can_be_left_out(write: Write) -> None:
@@ -56,7 +56,7 @@ def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
     judged = "score\tnote\tcorpus-id\tquery-id\r\n1\t\td1\tq1\r\n1\t\td1\tq1\r\n"
     found = read_beir(folder(write, judged=judged), "test", title=True)
     assert (found.queries, found.relevant) == (["query 1"], [{0: 1}])
-    assert "note" not in found.protocol
+    assert found.note == ""
 
 
 @pytest.mark.parametrize(

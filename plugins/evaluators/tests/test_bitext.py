@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import Bitext
+from sentbed_evaluators.bitext import Bitext
 
 Write = Callable[[str, str | bytes], Path]
 

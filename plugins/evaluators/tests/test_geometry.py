@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import Geometry
+from sentbed_evaluators.geometry import Geometry
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -90,6 +90,8 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write
     convention = [("wang-isola", "alignment"), ("wang-isola", "uniformity")]
     convention += [("st5", "alignment"), ("st5", "uniformity")]
     assert names == [*convention, ("anisotropy", "anisotropy"), ("anisotropy", "top-singular-share")]
+    ways = [(score.direction, score.axis) for score in result.scores]
+    assert ways == [("lower", "y"), ("lower", "x")] * 2 + [("none", "")] * 2
     cosine, share = result.scores[-2:]
     # a twice, b orthogonal to all, c opposite to a: the six cosines are 1, -1, -1 and three zeros.
     assert cosine.value == pytest.approx(-1 / 6)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed.protocols import Score
-from sentbed_evaluators import MTEB, STS
-from sentbed_evaluators.mteb import as_mteb_model
+from sentbed_evaluators.mteb import MTEB, as_mteb_model
+from sentbed_evaluators.sts import STS
 
 needs_mteb = pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`")
 
@@ -282,7 +282,7 @@ def test_a_collapsed_encoder_scores_zero_with_a_note(local: types.ModuleType, ta
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
     (score,) = named("Pairs").prepare().evaluate(table_encoder(texts)).scores
     assert score.value == 0.0
-    assert "not a number" in score.protocol["note"]
+    assert "not a number" in score.note
 
 
 def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(
@@ -387,7 +387,7 @@ class Loud(AbsTaskRetrieval):
 """
 QUIET = """
 import numpy as np
-from sentbed_evaluators import MTEB
+from sentbed_evaluators.mteb import MTEB
 
 class Encoder:
     def encode(self, texts):

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import SentEvalProbing
 from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.probing_files import TASKS
 
 Write = Callable[[str, str | bytes], Path]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import Retrieval, retrieval
+from sentbed_evaluators import retrieval
+from sentbed_evaluators.retrieval import Retrieval
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators import SentEvalSTS
 from sentbed_evaluators.senteval_files import YEARS
+from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_report.statistics import value
 
 Write = Callable[[str, str | bytes], Path]
@@ -121,13 +121,13 @@ def test_a_collapsed_encoder_scores_zero_and_says_so(directory: Path, table_enco
 
     result = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory)).prepare().evaluate(Collapsed())
     assert result.primary == 0.0
-    assert {score.protocol["note"] for score in result.scores} == {"constant similarity"}
+    assert {score.note for score in result.scores} == {"constant similarity"}
 
 
 def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
     encoder = table_encoder({"other 3": [0.0] * 5})
     (score,) = SentEvalSTS(tasks=("STSB",), data_dir=str(directory)).prepare().evaluate(encoder).scores
-    assert score.protocol["note"] == ("1 zero vectors, whose cosine counts as 0, the first that of 'other 3'")
+    assert score.note == ("1 zero vectors, whose cosine counts as 0, the first that of 'other 3'")
 
 
 def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:

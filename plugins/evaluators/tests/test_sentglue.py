@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators import SentGLUE, feature_table
+from sentbed_evaluators import feature_table
 from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Outcome
 from sentbed_evaluators.fits import Examples
 from sentbed_evaluators.glue_files import TASKS
+from sentbed_evaluators.sentglue import SentGLUE
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -224,7 +225,7 @@ def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
 ) -> None:
     monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64)))
     (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
-    assert (score.value, score.protocol["note"]) == (0.0, "the classifier found one class only")
+    assert (score.value, score.note) == (0.0, "the classifier found one class only")
 
 
 def test_accuracy_counts_the_rows_that_were_found(directory: Path, encoder: Any, spy: Spy) -> None:

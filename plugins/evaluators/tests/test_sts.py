@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
-from sentbed_evaluators import STS
+from sentbed_evaluators.sts import STS
 from sentbed_report.statistics import value
 
 Write = Callable[[str, str | bytes], Path]
@@ -63,7 +63,7 @@ def test_constant_similarity_and_zero_vectors_are_noted(write: Write, table_enco
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
     result = STS(path=str(path)).prepare().evaluate(encoder)
     assert result.primary == 0.0
-    assert result.scores[0].protocol["note"] == (
+    assert result.scores[0].note == (
         "constant similarity; 2 zero vectors, whose cosine counts as 0, the first that of 'a'"
     )
 

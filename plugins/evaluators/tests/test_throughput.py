@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed_evaluators import Throughput, throughput
-from sentbed_evaluators.throughput import SHORTEST, WORDS, texts_of
+from sentbed_evaluators import throughput
+from sentbed_evaluators.throughput import SHORTEST, WORDS, Throughput, texts_of
 
 
 class Watched:

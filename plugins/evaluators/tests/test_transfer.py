@@ -118,8 +118,8 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     evaluator = SentEvalTransfer(("MRPC",), data_dir=str(downstream), check_sizes=False)
     accuracy, f1, _ = evaluator.prepare().evaluate(table_encoder()).scores
     assert (f1.metric, f1.value) == ("f1", 0.0)
-    assert f1.protocol["note"] == "the classifier found no positive pair"
-    assert "note" not in accuracy.protocol
+    assert f1.note == "the classifier found no positive pair"
+    assert accuracy.note == ""
 
 
 def test_an_encoder_that_knows_the_class_scores_high(downstream: Path, table_encoder: type) -> None:

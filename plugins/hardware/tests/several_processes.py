@@ -17,10 +17,13 @@ import torch
 from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.protocols import Head, TokenStates, Training
-from sentbed_hardware import Adafactor, AdamW, Constant, Cpu
 from sentbed_hardware._common import lead
 from sentbed_hardware._common.randomness import draws
 from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.schedules import Constant
 
 from conftest import BuiltDense, Classes, Contrast, HashTokenizer, MeanPooler, Momentum, Sgd
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed_hardware import Cpu
+from sentbed_hardware.cpu import Cpu
 
 
 @pytest.fixture

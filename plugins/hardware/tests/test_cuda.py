@@ -13,10 +13,10 @@ import torch
 from sentbed import RuntimeUnavailableError
 from sentbed._encoder.batching import encode_into
 from sentbed.protocols import BuildContext, Head, TokenBatch
-from sentbed_hardware import Cuda
 from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
 from sentbed_hardware._torch.fitting import FittingTrainer
 from sentbed_hardware._torch.scaling import ScalingTrainer
+from sentbed_hardware.cuda import Cuda
 
 GIB = 2**30
 TEXTS = (

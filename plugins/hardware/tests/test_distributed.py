@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed_hardware import Cpu
+from sentbed_hardware.cpu import Cpu
 
 SCRIPT = Path(__file__).with_name("several_processes.py")
 

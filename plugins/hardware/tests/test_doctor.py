@@ -357,6 +357,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 ALL = dict.fromkeys(doctor_jax.PACKAGES, "1.0")
 
 
+@pytest.mark.slow
 def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
     # Not imported here: it changes what PyTorch takes for an accelerator, for all tests to come.
     if importlib.util.find_spec("torchax") is None:

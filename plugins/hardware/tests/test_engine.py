@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import BuildContext, Head, TokenIds
-from sentbed_hardware import AdamW
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware.adamw import AdamW
 
 ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
 POSITIVES = ("the house near water", "it rains all day long", "birds", "a game of chess is played here now")

@@ -10,10 +10,10 @@ import pytest
 import torch
 from sentbed import RunError
 from sentbed.protocols import Head, TokenIds
-from sentbed_hardware import AdamW
 from sentbed_hardware._torch.cuda import CudaEngine
 from sentbed_hardware._torch.fitting import FittingTrainer
 from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed_hardware.adamw import AdamW
 
 HOST = torch.device("cpu")
 

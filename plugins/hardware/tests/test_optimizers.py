@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 import torch
-from sentbed_hardware import Adafactor, AdamW
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.adamw import AdamW
 
 
 def parameters_with_gradient() -> list[tuple[str, torch.nn.Parameter]]:

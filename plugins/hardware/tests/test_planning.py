@@ -12,8 +12,10 @@ from sentbed.protocols import (
     LossOutput,
     LossTraits,
 )
-from sentbed_hardware import Adafactor, AdamW, Cpu
 from sentbed_hardware._torch import outline
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.cuda import Cuda
 from sentbed_hardware.peaks import CUDA, TPU, find
 from sentbed_hardware.tpu import Tpu

@@ -12,8 +12,10 @@ import pytest
 import torch
 from sentbed import PluginError, RunError
 from sentbed.protocols import Head, LossOutput, TokenIds
-from sentbed_hardware import Adafactor, AdamW, Linear
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.schedules import Linear
 from transformers.optimization import Adafactor as TransformersAdafactor
 
 ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")

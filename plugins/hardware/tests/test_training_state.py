@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import Head, TokenIds
-from sentbed_hardware import Adafactor, AdamW, Linear
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.schedules import Linear
 
 TWO = {"anchor": "zh", "positive": "en", "negative": "zh"}
 ONE = dict.fromkeys(TWO, "zh")

@@ -158,6 +158,7 @@ class OfNumbers(SentbedVectorizer):
         return tags
 
 
+@pytest.mark.slow
 def test_the_checks_of_a_transformer_of_numbers_pass_where_numbers_stand_for_texts(tiny_bert: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)

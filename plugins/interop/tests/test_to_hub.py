@@ -136,11 +136,11 @@ def test_front_matter_is_what_the_hub_reads(folder: Path, run: Path):
         (found,) = (
             one
             for one in data.eval_results
-            if one.metric_args["id"] == score["protocol"]["id"]
+            if one.metric_args["id"] == score["protocol"]["evaluator"]["id"]
             and one.metric_name.startswith(score["metric"])
         )
         assert found.metric_value == pytest.approx(score["value"], abs=1e-4)
-        assert found.metric_args["data"] == score["protocol"]["data"]
+        assert found.metric_args["data"] == score["protocol"]["evaluator"]["data"]
         assert (found.dataset_name, found.task_name) == (score["task"], score["evaluator"])
     assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
 
@@ -163,8 +163,8 @@ def test_the_text_renders_with_every_score_and_its_protocol(folder: Path, run: P
     for row, score in zip(found, scores, strict=True):
         assert row[:4] == [score["encoder"], score["evaluator"], score["task"], score["metric"]]
         assert float(row[4].replace("−", "-")) == pytest.approx(score["value"], abs=6e-3)
-        assert row[5].startswith(score["protocol"]["id"])
-        assert row[7:] == ["fp32", score["protocol"]["data"][:12]]
+        assert row[5].startswith(score["protocol"]["evaluator"]["id"])
+        assert row[7:] == ["fp32", score["protocol"]["evaluator"]["data"][:12]]
 
 
 def test_the_text_says_what_it_was_trained_on_and_with_what(folder: Path, run: Path):
@@ -272,7 +272,7 @@ def test_names_stay_text(copied: Path, tmp_path: Path):
         report["name"] = report["scores"][0]["task"] = NASTY
         report["scores"][-1]["task"] = "---\nlicense: mit"
         report["manifest"]["plugins"][0]["version"] = "1<script>"
-        report["scores"][0]["protocol"]["columns"] = ["<b>", "|"]
+        report["scores"][0]["protocol"]["evaluator"]["columns"] = ["<b>", "|"]
 
     change_json(copied / "report.json", change)
     recipe = (copied / "resolved.toml").read_text()

@@ -119,9 +119,8 @@ def test_onnxruntime_gives_the_vectors_of_torch(name: str, exported: Callable[[s
         assert_close(run(made.session, ids, mask), [alone(text) for text in texts])
 
 
-@pytest.mark.parametrize(
-    "name", ["bert-projection", "opt-prompt", pytest.param("bert-mask", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert-projection", "opt-prompt", "bert-mask"])
 def test_the_code_of_the_readme_gives_the_encoders_vectors(
     name: str, exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +258,7 @@ def test_a_missing_package_is_named_before_anything_is_done(
         ToONNX().write(None, tmp_path)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_graph(tiny_bert: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["export", str(tiny_bert), str(tmp_path / "graph"), "--to", "onnx"])
     assert result.exit_code == 0, result.output

@@ -88,7 +88,7 @@ def within(encoder: Encoder, texts: Sequence[str]) -> list[str]:
     return [text for text, short in zip(texts, cut, strict=True) if text and text == short]
 
 
-@pytest.mark.parametrize("name", ["tiny_bert", "tiny_t5", "minilm"])
+@pytest.mark.parametrize("name", ["tiny_bert", "tiny_t5", pytest.param("minilm", marks=pytest.mark.slow)])
 def test_vectors_without_a_prompt_are_the_encoders(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

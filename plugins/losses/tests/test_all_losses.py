@@ -11,7 +11,12 @@ import torch
 from sentbed._document.structure import make_converter, unstructure
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import LossOutput
-from sentbed_losses import Classification, InfoNCE, LearnableTemperature, Momentum, NLISoftmax, Queue
+from sentbed_losses.classification import Classification
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.momentum import Momentum
+from sentbed_losses.nli_softmax import NLISoftmax
+from sentbed_losses.queue import Queue
+from sentbed_losses.temperature import LearnableTemperature
 
 EVERYTHING: dict[str, Any] = {
     "temperature": LearnableTemperature(0.5),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import torch
-from sentbed_losses import Classification
+from sentbed_losses.classification import Classification
 
 Vectors = Mapping[str, torch.Tensor]
 

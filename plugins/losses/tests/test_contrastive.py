@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed_losses import InfoNCE, LearnableTemperature, Momentum, Queue
 from sentbed_losses.contrastive import Contrastive
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.momentum import Momentum
+from sentbed_losses.queue import Queue
+from sentbed_losses.temperature import LearnableTemperature
 
 Vectors = Mapping[str, torch.Tensor]
 Formula = Callable[..., tuple[torch.Tensor, float]]

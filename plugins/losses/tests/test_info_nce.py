@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from sentbed_losses import InfoNCE
+from sentbed_losses.info_nce import InfoNCE
 
 Rows = list[list[float]]
 Vectors = Mapping[str, torch.Tensor]

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from sentbed_losses import Momentum, Queue
+from sentbed_losses.momentum import Momentum
+from sentbed_losses.queue import Queue
 
 Formula = Callable[..., tuple[torch.Tensor, float]]
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed_losses import Classification, InfoNCE, Momentum, NLISoftmax, Queue
+from sentbed_losses.classification import Classification
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.momentum import Momentum
+from sentbed_losses.nli_softmax import NLISoftmax
+from sentbed_losses.queue import Queue
 
 PAIR = frozenset({"anchor", "positive"})
 TRIPLET = PAIR | {"negative"}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import torch
-from sentbed_losses import NLISoftmax
+from sentbed_losses.nli_softmax import NLISoftmax
 
 Inputs = Mapping[str, torch.Tensor]
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import torch
-from sentbed_losses import InfoNCE, Queue
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.queue import Queue
 
 Vectors = Mapping[str, torch.Tensor]
 Formula = Callable[..., tuple[torch.Tensor, float]]

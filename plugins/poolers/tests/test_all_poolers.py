@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 import torch
 from sentbed.protocols import TokenStates
-from sentbed_poolers import ClsMLP, First, Last, Mean, MeanFirstLast, Prompt, PromptEOL, poolers
+from sentbed_poolers import poolers
+from sentbed_poolers.cls_mlp import ClsMLP
+from sentbed_poolers.first import First
+from sentbed_poolers.last import Last
+from sentbed_poolers.mean import Mean
+from sentbed_poolers.mean_first_last import MeanFirstLast
+from sentbed_poolers.prompt import Prompt
+from sentbed_poolers.prompt_eol import PromptEOL
 
 States = Callable[..., TokenStates]
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from sentbed.protocols import TokenStates
-from sentbed_poolers import ClsMLP, First
+from sentbed_poolers.cls_mlp import ClsMLP
+from sentbed_poolers.first import First
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import BertConfig

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from sentbed.protocols import TokenStates
-from sentbed_poolers import First
+from sentbed_poolers.first import First
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 States = Callable[..., TokenStates]

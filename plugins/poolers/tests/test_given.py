@@ -10,7 +10,9 @@ import torch
 from sentbed import ModelError
 from sentbed._recipe.prompts import Prompt
 from sentbed.protocols import TokenStates
-from sentbed_poolers import Decoder, Mask, MeanFirstLast
+from sentbed_poolers.decoder import Decoder
+from sentbed_poolers.mask import Mask
+from sentbed_poolers.mean_first_last import MeanFirstLast
 
 States = Callable[..., TokenStates]
 

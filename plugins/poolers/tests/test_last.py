@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from sentbed.protocols import TokenStates
-from sentbed_poolers import Last
+from sentbed_poolers.last import Last
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 States = Callable[..., TokenStates]

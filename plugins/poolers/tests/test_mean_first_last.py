@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from sentbed.protocols import TokenStates
-from sentbed_poolers import MeanFirstLast
+from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 States = Callable[..., TokenStates]

@@ -6,7 +6,9 @@ import pytest
 import torch
 from sentbed._recipe.prompts import Prompt as PromptOfRecipe
 from sentbed.protocols import TokenStates
-from sentbed_poolers import Last, Prompt, PromptEOL
+from sentbed_poolers.last import Last
+from sentbed_poolers.prompt import Prompt
+from sentbed_poolers.prompt_eol import PromptEOL
 
 States = Callable[..., TokenStates]
 

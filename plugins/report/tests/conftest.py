@@ -41,7 +41,7 @@ def study_of() -> Callable[..., StudyData]:
                     task.partition("/")[0],
                     task.partition("/")[2] or "accuracy",
                     value,
-                    {"id": "p", **(protocol or {})},
+                    {"encoder": {}, "evaluator": {"id": "p", **(protocol or {})}},
                     "en",
                     "transfer",
                     hits(value / 100, seed) if items else None,
@@ -79,7 +79,8 @@ def run_of(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / directory
         path.mkdir()
         found = hits(share, seed)
-        score = Score("MR", "accuracy", 100 * float(found.x.mean()), {"id": "p"}, "en", "transfer", found)
+        said = {"encoder": {}, "evaluator": {"id": "p"}}
+        score = Score("MR", "accuracy", 100 * float(found.x.mean()), said, "en", "transfer", found)
         recipe = {"run": {"name": name or directory, "seed": seed}, "encoder": {"pooler": pooler}}
         (path / "resolved.toml").write_text(tomli_w.dumps(recipe))
         (path / "manifest.json").write_text(json.dumps({"status": status}))

@@ -46,7 +46,15 @@ def score(
     evaluator: str = "sts",
     **entries: object,
 ) -> Score:
-    return Score(task, metric, value, {"id": "senteval-sts", **entries}, encoder, evaluator)
+    protocol = {"encoder": {}, "evaluator": {"id": "senteval-sts", **entries}}
+    return Score(task, metric, value, protocol, encoder, evaluator)
+
+
+def placed(task: str, metric: str, value: float, protocol: str, encoder: str, evaluator: str) -> Score:
+    """A score of a plane."""
+    said = {"encoder": {}, "evaluator": {"id": protocol}}
+    axis: Any = {"alignment": "y", "uniformity": "x"}[metric]
+    return Score(task, metric, value, said, encoder, evaluator, direction="lower", axis=axis)
 
 
 def stage(steps: int = 40, name: str = "nli") -> StageCurve:
@@ -67,7 +75,7 @@ def geometry(
 ) -> Watched:
     """Looks at (uniformity, alignment), one every so many steps."""
     scores = tuple(
-        Score(task, metric, math.nan, {"id": protocol}, encoder, "geometry")
+        placed(task, metric, math.nan, protocol, encoder, "geometry")
         for metric in ("alignment", "uniformity")
     )
     steps = [every * i for i in range(len(places))]
@@ -82,7 +90,7 @@ def full() -> RunReport:
         for task, value in (("STS12", 50.0), ("STS-B", 60.0))
     ]
     scores += [
-        Score("STS-B", metric, value + gain, {"id": "wang-isola", "pairs": 338}, encoder, "geometry")
+        placed("STS-B", metric, value + gain, "wang-isola", encoder, "geometry")
         for encoder, gain in (("encoder@start", 0.0), ("encoder", -0.1))
         for metric, value in (("alignment", 0.3), ("uniformity", -1.5))
     ]
@@ -112,6 +120,9 @@ def full_page() -> str:
     return to_html(full())
 
 
+HOSTILE = {"encoder": {ATTACK: ATTACK}, "evaluator": {"id": ATTACK, ATTACK: ATTACK}}
+
+
 def hostile() -> RunReport:
     """Every text that a recipe, a plugin or a data file can bring is an attack."""
     return RunReport(
@@ -123,9 +134,9 @@ def hostile() -> RunReport:
         recipe_toml=ATTACK,
         manifest={ATTACK: ATTACK},
         scores=(
-            Score(ATTACK, ATTACK, 1.0, {"id": ATTACK, ATTACK: ATTACK}, ATTACK, ATTACK),
-            Score(ATTACK, "alignment", 1.0, {"id": ATTACK}, ATTACK, ATTACK),
-            Score(ATTACK, "uniformity", 1.0, {"id": ATTACK}, ATTACK, ATTACK),
+            Score(ATTACK, ATTACK, 1.0, HOSTILE, ATTACK, ATTACK, note=ATTACK),
+            Score(ATTACK, ATTACK, 1.0, HOSTILE, ATTACK, ATTACK, axis="y"),
+            Score(ATTACK, ATTACK, 1.0, HOSTILE, ATTACK, ATTACK, axis="x"),
         ),
         expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
         stages=(
@@ -135,7 +146,12 @@ def hostile() -> RunReport:
                 watched=(
                     geometry(ATTACK, ATTACK, ATTACK, (1.0, 2.0), (3.0, 4.0)),
                     Watched(
-                        ATTACK, ATTACK, (Score(ATTACK, ATTACK, 1.0, {}),), [0, 1], [1.0, 2.0], [[1.0], [2.0]]
+                        ATTACK,
+                        ATTACK,
+                        (Score(ATTACK, ATTACK, 1.0, HOSTILE),),
+                        [0, 1],
+                        [1.0, 2.0],
+                        [[1.0], [2.0]],
                     ),
                 ),
             ),
@@ -178,9 +194,9 @@ class Page(HTMLParser):
         self.words.append(text)
 
 
-def test_json_has_the_keys_of_schema_1() -> None:
+def test_json_has_the_keys_of_schema_2() -> None:
     document = json.loads(to_json(full()))
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert list(document) == [
         *("schema", "name", "status", "error", "warnings", "started", "seconds"),
         *("scores", "expected", "stages", "manifest"),
@@ -191,7 +207,11 @@ def test_json_has_the_keys_of_schema_1() -> None:
         "task": "STS12",
         "metric": "spearman",
         "value": 50.0,
-        "protocol": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+        "direction": "higher",
+        "protocol": {
+            "encoder": {},
+            "evaluator": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+        },
     }
     assert [row["met"] for row in document["expected"]] == [True, False, None]
     assert document["stages"][0]["validations"] == [[10, 70.0], [20, 80.5], [30, 79.0]]
@@ -213,7 +233,7 @@ def test_json_writes_null_for_what_is_not_finite() -> None:
     document = json.loads(to_json(data), parse_constant=refuse)
     assert document["seconds"] is None
     assert document["scores"][0]["value"] is None
-    assert document["scores"][0]["protocol"]["threshold"] is None
+    assert document["scores"][0]["protocol"]["evaluator"]["threshold"] is None
     assert document["expected"][0]["met"] is False
     assert document["stages"][0]["losses"] == [None]
     assert document["manifest"] == {"x": [None]}
@@ -293,7 +313,7 @@ def test_an_encoder_stands_next_to_its_start() -> None:
 
 def test_geometry_pairs_only_equal_protocols_and_tasks() -> None:
     def measured(metric: str, value: float, protocol: str, task: str = "STS-B") -> Score:
-        return Score(task, metric, value, {"id": protocol}, "encoder", "geometry")
+        return placed(task, metric, value, protocol, "encoder", "geometry")
 
     panels = geometry_panels(
         [
@@ -305,7 +325,7 @@ def test_geometry_pairs_only_equal_protocols_and_tasks() -> None:
         ]
     )
     assert [(panel.protocol, panel.points) for panel in panels] == [
-        ("wang-isola", (GeometryPoint("encoder", uniformity=-2.0, alignment=0.2),))
+        ("wang-isola", (GeometryPoint("encoder", x=-2.0, y=0.2),))
     ]
 
 
@@ -477,7 +497,7 @@ def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
 
 def test_json_has_intervals_and_differences_where_there_are_any() -> None:
     document = json.loads(to_json(resampled()))
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert [score["interval"] for score in document["scores"][:2]] == [[48.1, 51.95], None]
     about = document["bootstrap"]
     assert (about["resamples"], about["confidence"]) == (2000, 0.9)
@@ -485,7 +505,11 @@ def test_json_has_intervals_and_differences_where_there_are_any() -> None:
         "evaluator": "sts",
         "task": "STS12",
         "metric": "spearman",
-        "protocol": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+        "direction": "higher",
+        "protocol": {
+            "encoder": {},
+            "evaluator": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+        },
         "first": "encoder@start",
         "second": "encoder",
         "a": 50.0,
@@ -740,11 +764,11 @@ def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_pro
     dev, val = trajectory_panels(watched_stage().watched)
     assert (dev.title, val.title) == ("wang-isola, STSB-dev, geometry", "wang-isola, val, geometry")
     assert [line.encoder for line in dev.lines] == ["zh", "en"]
-    assert [(p.step, p.uniformity, p.alignment) for p in dev.lines[1].places] == [
+    assert [(p.step, p.x, p.y) for p in dev.lines[1].places] == [
         (0, -1.5, 0.4),
         (100, -2.25, 0.35),
     ]
-    assert [(step, [p and p.alignment for p in places]) for step, places in dev.rows] == [
+    assert [(step, [p and p.y for p in places]) for step, places in dev.rows] == [
         (0, [0.3, 0.4]),
         (100, [0.25, 0.35]),
         (200, [0.2, None]),
@@ -755,7 +779,7 @@ def test_two_conventions_of_one_look_are_two_trajectories() -> None:
     one, other = geometry("e", "t", "wang-isola", (-2.0, 0.2)), geometry("e", "t", "st5", (-3.0, 0.5))
     both = Watched("e", "geometry", one.scores + other.scores, [0], [1.8], [one.values[0] + other.values[0]])
     places = [panel.lines[0].places[0] for panel in trajectory_panels([both])]
-    assert [(p.uniformity, p.alignment) for p in places] == [(-2.0, 0.2), (-3.0, 0.5)]
+    assert [(p.x, p.y) for p in places] == [(-2.0, 0.2), (-3.0, 0.5)]
 
 
 def test_an_encoder_that_is_watched_twice_has_two_panels() -> None:
@@ -818,8 +842,7 @@ def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
 def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure() -> None:
     both = geometry("en", "dev", "wang-isola", (-1.0, 0.5), (-2.0, 0.25))
     more = tuple(
-        Score("dev", metric, math.nan, {"id": "anisotropy"}, "en", "geometry")
-        for metric in ("anisotropy", "top-singular-share")
+        score("dev", math.nan, "en", metric, "geometry") for metric in ("anisotropy", "top-singular-share")
     )
     values = [[*look, 0.5 - i / 4, 0.125] for i, look in enumerate(both.values)]
     watched = attrs.evolve(both, scores=both.scores + more, values=values)
@@ -861,9 +884,10 @@ def test_json_has_every_look() -> None:
         "evaluator": "geometry",
         "steps": [0, 100, 200],
     }
+    protocol = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
     assert [(s["task"], s["metric"], s["protocol"], s["values"]) for s in first["series"]] == [
-        ("STSB-dev", "alignment", {"id": "wang-isola"}, [0.3, 0.25, 0.2]),
-        ("STSB-dev", "uniformity", {"id": "wang-isola"}, [-1.0, -2.0, -2.5]),
+        ("STSB-dev", "alignment", protocol, [0.3, 0.25, 0.2]),
+        ("STSB-dev", "uniformity", protocol, [-1.0, -2.0, -2.5]),
     ]
 
 

@@ -63,14 +63,17 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tasks = [f"a task with a long name {i}" for i in range(9)]
     encoders = ("encoder@start", "encoder")
     scores = [
-        Score(task, "spearman", 70.0, {"id": "sts", "data": "ab" * 32}, e, "sts")
+        Score(
+            task, "spearman", 70.0, {"encoder": {}, "evaluator": {"id": "sts", "data": "ab" * 32}}, e, "sts"
+        )
         for e in encoders
         for task in tasks
     ]
+    said = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
     scores += [
-        Score("STS-B", metric, value, {"id": "wang-isola"}, encoder, "geometry")
+        Score("STS-B", metric, value, said, encoder, "geometry", direction="lower", axis=axis)
         for encoder in encoders
-        for metric, value in (("alignment", 0.2 + 0.1 * len(encoder)), ("uniformity", -2.0))
+        for metric, value, axis in (("alignment", 0.2 + 0.1 * len(encoder), "y"), ("uniformity", -2.0, "x"))
     ]
     data = RunReport(
         name="</title><script>document.title = 'owned'; throw 1</script>",

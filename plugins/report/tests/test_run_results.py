@@ -35,6 +35,8 @@ from sentbed_report.table_formats import (
     write_tables,
 )
 
+ENTRIES_OF_ENCODERS = ("pooler", "precision", "max_length", "prompt")
+
 
 def score(
     task: str,
@@ -45,7 +47,10 @@ def score(
     of: Items | None = None,
     **entries: Any,
 ) -> Score:
-    return Score(task, metric, value, {"id": "senteval", **entries}, encoder, evaluator, of)
+    note = entries.pop("note", "")
+    of_encoder = {name: entries.pop(name) for name in ENTRIES_OF_ENCODERS if name in entries}
+    protocol = {"encoder": of_encoder, "evaluator": {"id": "senteval", **entries}}
+    return Score(task, metric, value, protocol, encoder, evaluator, of, note=note)
 
 
 def rows(*scores: Score) -> list[tuple[str, Score]]:
@@ -145,7 +150,7 @@ def test_unlike_protocols_in_one_column_are_refused_and_named() -> None:
 
 def test_one_task_under_two_protocol_ids_stands_in_two_tables() -> None:
     def other(task: str, value: float) -> Score:
-        return attrs.evolve(score(task, value), protocol={"id": "logistic"})
+        return attrs.evolve(score(task, value), protocol={"encoder": {}, "evaluator": {"id": "logistic"}})
 
     tables = paper_tables(
         rows(score("MR", 80.0), score("CR", 90.0), other("TREC", 82.0), other("MR", 81.0), other("CR", 91.0))
@@ -172,9 +177,18 @@ def test_in_a_run_what_was_scored_together_stands_together() -> None:
 
 def geometry(encoder: str, shift: float) -> list[Score]:
     return [
-        Score("STSB", metric, value + shift, {"id": name, "formula": metric}, encoder, "geometry")
+        Score(
+            "STSB",
+            metric,
+            value + shift,
+            {"encoder": {}, "evaluator": {"id": name, "formula": metric}},
+            encoder,
+            "geometry",
+            direction="lower",
+            axis=axis,
+        )
         for name in ("wang-isola", "st5")
-        for metric, value in (("alignment", 0.2), ("uniformity", -2.0))
+        for metric, value, axis in (("alignment", 0.2, "y"), ("uniformity", -2.0, "x"))
     ]
 
 
@@ -209,6 +223,17 @@ def test_latex_marks_the_best_and_the_second_best_as_printed() -> None:
         r"\bottomrule",
         r"\end{tabular}",
     ]
+
+
+def test_of_a_metric_of_which_lower_is_better_the_smallest_is_marked_as_the_best() -> None:
+    numbers = {"a": 30.0, "b": 10.0, "c": 20.0}
+    found = [score("T", value, encoder, "error") for encoder, value in numbers.items()]
+    (table,) = paper_tables(rows(*(attrs.evolve(one, direction="lower") for one in found)))
+    assert r"b & \textbf{10.00} \\" in to_latex(table)
+    assert r"c & \underline{20.00} \\" in to_latex(table)
+    assert "| b | **10.00** |" in to_markdown(table)
+    (table,) = paper_tables(rows(*(attrs.evolve(one, direction="none") for one in found)))
+    assert "textbf" not in to_latex(table)
 
 
 def test_one_row_has_no_best() -> None:
@@ -284,9 +309,8 @@ def test_rows_of_several_runs_are_named_after_run_and_encoder(write: Write, tmp_
 
 
 def test_a_table_of_one_protocol_id_or_evaluator(write: Write) -> None:
-    logistic = attrs.evolve(
-        score("MR", 81.0), protocol={"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
-    )
+    said = {"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
+    logistic = attrs.evolve(score("MR", 81.0), protocol={"encoder": {}, "evaluator": said})
     run = write("one", score("MR", 80.0), logistic, score("STS12", 70.0, evaluator="sts"))
     assert len(run_tables([run])) == 3
     (table,) = run_tables([run], "transfer", "logistic")

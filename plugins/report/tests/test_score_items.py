@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items, Score
+from sentbed.tools import score_of
 from sentbed_report import score_items as items
 
 GOLD = np.arange(4.0)
@@ -15,7 +17,8 @@ PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
 
 
 def score(task: str = "STS12", of: Items | None = PAIRS, encoder: str = "en@start", **entries: Any) -> Score:
-    return Score(task, "spearman", 80.0, {"id": "p", **entries}, encoder, "senteval-sts", of)
+    protocol = {"encoder": {"max_length": 16}, "evaluator": {"id": "p", **entries}}
+    return Score(task, "spearman", 80.0, protocol, encoder, "senteval-sts", of)
 
 
 def same(one: Items | None, other: Items | None) -> None:
@@ -92,3 +95,20 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(RunError, match=r"the items in `.*\.npz` cannot be read .*; remove the file"):
         items.attach_items(tmp_path, without(score()))
+
+
+def test_items_of_a_run_with_flat_protocols_are_still_found(tmp_path: Path) -> None:
+    items.keep_items(tmp_path, [score()])
+    (file,) = (tmp_path / "items").iterdir()
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    (entry,) = json.loads(str(arrays["index"]))
+    flat = {"id": "p", "max_length": 16, "note": "odd"}
+    names = ("encoder", "evaluator", "task", "metric", "value")
+    former = {**{name: entry["score"][name] for name in names}, "protocol": flat}
+    arrays["index"] = np.array(json.dumps([{**entry, "score": former}]))
+    np.savez(file, **arrays)
+    read = score_of({**former, "value": 80.0})
+    assert read.protocol == {"encoder": {"max_length": 16}, "evaluator": {"id": "p"}}
+    assert (read.note, read.direction) == ("odd", "none")
+    same(items.attach_items(tmp_path, [read])[0].items, PAIRS)

@@ -238,7 +238,9 @@ def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None
 
     data = study_of({"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}})
     runs = data.cells[0].runs
-    other = [attrs.evolve(score, protocol={"id": "Q"}) for score in runs[0].scores]
+    other = [
+        attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "Q"}}) for score in runs[0].scores
+    ]
     more = tuple(attrs.evolve(run, scores=(*run.scores, *other)) for run in runs)
     data = attrs.evolve(data, cells=(attrs.evolve(data.cells[0], runs=more), data.cells[1]))
     write_exports(tmp_path, data)
@@ -252,8 +254,11 @@ def test_numbered_names_take_no_other_tables_place(tmp_path: Path, study_of: Mak
     numbers = {"a": {1: {"MR/x": 1.0, "CR/x": 1.0}}, "b": {1: {"MR/y": 1.0}}}
     data = study_of(numbers)
     (run,) = data.cells[1].runs
-    named = (*run.scores, attrs.evolve(run.scores[0], evaluator="transfer-p-2", protocol={}))
-    upper = attrs.evolve(run.scores[0], evaluator="SCORES", protocol={})
+    named = (
+        *run.scores,
+        attrs.evolve(run.scores[0], evaluator="transfer-p-2", protocol={"encoder": {}, "evaluator": {}}),
+    )
+    upper = attrs.evolve(run.scores[0], evaluator="SCORES", protocol={"encoder": {}, "evaluator": {}})
     cell = attrs.evolve(data.cells[1], runs=(attrs.evolve(run, scores=(*named, upper)),))
     data = attrs.evolve(data, cells=(data.cells[0], cell))
     write_exports(tmp_path, data)

@@ -189,7 +189,10 @@ def test_hostile_text_is_shown_as_it_is_in_every_place(write, tmp_path: Path) ->
                         score,
                         task=score.task if score.task == "STS12" else f"{score.task}{ATTACK}",
                         evaluator=f"{score.evaluator}{ATTACK}",
-                        protocol={**score.protocol, f"entry{ATTACK}": f"value{ATTACK}"},
+                        protocol={
+                            "encoder": {},
+                            "evaluator": {**score.evaluator_protocol, f"entry{ATTACK}": f"value{ATTACK}"},
+                        },
                     )
                     for score in run.scores
                 ),
@@ -282,7 +285,10 @@ def test_scores_of_unlike_protocols_are_in_tables_of_their_own(write) -> None:
     data = study()
     for seed in (1, 2, 3):
         run = next(run for run in data.cells[0].runs if run.seed == seed)
-        other = tuple(attrs.evolve(s, protocol={**s.protocol, "data": "other"}) for s in run.scores)
+        other = tuple(
+            attrs.evolve(s, protocol={"encoder": {}, "evaluator": {**s.evaluator_protocol, "data": "other"}})
+            for s in run.scores
+        )
         data = changed(data, run.cell, seed, scores=other)
     page, markdown = write(data)
     for text in (page.text, markdown):
@@ -292,11 +298,15 @@ def test_scores_of_unlike_protocols_are_in_tables_of_their_own(write) -> None:
     assert len(set(regions)) == len(regions)
 
 
+@pytest.mark.slow
 def test_regions_of_a_page_have_names_of_their_own(write) -> None:
     data = study(several=True)
     for cell in data.cells:
         for run in cell.runs:
-            more = (attrs.evolve(score, protocol={"id": "other"}) for score in run.scores)
+            more = (
+                attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "other"}})
+                for score in run.scores
+            )
             data = changed(data, run.cell, run.seed, scores=(*run.scores, *more))
     page, _ = write(data)
     regions = [a["aria-label"] for a in page.all("div", role="region")]
@@ -416,6 +426,7 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
     assert plot.title == "Validation in stage nli"
 
 
+@pytest.mark.slow
 def test_many_cells_are_drawn_by_a_rule_that_is_said(write) -> None:
     numbers = tuple(range(1, 17))
     axes = (POOLER, AxisInfo("batch", tuple(map(str, numbers)), numbers))

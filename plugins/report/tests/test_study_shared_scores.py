@@ -13,7 +13,7 @@ ROWS = st.lists(
         st.sampled_from("abc"),
         st.builds(
             lambda evaluator, task, metric, folds: Score(
-                task, metric, 1.0, {"id": "p", "folds": folds}, "en", evaluator
+                task, metric, 1.0, {"encoder": {}, "evaluator": {"id": "p", "folds": folds}}, "en", evaluator
             ),
             st.sampled_from(["e", "f"]),
             st.sampled_from(["MR", "CR", "AVG"]),
@@ -26,7 +26,7 @@ ROWS = st.lists(
 
 
 def score(task: str, **protocol: Any) -> Score:
-    return Score(task, "accuracy", 1.0, {"id": "p", **protocol}, "en", "e")
+    return Score(task, "accuracy", 1.0, {"encoder": {}, "evaluator": {"id": "p", **protocol}}, "en", "e")
 
 
 @given(ROWS)

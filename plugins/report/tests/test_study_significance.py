@@ -14,7 +14,7 @@ from sentbed_report.study.significance import Judged, corrected, judge, judge_av
 
 def scored(items: Items | None, number: float | None = None) -> Score:
     found = number if number is not None else value(items) if items is not None else math.nan
-    return Score("T", "spearman", found, {"id": "p"}, "en", "e", items)
+    return Score("T", "spearman", found, {"encoder": {}, "evaluator": {"id": "p"}}, "en", "e", items)
 
 
 def bare(numbers: Sequence[float]) -> dict[int, Score]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -14,6 +15,7 @@ from sentbed_report.study.significance import judge_average, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
+from sentbed_report.study.table_formats import to_latex, to_markdown
 
 Make = Callable[..., StudyData]
 
@@ -138,17 +140,25 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
 
 
 @pytest.mark.parametrize(
-    ("metric", "places"),
+    ("direction", "places", "best"),
     [
-        ("uniformity", [0, 1, None]),
-        ("alignment", [0, 1, None]),
-        ("mean-cosine", [None] * 3),
-        ("accuracy", [None, 1, 0]),
+        ("lower", [0, 1, None], "a"),
+        ("none", [None] * 3, ""),
+        ("higher", [None, 1, 0], "c"),
     ],
 )
-def test_direction_is_that_of_the_metric(study_of: Make, metric: str, places: list[int | None]) -> None:
-    numbers = {name: {1: {f"STSB/{metric}": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))}
-    assert [row.cells[0].place for row in only(study_of(numbers)).rows] == places
+def test_direction_is_what_the_score_says(
+    study_of: Make, direction: Any, places: list[int | None], best: str
+) -> None:
+    data = study_of({name: {1: {"T/error": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))})
+    for cell in "abc":
+        data = with_scores(
+            data, cell, lambda run: tuple(attrs.evolve(one, direction=direction) for one in run.scores)
+        )
+    found = only(data)
+    assert [row.cells[0].place for row in found.rows] == places
+    for text, mark in ((to_latex(found, "t"), "textbf"), (to_markdown(found), "**")):
+        assert [line.lstrip("| ")[0] for line in text.splitlines() if mark in line] == list(best)
 
 
 # --- rows --------------------------------------------------------------------------------------------------
@@ -191,7 +201,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
 def shorter(run: CellRun) -> tuple[Score, ...]:
     """MR with fewer folds, and all else as it is."""
     first, *rest = run.scores
-    return (attrs.evolve(first, protocol={"id": "p", "folds": 5}), *rest)
+    return (attrs.evolve(first, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}), *rest)
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
@@ -215,7 +225,12 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
     data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
 
     def twice(run: CellRun) -> tuple[Score, ...]:
-        return (*run.scores, attrs.evolve(run.scores[0], value=9.0, protocol={"id": "p", "folds": 5}))
+        return (
+            *run.scores,
+            attrs.evolve(
+                run.scores[0], value=9.0, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
+            ),
+        )
 
     for cell in "ab":
         data = with_scores(data, cell, twice)
@@ -233,7 +248,9 @@ def test_a_task_of_which_cells_give_unlike_metrics_is_in_two_tables(study_of: Ma
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
     def other(run: CellRun) -> tuple[Score, ...]:
-        return tuple(attrs.evolve(s, protocol={**s.protocol, "pooler": "first"}) for s in run.scores)
+        return tuple(
+            attrs.evolve(s, protocol={**s.protocol, "encoder": {"pooler": "first"}}) for s in run.scores
+        )
 
     assert len(only(with_scores(study_of(TWO), "mean", other)).rows) == 2
 
@@ -332,7 +349,10 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
 
 def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:
     def twice(run: CellRun) -> tuple[Score, ...]:
-        return (*run.scores, *(attrs.evolve(s, protocol={"id": "q"}) for s in run.scores))
+        return (
+            *run.scores,
+            *(attrs.evolve(s, protocol={"encoder": {}, "evaluator": {"id": "q"}}) for s in run.scores),
+        )
 
     data = with_scores(study_of(TWO, expected=EXPECTED), "first", twice)
     found = summarise(data)

@@ -45,7 +45,7 @@ def study_of() -> Callable[..., StudyData]:
                     task.partition("/")[0],
                     task.partition("/")[2] or "accuracy",
                     value,
-                    {"id": "p", **(protocol or {})},
+                    {"encoder": {}, "evaluator": {"id": "p", **(protocol or {})}},
                     "en",
                     "transfer",
                     hits(value / 100, seed) if items else None,

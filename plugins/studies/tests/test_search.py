@@ -117,7 +117,7 @@ def test_the_winner_stands_in_a_recipe_that_runs(
     first = run(recipe, tmp_path / "run", plugins).scores[0]
     assert first.encoder == "encoder@start"
     assert first.value == pytest.approx(result.ranking.candidates[0].score)
-    assert first.protocol["prompt"]["template"] == result.ranking.candidates[0].template
+    assert first.protocol["encoder"]["prompt"]["template"] == result.ranking.candidates[0].template
 
 
 def test_the_directory_holds_the_ranking_in_every_form(look: Callable[..., SearchResult]):
@@ -127,7 +127,7 @@ def test_the_directory_holds_the_ranking_in_every_form(look: Callable[..., Searc
     rows = document["ranking"]["rows"]
     assert [row["word"] for row in rows] == ["Bread", "Music", "Sleep", "Rain", "Ice", ""]
     assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5, None]
-    assert document["scores"][0]["protocol"]["id"] == "gap"
+    assert document["scores"][0]["protocol"]["evaluator"]["id"] == "gap"
     markdown = (result.directory / "search.md").read_text()
     assert "| 1 | The oven is hot, the loaves rise. | Bread |" in markdown
     page = (result.directory / "search.html").read_text()
@@ -142,7 +142,7 @@ def test_the_journal_holds_every_score_with_its_protocol(look: Callable[..., Sea
     assert [line["index"] for line in lines] == [0, 1, 2, 3, 4, 5]
     assert all(set(line) == {"index", "prompt", "score", "scores", "seconds"} for line in lines)
     assert lines[3]["prompt"].startswith('This sentence : "Wet." means in one word:"Rain".This')
-    assert lines[3]["scores"][0]["protocol"]["prompt"]["template"] == lines[3]["prompt"]
+    assert lines[3]["scores"][0]["protocol"]["encoder"]["prompt"]["template"] == lines[3]["prompt"]
     assert lines[3]["scores"][0]["value"] == lines[3]["score"]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sentbed._recipe.recipe import first_stages
 from sentbed._registry.registry import Plugins
+from sentbed.protocols import BackboneTraits
 from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import Study, load_study
 from sentbed_studies.sharing import Prefix, Work, plan_work
@@ -87,7 +88,7 @@ def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
     axes = '[study.axes.rows]\npath = "stage.tune.data.rows"\nvalues = [7, 8]\n'
     _, work = make(axes)
     assert work.prefixes == ()
-    monkeypatch.setattr(Characters, "from_files", True, raising=False)
+    monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
     _, work = make(axes)
     assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
 

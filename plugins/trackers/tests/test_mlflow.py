@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from sentbed import RunError
-from sentbed_trackers import MLflow, outbox
+from sentbed_trackers import outbox
+from sentbed_trackers.mlflow import MLflow
 
 Follow = Callable[[object], Any]
 Series = dict[str, list[tuple[int, float]]]

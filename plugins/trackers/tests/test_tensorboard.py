@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sentbed import RunError
 from sentbed.protocols import StepResult
-from sentbed_trackers import TensorBoard
+from sentbed_trackers.tensorboard import TensorBoard
 
 Follow = Callable[[object], Any]
 Series = dict[str, list[tuple[int, float]]]

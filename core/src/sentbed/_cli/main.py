@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from sentbed._registry.info import Offer
 
 
+_OFFERED = "sentbed.commands"
+"""The key of plugins' commands in a context."""
+
+
 class _Group(click.Group):
     """Core's commands and those of plugins; errors become messages, unless `--traceback` is given."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *_offered()})
+        return sorted({*self.commands, *_offered(ctx)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in self.commands:
             return self.commands[name]
-        offered = _offered()
+        offered = _offered(ctx)
         if name in offered:
             return _imported(name, offered[name])
         if name in COMMANDS:
@@ -41,7 +45,7 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
-        rows |= {name: offer.value.help for name, offer in _offered().items() if name not in rows}
+        rows |= {name: offer.value.help for name, offer in _offered(ctx).items() if name not in rows}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -60,11 +64,14 @@ class _Group(click.Group):
             ctx.exit(INTERRUPTED)
 
 
-def _offered() -> Mapping[str, Offer]:
-    """Return the commands of plugins by name."""
+def _offered(ctx: click.Context) -> Mapping[str, Offer]:
+    """Return the commands of plugins by name; plugins are loaded once per call of `sentbed`."""
     from sentbed._registry.registry import load_plugins
 
-    return load_plugins().commands
+    if _OFFERED not in ctx.meta:
+        ctx.meta[_OFFERED] = load_plugins(commands_only=True).commands
+    found: Mapping[str, Offer] = ctx.meta[_OFFERED]
+    return found
 
 
 def _imported(name: str, offer: Offer) -> click.Command:

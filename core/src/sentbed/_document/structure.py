@@ -42,7 +42,7 @@ def structure(
     data: Mapping[str, Any],
     cls: type[T],
     document: Document,
-    plugins: Components,
+    plugins: Components | None,
     base: Path,
     rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
     check: bool = True,
@@ -65,7 +65,7 @@ def structure(
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
 
 
-def make_converter(plugins: Components, base: Path, check: bool = True) -> cattrs.Converter:
+def make_converter(plugins: Components | None, base: Path, check: bool = True) -> cattrs.Converter:
     """Return a converter that knows the components of `plugins` and coerces nothing.
 
     With `check`, what a component's own `check` finds is a fault like any other.
@@ -169,8 +169,9 @@ def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
 
 
 def _component(
-    converter: cattrs.Converter, plugins: Components, check: bool, value: Any, base: Any
+    converter: cattrs.Converter, plugins: Components | None, check: bool, value: Any, base: Any
 ) -> Component:
+    assert plugins is not None, "tables without components need no plugins"
     kind = KIND_OF[base].name
     if not isinstance(value, dict):
         raise _fault(value, f'a table with `use = "..."` that names a {kind}')

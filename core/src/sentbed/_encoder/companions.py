@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,18 +32,14 @@ class Companions:
 
         Nothing happens where the engine has no way to encode for several at once.
         """
-        if self._beside is not None:
+        if self.encoder.placed.beside(()) is not None:
             recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
             engine.seed(head_seed)
             placed = engine.assemble(backbone, recipe.pooler, recipe.head)
             self.others.append(Encoder(recipe, engine, backbone, placed))
 
-    @property
-    def _beside(self) -> Callable[[Sequence[PlacedEncoder]], PlacedEncoder | None] | None:
-        return getattr(self.encoder.placed, "beside", None)
-
     def _together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
-        return self._beside([one.placed for one in others]) if self._beside and others else None
+        return self.encoder.placed.beside([one.placed for one in others]) if others else None
 
     @cached_property
     def _members(self) -> dict[str, tuple[Space, Encoder]]:
@@ -51,7 +47,7 @@ class Companions:
         together, own = self._together(self.others), self.encoder.space()
         if together is None or own is None:
             return {}
-        hashed = getattr(together, "fingerprints", lambda: [None] * (1 + len(self.others)))()
+        hashed = together.fingerprints() or [None] * (1 + len(self.others))
         members = {
             space.name: (space, one)
             for one, fingerprint in zip(self.others, hashed[1:], strict=True)

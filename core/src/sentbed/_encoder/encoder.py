@@ -277,7 +277,7 @@ class Encoder:
                 encoder=name,
                 evaluator=evaluator.name,
                 plugin=info.release if info else "",
-                protocol={**score.protocol, **how},
+                protocol={"encoder": how, "evaluator": score.protocol},
             )
             for score in evaluation.scores
         )

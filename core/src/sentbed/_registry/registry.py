@@ -117,11 +117,14 @@ class Plugins:
         raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
 
 
-def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings | None = None) -> Plugins:
+def load_plugins(
+    points: Iterable[EntryPoint] | None = None, settings: Settings | None = None, commands_only: bool = False
+) -> Plugins:
     """Load every plugin of the entry-point group `sentbed` into a new plugin manager.
 
     A plugin that cannot be loaded is kept in the list with its reason, and a name that two claim with both;
-    either stops only the recipes that use it. `settings` is the user's configuration where left out.
+    either stops only the recipes that use it. `settings` is the user's configuration where left out. With
+    `commands_only`, plugins are asked for their commands alone: `sentbed --help` is to be instant.
 
     Raises:
         PluginError: where the user's configuration is wrong.
@@ -131,13 +134,20 @@ def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings 
     manager.add_hookspecs(hookspecs)
     infos: list[PluginInfo] = []
     claims: dict[tuple[str, str], list[ComponentInfo]] = {}
-    offers: dict[str, dict[str, Offer]] = {"commands": {}, "recipe_tables": {}}
+    offers: dict[str, dict[str, Offer]] = {"commands": {}}
+    if not commands_only:
+        offers["recipe_tables"] = {}
     found = entry_points(group=GROUP) if points is None else points
     for (distribution, version), point in sorted(
         ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
     ):
         info, offered = _load(
-            manager, point, PluginInfo(point.name, distribution, version, point.value), settings, offers
+            manager,
+            point,
+            PluginInfo(point.name, distribution, version, point.value),
+            settings,
+            offers,
+            commands_only,
         )
         infos.append(info)
         for component in offered:
@@ -157,7 +167,7 @@ def load_plugins(points: Iterable[EntryPoint] | None = None, settings: Settings 
         clashes,
         _warnings(settings, infos, claims),
         offers["commands"],
-        offers["recipe_tables"],
+        offers.get("recipe_tables", {}),
     )
 
 
@@ -167,6 +177,7 @@ def _load(
     info: PluginInfo,
     settings: Settings,
     offers: Mapping[str, dict[str, Offer]],
+    commands_only: bool,
 ) -> tuple[PluginInfo, list[ComponentInfo]]:
     """Register a plugin, and add its commands and tables to `offers`; returns state and components."""
     reason = settings.refusal(info.distribution, info.name)
@@ -187,7 +198,7 @@ def _load(
         # Also where it raises: pluggy knows a plugin before it has looked at all of its hooks.
         registered = True
         manager.register(plugin, name=info.key)
-        offered = _components(manager, plugin, info)
+        offered = [] if commands_only else _components(manager, plugin, info)
         more = {hook: _offered(manager, hook, plugin, info, taken) for hook, taken in offers.items()}
         hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - OFFERED
     except KeyboardInterrupt:

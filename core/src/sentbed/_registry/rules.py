@@ -38,7 +38,7 @@ def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
         return f"has {cls.traits!r} as `traits`; write `traits = {wanted}(...)`"
     for word in sorted(attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()):
         if hasattr(cls, word):
-            return f"says `{word}` beside its traits, where nobody reads it; write `traits = {wanted}({word}=...)`"
+            return f"says `{word}` beside its traits, not in them; write `traits = {wanted}({word}=...)`"
     return None
 
 

@@ -137,19 +137,15 @@ def _listed(variable: str) -> dict[str, str] | None:
 
 def _parsed(file: Path, content: bytes) -> Settings:
     # What structures a recipe takes its time, and few users have a configuration.
-    import pluggy
-
     from sentbed._document.structure import structure
     from sentbed._document.toml import parse
-    from sentbed._registry.registry import Plugins
     from sentbed.kinds import KINDS
 
     try:
         document = parse(content, str(file))
     except RecipeError as error:
         raise _wrong(error.problems) from error
-    nothing = Plugins(pluggy.PluginManager(CORE), (), {})
-    found, problems = structure(document.data, _Configuration, document, nothing, file.parent)
+    found, problems = structure(document.data, _Configuration, document, None, file.parent)
     if problems:
         raise _wrong(problems)
     table = found.plugins

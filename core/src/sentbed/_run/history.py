@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.record import plain, score_record
+from sentbed._run.record import plain, score_of, score_record
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -48,7 +48,7 @@ class _Stage:
 def _keys(score: Score) -> set[str]:
     """Return the keys of `[expected]` that name this score."""
     metric = f"{score.task}/{score.metric}"
-    keys = {score.task, metric, f"{metric}@{score.protocol.get('id')}"}
+    keys = {score.task, metric, f"{metric}@{score.protocol_id}"}
     return keys | {f"{score.encoder}/{key}" for key in keys}
 
 
@@ -70,7 +70,7 @@ class History:
             return
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
-        self._scores = [Score(**table) for table in state["scores"]]
+        self._scores = [*map(score_of, state["scores"])]
         self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(state["warnings"])
@@ -204,10 +204,7 @@ class History:
 
 def _measures(scores: Sequence[Score]) -> list[Any]:
     """Return what scores are of, without what an evaluator remarks on one look."""
-    return [
-        (score.evaluator, score.task, score.metric, plain({**score.protocol, "note": None}))
-        for score in scores
-    ]
+    return [(score.evaluator, score.task, score.metric, plain(score.protocol)) for score in scores]
 
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
@@ -220,8 +217,5 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
 
 def _stage(table: Mapping[str, Any]) -> _Stage:
     """Return the stage of a history's state."""
-    watched = [
-        Watched(**{**one, "scores": tuple(Score(**score) for score in one["scores"])})
-        for one in table["watched"]
-    ]
+    watched = [Watched(**{**one, "scores": tuple(map(score_of, one["scores"]))}) for one in table["watched"]]
     return _Stage(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})

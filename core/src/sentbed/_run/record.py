@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
-from sentbed.protocols import ReportData, Score, Watched
+from sentbed.protocols import Direction, ReportData, Score, Watched
 
 RECORD = "report.json"
 
-SCHEMA = 1
+SCHEMA = 2
 """Goes up when a key of `report.json` changes its meaning or goes away."""
+
+_OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
+"""What of a protocol said of the encoder when it was flat, in schema 1."""
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
@@ -66,24 +69,44 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score without the items behind it; with its plugin where that is known."""
-    plugin = "plugin " if score.plugin else ""
-    return fields(score, f"encoder evaluator {plugin}task metric value protocol")
+    """Return a score without the items behind it; with its plugin, note and axis where it has them."""
+    record = fields(score, "encoder evaluator plugin task metric value direction note axis protocol")
+    return {key: value for key, value in record.items() if key not in ("plugin", "note", "axis") or value}
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
-    """Return the score that `score_record` wrote, without its items.
+    """Return the score that `score_record` wrote, without its items; in schema 1 too.
 
     Raises:
         KeyError: where something is missing.
         TypeError: where it is no score.
     """
-    value = math.nan if record["value"] is None else float(record["value"])
     names = ("task", "metric", "encoder", "evaluator")
     if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
         raise TypeError("a score without names or protocol")
-    known = {name: record[name] for name in (*names, "protocol")}
-    return Score(value=value, plugin=str(record.get("plugin", "")), **known)
+    if "direction" not in record:
+        record = _of_schema_1(record)
+    value = math.nan if record["value"] is None else float(record["value"])
+    if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
+        raise TypeError("a score without the protocol of its encoder or evaluator")
+    if record["direction"] not in get_args(Direction):
+        raise TypeError("a score that does not say which way is better")
+    return Score(
+        value=value,
+        plugin=str(record.get("plugin", "")),
+        note=str(record.get("note", "")),
+        axis=record.get("axis", ""),
+        **{name: record[name] for name in (*names, "protocol", "direction")},
+    )
+
+
+def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its protocol in two parts; it did not say which way is better."""
+    protocol = dict(record["protocol"])
+    note = str(protocol.pop("note", ""))
+    of_encoder = {key: protocol.pop(key) for key in _OF_ENCODER if key in protocol}
+    parts = {"encoder": of_encoder, "evaluator": protocol}
+    return {**record, "direction": "none", "note": note, "protocol": parts}
 
 
 def fields(thing: object, names: str) -> dict[str, Any]:
@@ -95,7 +118,10 @@ def _watched(watched: Watched) -> dict[str, Any]:
     return {
         **fields(watched, "encoder evaluator steps primary"),
         "series": [
-            {**fields(score, "task metric protocol"), "values": [look[index] for look in watched.values]}
+            {
+                **fields(score, "task metric direction protocol"),
+                "values": [look[index] for look in watched.values],
+            }
             for index, score in enumerate(watched.scores)
         ],
     }

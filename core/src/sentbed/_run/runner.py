@@ -77,7 +77,7 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
 def execute(
     context: RunContext, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
 ) -> RunResult:
-    """Run what `context` says; with `resumed`, go on from that state, or from the beginning if it is empty."""
+    """Run a context; with `resumed`, go on from that state, or from the beginning if it is empty."""
     recipe, directory = context.recipe, context.directory
     context.evaluations.plugins = plugins
     history = History()

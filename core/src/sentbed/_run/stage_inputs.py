@@ -19,7 +19,6 @@ from sentbed._run.sampling import Batch
 from sentbed.errors import DataError, suggest
 from sentbed.protocols import LABEL, Columns, Dataset, Tokenizer
 
-
 VECTORS = "vectors"
 
 

@@ -7,7 +7,6 @@ Everything numeric that crosses from an engine to an evaluator is a NumPy array.
 from __future__ import annotations
 
 # mypy: implicit-reexport
-
 from sentbed.protocols.commands import LazyCommand
 from sentbed.protocols.components import (
     LABEL,
@@ -18,11 +17,8 @@ from sentbed.protocols.components import (
     Component,
     Dataset,
     DataSource,
-    Evaluation,
-    Evaluator,
     Exporter,
     Importer,
-    Items,
     KnownArchive,
     KnownData,
     KnownFile,
@@ -32,10 +28,7 @@ from sentbed.protocols.components import (
     Mixture,
     Optimizer,
     Pooler,
-    Scatter,
     Schedule,
-    Score,
-    TextEncoder,
     Tracker,
 )
 from sentbed.protocols.engine import (
@@ -49,10 +42,17 @@ from sentbed.protocols.engine import (
     Training,
 )
 from sentbed.protocols.evaluation import (
+    Direction,
     DrivesEncoder,
+    Evaluation,
+    Evaluator,
+    Items,
     PartProgress,
     Preparation,
     Prepared,
+    Scatter,
+    Score,
+    TextEncoder,
     Texts,
     Vectors,
 )

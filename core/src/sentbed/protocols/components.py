@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -19,16 +19,12 @@ from sentbed.protocols.traits import (
     BackboneTraits,
     ComponentTraits,
     DataTraits,
-    EvaluatorTraits,
     LossTraits,
     PoolerTraits,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sentbed.protocols.evaluation import DrivesEncoder, Prepared
+    pass
 
 
 class Component(ABC):
@@ -67,8 +63,6 @@ class BuildContext:
 
 class BuiltBackbone:
     """A tokenizer and a transformer, on the host."""
-
-    __slots__ = ()
 
     tokenizer: Tokenizer
     """Text -> token ids."""
@@ -285,151 +279,6 @@ class DataSource(Component):
 
     def files(self) -> Iterable[Path]:
         """Return files and directories that it reads and no field of it names: a study hashes them."""
-        return ()
-
-
-class TextEncoder(ABC):
-    """What encodes the texts of an evaluation that drives the encoder itself (`DrivesEncoder`)."""
-
-    __slots__ = ()
-
-    @property
-    def second(self) -> TextEncoder | None:
-        """What encodes the second sentence of each pair, the tower of another language.
-
-        Only for an evaluator whose traits say `two_sided`; None where there is none.
-        """
-        return None
-
-    @property
-    def device(self) -> str:
-        """Where an evaluator that trains a classifier computes, in torch's words: `cpu`, `cuda:0`."""
-        return "cpu"
-
-    @property
-    def machine(self) -> Mapping[str, Any]:
-        """What the engine says of itself: device, threads, precision."""
-        return {"device": self.device}
-
-    @abstractmethod
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, `(n, width)`, in the order given."""
-
-    def progress(self, what: str, done: int, total: int) -> None:
-        """To be called with how far a part of the evaluation is (`encode` reports itself)."""
-        return
-
-    def at_length(self, max_length: int) -> TextEncoder | None:
-        """Return the same encoder as it cuts texts at so many tokens, special tokens included.
-
-        It computes every vector that it is asked for, and reports nothing: it can be timed. None where the
-        encoder has no such thing as a length.
-        """
-        return None
-
-
-@attrs.frozen(eq=False)
-class Items:
-    """What a score was computed from, item by item, so that it can be resampled.
-
-    Two encoders that are scored on the same data by the same protocol have the same items in the same order.
-    """
-
-    statistic: Literal["mean", "spearman", "pearson", "matthews", "f1"]
-    """How the score follows from the items: the mean of `x`, or a statistic of `x` and `y`."""
-    x: NDArray[np.float64]
-    """`(n,)`: of `mean` the value of each item, such as 1 where it was found correctly; else the gold."""
-    y: NDArray[np.float64] | None = None
-    """`(n,)`: what stands against the gold: the cosine, or the class found; None for `mean`."""
-    groups: NDArray[np.int64] | None = None
-    """`(n,)`, numbers from 0: the score is a mean over these groups, such as the subsets of an STS year."""
-    weighted: bool = False
-    """Whether each group counts as often as it has items."""
-    scale: float = 100.0
-    """The score is the statistic times this."""
-
-
-@attrs.frozen
-class Score:
-    """One number and how it was obtained."""
-
-    task: str
-    metric: str
-    value: float
-    """In the papers' scale: correlations and accuracies x 100."""
-    protocol: Mapping[str, Any]
-    """Everything that makes the number comparable: id, aggregation, split, text rules, data hash."""
-    encoder: str = ""
-    """Filled in by the runner."""
-    evaluator: str = ""
-    """Filled in by the runner."""
-    items: Items | None = attrs.field(default=None, eq=False, repr=False)
-    """What it was computed from; None where it cannot be resampled."""
-    plugin: str = ""
-    """Distribution and version of the evaluator, filled in by the runner; no part of the protocol."""
-
-    @property
-    def protocol_name(self) -> str:
-        """The protocol in a word or two, for tables: its id, and how subsets were aggregated."""
-        return " ".join(str(self.protocol[key]) for key in ("id", "aggregation") if key in self.protocol)
-
-
-@attrs.frozen(eq=False)
-class Scatter:
-    """Points for the report, e.g. gold score against cosine."""
-
-    title: str
-    x_label: str
-    y_label: str
-    x: Sequence[float]
-    y: Sequence[float]
-
-
-@attrs.frozen(eq=False)
-class Evaluation:
-    """What an evaluator returns."""
-
-    scores: tuple[Score, ...]
-    primary: float
-    """The number by which validation ranks checkpoints; higher is better."""
-    scatters: tuple[Scatter, ...] = ()
-
-
-class Evaluator(Component):
-    """Encoder -> named scores, each with its protocol, in two halves.
-
-    `prepare` reads the data and says what is to be encoded; what it returns scores the vectors. The first
-    score of a task is the one that papers print; tables have the tasks in the order of the scores.
-    """
-
-    __slots__ = ()
-
-    @property
-    def traits(self) -> EvaluatorTraits:
-        """Whether it may choose, and more."""
-        return EvaluatorTraits()
-
-    @abstractmethod
-    def prepare(self) -> Prepared | DrivesEncoder:
-        """Read all data. Raises `DataError` that names file and line.
-
-        A run prepares each of its evaluators once, before anything is built. An evaluator that must drive
-        the encoder itself, as a library does, returns `DrivesEncoder`.
-        """
-
-    def read(self) -> object:
-        """Read all its data, without an encoder; a run calls it before anything is built.
-
-        Raises `DataError` for what is wrong with it.
-        """
-        return None
-
-    def files(self) -> Iterable[Path]:
-        """Return files and directories that it reads and no field of it names: a study hashes them."""
-        return ()
-
-    def texts(self) -> Iterable[str]:
-        """Return texts on which a random encoder may train its tokenizer where no stage gives any."""
         return ()
 
 

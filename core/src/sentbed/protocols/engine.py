@@ -37,8 +37,6 @@ class Head:
 class PlacedEncoder:
     """Backbone, pooler and head on the engine's device."""
 
-    __slots__ = ()
-
     width: int
     """Width of a sentence vector."""
     shares_prefix: bool = False
@@ -84,9 +82,9 @@ class PlacedEncoder:
         """
         return None
 
-    def fingerprints(self) -> Sequence[str | None]:
-        """Return the fingerprint of each encoder whose vectors it gives; see `beside`."""
-        return [self.fingerprint()]
+    def fingerprints(self) -> Sequence[str | None] | None:
+        """Return the fingerprint of each encoder whose vectors it gives (see `beside`); None: ask each."""
+        return None
 
     def save(self, directory: Path) -> None:
         """Write backbone, pooler and head so that `Engine.assemble(..., saved=directory)` restores them."""
@@ -131,8 +129,6 @@ not trained; or int64 `(batch,)`, the numbers of classes, and as `COLUMN.id` of 
 class Trainer:
     """One stage's optimiser over the encoders that it trains."""
 
-    __slots__ = ()
-
     def step(self, columns: Columns) -> StepResult:
         """Forward, loss, gradient, update.
 
@@ -171,8 +167,6 @@ class Engine:
     or processes, it is the engine that spreads rows over them and gathers vectors: nobody else can tell.
     `docs/engines.md` has the contract in words, and `sentbed_testing` holds one engine against another.
     """
-
-    __slots__ = ()
 
     token_budget: int
     """Tokens a batch when encoding: where this device is fastest."""

@@ -2,21 +2,152 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
 from sentbed.errors import RunError
+from sentbed.protocols.components import Component
+from sentbed.protocols.traits import EvaluatorTraits
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed.protocols.components import Evaluation, TextEncoder
+Direction: TypeAlias = Literal["higher", "lower", "none"]
+"""Which way a score is better."""
 
 PartProgress: TypeAlias = Callable[[str, int, int], None]
 """Called with a part of an evaluation, how much of it is done, and of how much."""
+
+
+class TextEncoder(ABC):
+    """What encodes the texts of an evaluation that drives the encoder itself (`DrivesEncoder`)."""
+
+    __slots__ = ()
+
+    @property
+    def second(self) -> TextEncoder | None:
+        """What encodes the second sentence of each pair, the tower of another language.
+
+        Only for an evaluator whose traits say `two_sided`; None where there is none.
+        """
+        return None
+
+    @property
+    def device(self) -> str:
+        """Where an evaluator that trains a classifier computes, in torch's words: `cpu`, `cuda:0`."""
+        return "cpu"
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """What the engine says of itself: device, threads, precision."""
+        return {"device": self.device}
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a text, `(n, width)`, in the order given."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """To be called with how far a part of the evaluation is (`encode` reports itself)."""
+        return
+
+    def at_length(self, max_length: int) -> TextEncoder | None:
+        """Return the same encoder as it cuts texts at so many tokens, special tokens included.
+
+        It computes every vector that it is asked for, and reports nothing: it can be timed. None where the
+        encoder has no such thing as a length.
+        """
+        return None
+
+
+@attrs.frozen(eq=False)
+class Items:
+    """What a score was computed from, item by item, so that it can be resampled.
+
+    Two encoders that are scored on the same data by the same protocol have the same items in the same order.
+    """
+
+    statistic: Literal["mean", "spearman", "pearson", "matthews", "f1"]
+    """How the score follows from the items: the mean of `x`, or a statistic of `x` and `y`."""
+    x: NDArray[np.float64]
+    """`(n,)`: of `mean` the value of each item, such as 1 where it was found correctly; else the gold."""
+    y: NDArray[np.float64] | None = None
+    """`(n,)`: what stands against the gold: the cosine, or the class found; None for `mean`."""
+    groups: NDArray[np.int64] | None = None
+    """`(n,)`, numbers from 0: the score is a mean over these groups, such as the subsets of an STS year."""
+    weighted: bool = False
+    """Whether each group counts as often as it has items."""
+    scale: float = 100.0
+    """The score is the statistic times this."""
+
+
+@attrs.frozen
+class Score:
+    """One number and how it was obtained."""
+
+    task: str
+    metric: str
+    value: float
+    """In the papers' scale: correlations and accuracies x 100."""
+    protocol: Mapping[str, Any]
+    """Everything that makes the number comparable. An evaluator gives its own part: id, aggregation, split,
+    text rules, data hash. The runner makes it `{"encoder": how text became a vector, "evaluator": that}`."""
+    encoder: str = ""
+    """Filled in by the runner."""
+    evaluator: str = ""
+    """Filled in by the runner, with the encoder's part of the protocol."""
+    items: Items | None = attrs.field(default=None, eq=False, repr=False)
+    """What it was computed from; None where it cannot be resampled."""
+    plugin: str = ""
+    """Distribution and version of the evaluator, filled in by the runner; no part of the protocol."""
+    direction: Direction = "higher"
+    """Which way is better, for marks and ranks; `none`: neither, and nothing is marked."""
+    note: str = ""
+    """A remark on the result, such as why it is 0; no part of the protocol."""
+    axis: Literal["", "x", "y"] = ""
+    """Where the report is to draw two scores of one task and protocol against each other, which axis is this
+    one's, as for alignment over uniformity."""
+
+    @property
+    def evaluator_protocol(self) -> Mapping[str, Any]:
+        """The evaluator's part of the protocol, also before the runner has put the encoder's beside it."""
+        return self.protocol["evaluator"] if self.evaluator else self.protocol
+
+    @property
+    def protocol_id(self) -> str:
+        """The id under which the evaluator measured; empty where it gives none."""
+        return str(self.evaluator_protocol.get("id", ""))
+
+    @property
+    def protocol_name(self) -> str:
+        """The protocol in a word or two, for tables: its id, and how subsets were aggregated."""
+        said = self.evaluator_protocol
+        return " ".join(str(said[key]) for key in ("id", "aggregation") if key in said)
+
+
+@attrs.frozen(eq=False)
+class Scatter:
+    """Points for the report, e.g. gold score against cosine."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@attrs.frozen(eq=False)
+class Evaluation:
+    """What an evaluator returns."""
+
+    scores: tuple[Score, ...]
+    primary: float
+    """The number by which validation ranks checkpoints; higher is better."""
+    scatters: tuple[Scatter, ...] = ()
 
 
 def _untold(what: str, done: int, total: int) -> None:
@@ -32,7 +163,7 @@ class Texts:
 
     first: Sequence[str] = ()
     second: Sequence[str] = ()
-    """The second sentences of pairs, for an evaluator that is `two_sided`. A second encoder, where there is one,
+    """The second sentences of pairs, for an evaluator that is `two_sided`. A second encoder, if there is one,
     encodes these apart; else one pass encodes both sides, these last."""
 
     def __len__(self) -> int:
@@ -120,3 +251,41 @@ class DrivesEncoder:
 
 Preparation: TypeAlias = Prepared | DrivesEncoder
 """What `Evaluator.prepare` returns."""
+
+
+class Evaluator(Component):
+    """Encoder -> named scores, each with its protocol, in two halves.
+
+    `prepare` reads the data and says what is to be encoded; what it returns scores the vectors. The first
+    score of a task is the one that papers print; tables have the tasks in the order of the scores.
+    """
+
+    __slots__ = ()
+
+    @property
+    def traits(self) -> EvaluatorTraits:
+        """Whether it may choose, and more."""
+        return EvaluatorTraits()
+
+    @abstractmethod
+    def prepare(self) -> Prepared | DrivesEncoder:
+        """Read all data. Raises `DataError` that names file and line.
+
+        A run prepares each of its evaluators once, before anything is built. An evaluator that must drive
+        the encoder itself, as a library does, returns `DrivesEncoder`.
+        """
+
+    def read(self) -> object:
+        """Read all its data, without an encoder; a run calls it before anything is built.
+
+        Raises `DataError` for what is wrong with it.
+        """
+        return None
+
+    def files(self) -> Iterable[Path]:
+        """Return files and directories that it reads and no field of it names: a study hashes them."""
+        return ()
+
+    def texts(self) -> Iterable[str]:
+        """Return texts on which a random encoder may train its tokenizer where no stage gives any."""
+        return ()

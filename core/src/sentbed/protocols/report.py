@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed.protocols.components import Scatter, Score
+from sentbed.protocols.evaluation import Scatter, Score
 
 RunStatus: TypeAlias = Literal["finished", "interrupted", "failed"]
 """How a run ended."""

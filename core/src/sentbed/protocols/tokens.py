@@ -72,8 +72,6 @@ class TokenBatch:
 class Tokenizer:
     """Text -> token ids, in bulk."""
 
-    __slots__ = ()
-
     @property
     def pad_id(self) -> int:
         """The id that fills a batch."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Backbone, Finding
 
-from sentbed_backbones.bert import Bert
-from sentbed_backbones.causal import Causal
-from sentbed_backbones.opt import Opt
-from sentbed_backbones.t5 import T5
-
-__all__ = ["T5", "Bert", "Causal", "Opt", "backbones", "findings"]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def backbones() -> list[type[Backbone]]:
     """Return the backbones of this distribution."""
+
+    from sentbed_backbones.bert import Bert
+    from sentbed_backbones.causal import Causal
+    from sentbed_backbones.opt import Opt
+    from sentbed_backbones.t5 import T5
+
     return [Bert, T5, Opt, Causal]
 
 

@@ -154,7 +154,7 @@ def require_pyarrow() -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise RuntimeUnavailableError(
             "Parquet files need the package `pyarrow`, which is not installed; "
-            "run `pip install 'sentbed[corpus]'`"
+            "run `pip install 'sentbed-corpus[parquet]'`"
         )
 
 

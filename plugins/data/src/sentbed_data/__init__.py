@@ -7,41 +7,9 @@ from typing import TYPE_CHECKING
 from sentbed import hookimpl
 from sentbed.protocols import Finding, KnownData, LazyCommand
 
-from sentbed_data.crop import Crop
-from sentbed_data.delete import Delete
-from sentbed_data.dropout import Dropout
-from sentbed_data.known import KNOWN
-from sentbed_data.mix import Mix
-from sentbed_data.nli import Nli
-from sentbed_data.nsp import Nsp
-from sentbed_data.pairs import Pairs
-from sentbed_data.parallel import Parallel
-from sentbed_data.qa import Qa
-from sentbed_data.sample_corpus import Sample
-from sentbed_data.synonyms import Synonyms
-from sentbed_data.triplets import Triplets
-
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
-__all__ = [
-    "Crop",
-    "Delete",
-    "Dropout",
-    "Mix",
-    "Nli",
-    "Nsp",
-    "Pairs",
-    "Parallel",
-    "Qa",
-    "Sample",
-    "Synonyms",
-    "Triplets",
-    "commands",
-    "data_sources",
-    "findings",
-    "known_data",
-]
 
 sentbed_api = "1.0"
 
@@ -49,12 +17,29 @@ sentbed_api = "1.0"
 @hookimpl
 def data_sources() -> list[type]:
     """Return the data sources of this distribution."""
+
+    from sentbed_data.crop import Crop
+    from sentbed_data.delete import Delete
+    from sentbed_data.dropout import Dropout
+    from sentbed_data.mix import Mix
+    from sentbed_data.nli import Nli
+    from sentbed_data.nsp import Nsp
+    from sentbed_data.pairs import Pairs
+    from sentbed_data.parallel import Parallel
+    from sentbed_data.qa import Qa
+    from sentbed_data.sample_corpus import Sample
+    from sentbed_data.synonyms import Synonyms
+    from sentbed_data.triplets import Triplets
+
     return [Pairs, Triplets, Dropout, Crop, Delete, Synonyms, Nsp, Parallel, Nli, Qa, Mix, Sample]
 
 
 @hookimpl
 def known_data() -> tuple[KnownData, ...]:
     """Return the collections of data that the sources of this distribution read."""
+
+    from sentbed_data.known import KNOWN
+
     return KNOWN
 
 

@@ -5,38 +5,25 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Finding, KnownData
 
-from sentbed_evaluators.bitext import Bitext
-from sentbed_evaluators.geometry import Geometry
-from sentbed_evaluators.mteb import MTEB
-from sentbed_evaluators.probing import SentEvalProbing
-from sentbed_evaluators.retrieval import Retrieval
-from sentbed_evaluators.sentbench import SentBench
-from sentbed_evaluators.senteval_sts import SentEvalSTS
-from sentbed_evaluators.sentglue import SentGLUE
-from sentbed_evaluators.sts import STS
-from sentbed_evaluators.throughput import Throughput
-from sentbed_evaluators.transfer import SentEvalTransfer
-
-__all__ = [
-    "MTEB",
-    "STS",
-    "Bitext",
-    "Geometry",
-    "Retrieval",
-    "SentBench",
-    "SentEvalProbing",
-    "SentEvalSTS",
-    "SentEvalTransfer",
-    "SentGLUE",
-    "Throughput",
-]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def evaluators() -> list[type]:
     """Return the evaluators of this distribution."""
+
+    from sentbed_evaluators.bitext import Bitext
+    from sentbed_evaluators.geometry import Geometry
+    from sentbed_evaluators.mteb import MTEB
+    from sentbed_evaluators.probing import SentEvalProbing
+    from sentbed_evaluators.retrieval import Retrieval
+    from sentbed_evaluators.sentbench import SentBench
+    from sentbed_evaluators.senteval_sts import SentEvalSTS
+    from sentbed_evaluators.sentglue import SentGLUE
+    from sentbed_evaluators.sts import STS
+    from sentbed_evaluators.throughput import Throughput
+    from sentbed_evaluators.transfer import SentEvalTransfer
+
     return [
         SentEvalSTS,
         SentEvalTransfer,

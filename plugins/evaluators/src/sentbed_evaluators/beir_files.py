@@ -81,9 +81,10 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         "document_of_same_id": "left out",
         "data": [sha256(path) for path in (corpus, texts, judged)],
     }
+    note = ""
     if absent:
         name, query = next(iter(absent.items()))
-        protocol["note"] = (
+        note = (
             f"{len(absent)} relevant documents are not in the corpus (the first is `{name}`, for query "
             f"`{query}`) and count as not found"
         )
@@ -93,6 +94,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         relevant=list(relevant.values()),
         own=[numbers.get(query, -1) for query in relevant],
         protocol=protocol,
+        note=note,
     )
 
 

@@ -21,6 +21,8 @@ class Collection:
     """For each query, the document that is not to be found by it, -1 where there is none."""
     protocol: Mapping[str, Any]
     """What these are."""
+    note: str = ""
+    """What is to be remarked on the scores."""
 
 
 def of_pairs(first: Sequence[str], second: Sequence[str], about: Mapping[str, Any]) -> Collection:

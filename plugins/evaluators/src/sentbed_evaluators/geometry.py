@@ -189,18 +189,23 @@ class Geometry(Evaluator):
                 apart = distances(vectors, pairs.positive, len(pairs.first), squared=squared)
                 protocol = _protocol(pairs, convention, formulas["alignment"], "L2")
                 items = Items("mean", apart, scale=1.0)
-                yield Score(pairs.task, "alignment", float(apart.mean()), protocol, items=items)
+                value = float(apart.mean())
+                yield Score(
+                    pairs.task, "alignment", value, protocol, items=items, direction="lower", axis="y"
+                )
             if "uniformity" in self.measures:
                 protocol = _protocol(pairs, convention, formulas["uniformity"], "L2")
-                yield Score(pairs.task, "uniformity", uniformity(vectors, squared=squared), protocol)
+                value = uniformity(vectors, squared=squared)
+                yield Score(pairs.task, "uniformity", value, protocol, direction="lower", axis="x")
 
     def _anisotropy(self, pairs: GeometryPairs, vectors: NDArray[np.float32]) -> Iterator[Score]:
         if "anisotropy" not in self.measures:
             return
         protocol = _protocol(pairs, "anisotropy", "E cos(x,y)", "L2")
-        yield Score(pairs.task, "anisotropy", mean_cosine(vectors), protocol)
+        yield Score(pairs.task, "anisotropy", mean_cosine(vectors), protocol, direction="none")
         protocol = _protocol(pairs, "anisotropy", "s_1^2 / sum s_i^2, uncentred", "no")
-        yield Score(pairs.task, "top-singular-share", top_singular_share(vectors), protocol)
+        value = top_singular_share(vectors)
+        yield Score(pairs.task, "top-singular-share", value, protocol, direction="none")
 
     def _file(self, path: FilePath) -> PairFile:
         return PairFile(path, self.columns, self.header, self.separator, self.encoding)

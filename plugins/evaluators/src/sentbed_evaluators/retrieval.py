@@ -181,5 +181,10 @@ class Retrieval(Evaluator):
                 **collection.protocol,
             }
             yield Score(
-                task, f"{metric}@{k}", 100 * float(values.mean()), protocol, items=Items("mean", values)
+                task,
+                f"{metric}@{k}",
+                100 * float(values.mean()),
+                protocol,
+                items=Items("mean", values),
+                note=collection.note,
             )

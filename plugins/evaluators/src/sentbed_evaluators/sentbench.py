@@ -265,7 +265,7 @@ def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
         **sets.describe(),
         "data": sets.files["contrast"],
     }
-    if ties := int((near == far).sum()):
-        protocol["note"] = f"{ties} ties, which count as wrong"
+    ties = int((near == far).sum())
+    note = f"{ties} ties, which count as wrong" if ties else ""
     value = 100 * float(correct.mean())
-    return Score(sets.task, "contrast-accuracy", value, protocol, items=Items("mean", correct))
+    return Score(sets.task, "contrast-accuracy", value, protocol, items=Items("mean", correct), note=note)

@@ -175,6 +175,4 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str 
         said = [note for note in dict.fromkeys(notes) if note is not None]
         if zeros:
             said.append(zeros)
-        if said:
-            protocol["note"] = "; ".join(said)
-        yield Score(task.name, metric, value, protocol, items=of)
+        yield Score(task.name, metric, value, protocol, items=of, note="; ".join(said))

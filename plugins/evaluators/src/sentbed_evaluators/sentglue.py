@@ -132,15 +132,15 @@ class SentGLUE(Evaluator):
     def _read(self, root: Path, names: Sequence[str]) -> _Read:
         """Read the tasks of one folder."""
         task = TASKS[names[0]]
-        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
         if not task.classes:
-            (rows,) = tests
+            rows = read_rows(root, names[0], "dev", self.check_sizes)
             file = root / task.path("dev")
             require_varied(rows.scores, file)
             data = {names[0]: digest([file])}
-            return _Read(task.folder, names, tests, [*rows.sides[0], *rows.sides[1]], data)
+            return _Read(task.folder, names, [rows], [*rows.sides[0], *rows.sides[1]], data)
         folded = names[0] in FOLDED
         train = read_rows(root, names[0], "train", self.check_sizes)
+        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
         parts = [*self._draw(train, folded), *tests]
         needed = Classifier(self.protocol, self.mode).folds if folded else 1
         for number, label in enumerate(task.classes):
@@ -195,10 +195,9 @@ class SentGLUE(Evaluator):
             "text": "as in the file",
             "data": read.data[name],
         }
-        if correlation.note:
-            protocol["note"] = correlation.note
         items = Items("spearman", np.array(rows.scores, np.float64), levelled(similarities))
-        return Score(name, "spearman", correlation.spearman, protocol, items=items)
+        note = correlation.note or ""
+        return Score(name, "spearman", correlation.spearman, protocol, items=items, note=note)
 
     def _classify(self, read: _Read, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier, and score it on the development set of each name."""
@@ -272,10 +271,10 @@ def _score(name: str, gold: NDArray[np.int64], found: NDArray[np.int64], protoco
     import numpy as np
     from sklearn.metrics import matthews_corrcoef
 
-    if len(set(found.tolist())) == 1:
-        protocol["note"] = "the classifier found one class only"
+    note = "the classifier found one class only" if len(set(found.tolist())) == 1 else ""
     if name == "CoLA":
         items = Items("matthews", gold.astype(np.float64), found.astype(np.float64))
-        return Score(name, "matthews", 100 * float(matthews_corrcoef(gold, found)), protocol, items=items)
+        value = 100 * float(matthews_corrcoef(gold, found))
+        return Score(name, "matthews", value, protocol, items=items, note=note)
     right = (gold == found).astype(np.float64)
-    return Score(name, "accuracy", 100 * float(right.mean()), protocol, items=Items("mean", right))
+    return Score(name, "accuracy", 100 * float(right.mean()), protocol, items=Items("mean", right), note=note)

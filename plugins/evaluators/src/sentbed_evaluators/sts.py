@@ -103,8 +103,6 @@ class STS(Evaluator):
         notes = [result.note] if result.note else []
         if zeros := zero_note(rows, [*pairs.first, *pairs.second]):
             notes.append(zeros)
-        if notes:
-            protocol["note"] = "; ".join(notes)
         gold = np.array(pairs.scores, np.float64)
         metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
             ("spearman", result.spearman),
@@ -118,6 +116,7 @@ class STS(Evaluator):
                     value,
                     {**protocol, "correlation": metric},
                     items=Items(metric, gold, levelled(similarities)),
+                    note="; ".join(notes),
                 )
                 for metric, value in metrics
             ),

@@ -114,7 +114,8 @@ class Throughput(Evaluator):
             }
             median = statistics.median(rates)
             scores.append(Score(task, "examples/s", median, protocol))
-            scores.append(Score(task, "spread", 100 * (max(rates) - min(rates)) / median, protocol))
+            spread = 100 * (max(rates) - min(rates)) / median
+            scores.append(Score(task, "spread", spread, protocol, direction="lower"))
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     def _batches(self, length: int, size: int | None) -> list[list[str]]:

@@ -195,9 +195,8 @@ def _scores(task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any
     )
     if TRANSFER[task].pairs:
         gold, found = test.labels.astype(np.float64), outcome.predicted.astype(np.float64)
-        if not found.any():
-            protocol = {**protocol, "note": "the classifier found no positive pair"}
-        yield Score(task, "f1", _f1(gold, found), protocol, items=Items("f1", gold, found))
+        note = "" if found.any() else "the classifier found no positive pair"
+        yield Score(task, "f1", _f1(gold, found), protocol, items=Items("f1", gold, found), note=note)
 
 
 def _f1(gold: NDArray[np.float64], found: NDArray[np.float64]) -> float:

@@ -244,14 +244,17 @@ def test_a_real_classifier_learns_what_can_be_learnt(data: Path, cache: Path) ->
 def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     monkeypatch: pytest.MonkeyPatch, encoder: Any
 ) -> None:
-    def scores(encoder: Any, tasks: Sequence[str], *_: Any) -> Any:
+    def scores(vectors: Any, tasks: Sequence[transfer.TransferTask], *_: Any) -> Any:
         for place, task in enumerate(tasks):
             for metric, value in (("accuracy", 80.0 + place), ("dev-accuracy", 10.0)):
-                yield transfer.Score(task, metric, value, {"id": "senteval-transfer", "data": task})
+                yield transfer.Score(task.name, metric, value, {"id": "senteval-transfer", "data": task.name})
+
+    def read(tasks: Sequence[str], data_dir: str | None) -> list[transfer.TransferTask]:
+        return [transfer.TransferTask(task, {}, task) for task in tasks]
 
     monkeypatch.setattr(transfer, "transfer_scores", scores)
     monkeypatch.setattr(transfer, "transfer_problems", lambda tasks, data_dir: iter(()))
-    monkeypatch.setattr(transfer, "read_tasks", lambda tasks, data_dir: [])
+    monkeypatch.setattr(transfer, "read_tasks", read)
     result = SentBench(paradigms=("single",)).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "AVG"]
     assert {(score.metric, score.protocol["id"]) for score in result.scores} == {

@@ -159,7 +159,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("task", EXPECTED)
+@pytest.mark.parametrize(
+    "task", ["ST", *(pytest.param(task, marks=pytest.mark.slow) for task in ("GoEmo", "DBpedia"))]
+)
 def test_real_sources_give_their_sizes_with_balanced_labels(task: str, cache: Path) -> None:
     root = Path(os.environ.get("SENTBED_DATA", "/"))
     if not (root / SOURCES[task].data).is_dir():

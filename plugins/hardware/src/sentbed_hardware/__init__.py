@@ -5,47 +5,36 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Finding, Optimizer, Runtime, Schedule
 
-from sentbed_hardware.adafactor import Adafactor
-from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.cpu import Cpu
-from sentbed_hardware.cuda import Cuda
-from sentbed_hardware.schedules import Constant, Cosine, Linear, LinearAfterHold
-from sentbed_hardware.tpu import Tpu
-
-__all__ = [
-    "Adafactor",
-    "AdamW",
-    "Constant",
-    "Cosine",
-    "Cpu",
-    "Cuda",
-    "Linear",
-    "LinearAfterHold",
-    "Tpu",
-    "findings",
-    "optimizers",
-    "runtimes",
-    "schedules",
-]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def runtimes() -> list[type[Runtime]]:
     """Return the runtimes of this distribution."""
+
+    from sentbed_hardware.cpu import Cpu
+    from sentbed_hardware.cuda import Cuda
+    from sentbed_hardware.tpu import Tpu
+
     return [Cpu, Cuda, Tpu]
 
 
 @hookimpl
 def optimizers() -> list[type[Optimizer]]:
     """Return the optimisers of this distribution."""
+
+    from sentbed_hardware.adafactor import Adafactor
+    from sentbed_hardware.adamw import AdamW
+
     return [AdamW, Adafactor]
 
 
 @hookimpl
 def schedules() -> list[type[Schedule]]:
     """Return the schedules of this distribution."""
+
+    from sentbed_hardware.schedules import Constant, Cosine, Linear, LinearAfterHold
+
     return [Constant, Linear, LinearAfterHold, Cosine]
 
 

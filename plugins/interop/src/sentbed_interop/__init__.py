@@ -5,27 +5,28 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Exporter, Importer, LazyCommand
 
-from sentbed_interop.from_peft import FromPEFT
-from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
-from sentbed_interop.from_simcse import FromSimCSE
-from sentbed_interop.hub import ToHub
-from sentbed_interop.onnx import ToONNX
-from sentbed_interop.sentence_transformers import ToSentenceTransformers
-
-__all__ = ["commands", "exporters", "importers"]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def exporters() -> list[type[Exporter]]:
     """Return the exporters of this distribution."""
+
+    from sentbed_interop.hub import ToHub
+    from sentbed_interop.onnx import ToONNX
+    from sentbed_interop.sentence_transformers import ToSentenceTransformers
+
     return [ToHub, ToONNX, ToSentenceTransformers]
 
 
 @hookimpl
 def importers() -> list[type[Importer]]:
     """Return the importers of this distribution."""
+
+    from sentbed_interop.from_peft import FromPEFT
+    from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
+    from sentbed_interop.from_simcse import FromSimCSE
+
     return [FromPEFT, FromSentenceTransformers, FromSimCSE]
 
 

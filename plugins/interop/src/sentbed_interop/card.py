@@ -184,7 +184,7 @@ def _results(record: RunRecord) -> Iterator[Any]:
     for score in record.scores:
         if score.encoder.endswith(START) or not math.isfinite(score.value):
             continue
-        protocol = plain(score.protocol)
+        protocol = plain({**score.protocol["encoder"], **score.evaluator_protocol})
         yield EvalResult(
             task_type=TASKS.get(score.metric, "feature-extraction"),
             task_name=score.evaluator,
@@ -211,7 +211,7 @@ def _hub_data(table: Any) -> Iterator[str]:
 
 def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
     for score in scores:
-        protocol = score.protocol
+        protocol = score.evaluator_protocol
         yield (
             score.encoder,
             score.evaluator,
@@ -220,7 +220,7 @@ def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
             number(score.value, score_digits([score.value])),
             score.protocol_name or "–",
             shown(plain(protocol.get("split", "–"))),
-            protocol.get("precision", "–"),
+            score.protocol["encoder"].get("precision", "–"),
             _short(protocol.get("data")),
         )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Executor, Finding
 
-from sentbed_jobs.local import Local
-from sentbed_jobs.ray import Ray
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def executors() -> list[type[Executor]]:
     """Return the executors of this distribution."""
+    from sentbed_jobs.local import Local
+    from sentbed_jobs.ray import Ray
+
     return [Local, Ray]
 
 

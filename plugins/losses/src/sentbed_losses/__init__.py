@@ -5,27 +5,17 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Loss
 
-from sentbed_losses.classification import Classification
-from sentbed_losses.info_nce import InfoNCE
-from sentbed_losses.momentum import Momentum
-from sentbed_losses.nli_softmax import NLISoftmax
-from sentbed_losses.queue import Queue
-from sentbed_losses.temperature import LearnableTemperature
-
-__all__ = [
-    "Classification",
-    "InfoNCE",
-    "LearnableTemperature",
-    "Momentum",
-    "NLISoftmax",
-    "Queue",
-    "losses",
-]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def losses() -> list[type[Loss]]:
     """Return the losses of this distribution."""
+
+    from sentbed_losses.classification import Classification
+    from sentbed_losses.info_nce import InfoNCE
+    from sentbed_losses.momentum import Momentum
+    from sentbed_losses.nli_softmax import NLISoftmax
+    from sentbed_losses.queue import Queue
+
     return [InfoNCE, Queue, Momentum, Classification, NLISoftmax]

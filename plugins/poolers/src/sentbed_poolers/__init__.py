@@ -5,33 +5,21 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Pooler
 
-from sentbed_poolers.cls_mlp import ClsMLP
-from sentbed_poolers.decoder import Decoder
-from sentbed_poolers.first import First
-from sentbed_poolers.last import Last
-from sentbed_poolers.mask import Mask
-from sentbed_poolers.mean import Mean
-from sentbed_poolers.mean_first_last import MeanFirstLast
-from sentbed_poolers.prompt import Prompt
-from sentbed_poolers.prompt_eol import PromptEOL
-
-__all__ = [
-    "ClsMLP",
-    "Decoder",
-    "First",
-    "Last",
-    "Mask",
-    "Mean",
-    "MeanFirstLast",
-    "Prompt",
-    "PromptEOL",
-    "poolers",
-]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def poolers() -> list[type[Pooler]]:
     """Return the poolers of this distribution."""
+
+    from sentbed_poolers.cls_mlp import ClsMLP
+    from sentbed_poolers.decoder import Decoder
+    from sentbed_poolers.first import First
+    from sentbed_poolers.last import Last
+    from sentbed_poolers.mask import Mask
+    from sentbed_poolers.mean import Mean
+    from sentbed_poolers.mean_first_last import MeanFirstLast
+    from sentbed_poolers.prompt import Prompt
+    from sentbed_poolers.prompt_eol import PromptEOL
+
     return [First, ClsMLP, Mean, MeanFirstLast, Last, Decoder, Mask, Prompt, PromptEOL]

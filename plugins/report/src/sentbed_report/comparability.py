@@ -15,19 +15,18 @@ from sentbed_report.run_report import Bootstrapped, Difference
 from sentbed_report.score_tables import base_name, encoder_order, shown
 from sentbed_report.statistics import Resampled, resample
 
-OF_ENCODER = frozenset({"precision", "pooler", "max_length", "prompt", "layers", "second", "note"})
-"""The entries of a protocol that say how text became a vector, and what was remarked on the result. Encoders
-that differ in these are still scored in the same way."""
-
 
 def evaluation_protocol(score: Score) -> dict[str, Any]:
-    """Return, for JSON, what a score's protocol says of the evaluation, not of the encoder."""
-    return {name: value for name, value in _plain(score).items() if name not in OF_ENCODER}
+    """Return, for JSON, what a score's protocol says of the evaluation, not of the encoder.
+
+    Encoders whose own parts differ are still scored in the same way.
+    """
+    return _plain(score.evaluator_protocol)
 
 
 def encoder_protocol(score: Score) -> dict[str, Any]:
     """Return, for JSON, what a score's protocol says of the encoder."""
-    return {name: value for name, value in _plain(score).items() if name in OF_ENCODER}
+    return _plain(score.protocol["encoder"])
 
 
 def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
@@ -83,8 +82,8 @@ def _resampled(score: Score, resamples: int, seed: int) -> Resampled | None:
         return None
 
 
-def _plain(score: Score) -> dict[str, Any]:
-    protocol: dict[str, Any] = plain(score.protocol)
+def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
+    protocol: dict[str, Any] = plain(part)
     return dict(sorted(protocol.items()))
 
 

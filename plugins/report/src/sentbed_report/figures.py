@@ -169,17 +169,17 @@ def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[
 
 
 def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
-    """Draw alignment over uniformity, one point an encoder, an arrow from before to after training."""
+    """Draw a plane with one point an encoder, an arrow from before to after training."""
     bases = list(dict.fromkeys(base_name(point.encoder) for point in panel.points))
     places = {point.encoder: point for point in panel.points}
-    low, high = padded_range((point.uniformity for point in panel.points), margin=0.3)
+    low, high = padded_range((point.x for point in panel.points), margin=0.3)
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set_xlim(low, high)
-        axes.set_ylim(*padded_range((point.alignment for point in panel.points), margin=0.3))
-        axes.set_xlabel("uniformity")
-        axes.set_ylabel("alignment")
+        axes.set_ylim(*padded_range((point.y for point in panel.points), margin=0.3))
+        axes.set_xlabel(label_text(panel.plane.x))
+        axes.set_ylabel(label_text(panel.plane.y))
         for point in panel.points:
             base = base_name(point.encoder)
             tone = colour(f"c{bases.index(base) % 6}")
@@ -187,18 +187,16 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
             if other is not None and point.encoder == base:
                 _arrow(axes, other, point, tone)
             # On the side that the arrow leaves free.
-            above = other is None or other.alignment < point.alignment
-            _mark(axes, point, tone, right=point.uniformity > (low + high) / 2, above=above)
+            above = other is None or other.y < point.y
+            _mark(axes, point, tone, right=point.x > (low + high) / 2, above=above)
 
     where = ", ".join(part for part in (panel.protocol, panel.task, panel.evaluator) if part)
-    listed = "; ".join(
-        f"{p.encoder}: {number(p.alignment, 3)}, {number(p.uniformity, 3)}" for p in panel.points
-    )
-    label = label_text(f"Alignment and uniformity, {where}. {listed}", 400)
-    caption = "Lower is better on both axes."
+    listed = "; ".join(f"{p.encoder}: {number(p.y, 3)}, {number(p.x, 3)}" for p in panel.points)
+    label = label_text(f"{panel.plane.title}, {where}. {listed}", 400)
+    caption = panel.plane.better
     if any(point.encoder.endswith(START) for point in panel.points):
         caption += " Hollow: before training."
-    return Plot(draw(name, label, WIDTH, 300, paint), where, caption)
+    return Plot(draw(name, label, WIDTH, 300, paint), where, caption.strip())
 
 
 def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
@@ -280,7 +278,7 @@ def _scatter(
 
 
 def _mark(axes: Axes, point: GeometryPoint, tone: str, right: bool, above: bool) -> None:
-    place = (point.uniformity, point.alignment)
+    place = (point.x, point.y)
     fill = colour("page") if point.encoder.endswith(START) else tone
     axes.plot(*place, "o", color=fill, markeredgecolor=tone, markersize=8)
     note = axes.annotate(
@@ -297,8 +295,8 @@ def _mark(axes: Axes, point: GeometryPoint, tone: str, right: bool, above: bool)
 def _arrow(axes: Axes, before: GeometryPoint, after: GeometryPoint, tone: str) -> None:
     axes.annotate(
         "",
-        (after.uniformity, after.alignment),
-        xytext=(before.uniformity, before.alignment),
+        (after.x, after.y),
+        xytext=(before.x, before.y),
         arrowprops={"arrowstyle": "->", "color": tone, "linewidth": 1.2, "shrinkA": 7, "shrinkB": 7},
     )
 

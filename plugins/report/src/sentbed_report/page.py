@@ -61,6 +61,7 @@ def to_html(data: RunReport) -> str:
     )
     environment.filters.update(number=text.number, signed=text.signed, spread=text.spread, chance=text.chance)
     script = _resource("theme.js")
+    panels = geometry_panels(data.scores)
     stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
     return environment.from_string(_resource("template.html.j2")).render(
         data=data,
@@ -73,7 +74,8 @@ def to_html(data: RunReport) -> str:
         pairing=text.pairing,
         stages=[stage for stage in stages if stage.plots],
         scatters=scatter_groups(data.scatters, "s"),
-        geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(geometry_panels(data.scores))],
+        geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(panels)],
+        planes="; ".join(dict.fromkeys(panel.plane.title for panel in panels)),
         manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
         style=_resource("style.css"),
         script=script,

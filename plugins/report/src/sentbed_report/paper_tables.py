@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import score_digits
-from sentbed.protocols import Score
+from sentbed.protocols import Direction, Score
 
 from sentbed_report.comparability import evaluation_protocol, unlike
 
 AVERAGE = "AVG"
 """The task under which an evaluator gives an average of its own."""
-
-_UNRANKED = re.compile(r"alignment|uniformity|anisotropy|mean-cosine|singular|isotropy|intrinsic")
-"""Metrics of which higher is not better: nothing is marked as the best."""
 
 
 @attrs.frozen
@@ -29,12 +25,15 @@ class Column:
     metric: str
     values: tuple[float | None, ...]
     """One a row; None where the encoder was not scored."""
+    direction: Direction = "higher"
+    plotted: bool = False
+    """Whether its scores are drawn in a plane: of a run's, none is marked as the best of its column."""
 
     def places(self, decimals: int) -> tuple[int | None, ...]:
         """Return whether each value is, as printed, the best (0), the second best (1) or neither (None)."""
         shown = [None if v is None or not math.isfinite(v) else round(v, decimals) for v in self.values]
-        distinct = sorted({v for v in shown if v is not None}, reverse=True)
-        if len(distinct) < 2 or _UNRANKED.search(self.metric):
+        distinct = sorted({v for v in shown if v is not None}, reverse=self.direction == "higher")
+        if len(distinct) < 2 or self.direction == "none":
             return (None,) * len(shown)
         ranks = {value: rank for rank, value in enumerate(distinct[:2])}
         return tuple(None if value is None else ranks.get(value) for value in shown)
@@ -87,7 +86,7 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
     """
     drafts: dict[tuple[str, str], list[_Draft]] = {}
     for row, score in scores:
-        key = score.evaluator, str(score.protocol.get("id", ""))
+        key = score.evaluator, score.protocol_id
         found = drafts.setdefault(key, [])
         # The latest first: what follows each other in a run was scored together.
         for draft in sorted(found, key=lambda draft: -draft.used):
@@ -143,14 +142,24 @@ class _Draft:
         elif len(columns) > 1:
             means = (_mean(row) for row in zip(*(column.values for column in columns), strict=True))
             metrics = {column.metric for column in columns}
-            columns.append(Column(AVERAGE, metrics.pop() if len(metrics) == 1 else "mean", tuple(means)))
+            metric = metrics.pop() if len(metrics) == 1 else "mean"
+            direction = _shared({column.direction for column in columns})
+            plotted = all(column.plotted for column in columns)
+            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
         return PaperTable(self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names))
 
     def _column(self, task: str) -> Column:
         found = [self.first.get((row, task)) for row in self.rows]
         values = tuple(None if score is None else score.value for score in found)
-        return Column(task, str(self.protocols[task]["metric"]), values)
+        direction = _shared({score.direction for score in found if score is not None})
+        plotted = any(score is not None and score.axis != "" for score in found)
+        return Column(task, str(self.protocols[task]["metric"]), values, direction, plotted)
+
+
+def _shared(directions: Collection[Direction]) -> Direction:
+    """Return which way is better where all agree."""
+    return next(iter(directions)) if len(directions) == 1 else "none"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

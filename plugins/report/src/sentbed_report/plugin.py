@@ -10,8 +10,6 @@ import attrs
 from sentbed import RunError, hookimpl
 from sentbed.protocols import Evaluation, LazyCommand, RecipeTable, ReportData
 
-from sentbed_report.recipe_tables import Bootstrap, ReportTable
-
 DIRECTORY = "items"
 """Of the items behind a run's scores."""
 
@@ -35,6 +33,8 @@ def commands() -> Mapping[str, LazyCommand]:
 @hookimpl
 def recipe_tables() -> Mapping[str, type[RecipeTable]]:
     """Return `[bootstrap]` and `[report]`."""
+    from sentbed_report.recipe_tables import Bootstrap, ReportTable
+
     return {"bootstrap": Bootstrap, "report": ReportTable}
 
 
@@ -58,6 +58,7 @@ def write_report(run: Run, data: ReportData) -> Path:
     from sentbed.helpers import derive
 
     from sentbed_report.comparability import bootstrapped
+    from sentbed_report.recipe_tables import Bootstrap, ReportTable
     from sentbed_report.run_report import RunReport
     from sentbed_report.score_items import attach_items
     from sentbed_report.table_formats import write_tables

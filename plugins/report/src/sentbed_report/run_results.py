@@ -106,16 +106,21 @@ def run_tables(
         rows += [(prefix + score.encoder, score) for score in one.scores]
     rows = _only(rows, "evaluator", evaluator, [score.evaluator for _, score in rows])
     entry, _, wanted = (protocol or "").rpartition("=")
-    shown = [_entry(score.protocol, entry or "id") for _, score in rows]
+    shown = [_entry(score, entry or "id") for _, score in rows]
     rows = _only(rows, "protocol", wanted or None, shown)
     rows = _only(rows, "metric", metric, [score.metric for _, score in rows])
     return paper_tables(rows)
 
 
-def _entry(protocol: Any, path: str) -> str:
-    for name in path.split("."):
-        protocol = protocol.get(name) if isinstance(protocol, Mapping) else None
-    return "" if protocol is None else shown(plain(protocol))
+def _entry(score: Score, path: str) -> str:
+    """Return what a protocol has at a path, the evaluator's part before the encoder's; empty for nothing."""
+    for part in (score.evaluator_protocol, score.protocol["encoder"]):
+        found: Any = part
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found is not None:
+            return shown(plain(found))
+    return ""
 
 
 def _only(

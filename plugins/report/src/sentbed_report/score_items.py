@@ -20,7 +20,7 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Items, Score
-from sentbed.tools import plain, score_record
+from sentbed.tools import plain, score_of, score_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +87,10 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 def _key(score: Score) -> Mapping[str, Any]:
     """Return, for JSON, what tells a score from the others of its run."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    return {**record, "protocol": dict(sorted(record["protocol"].items()))}
+    return {
+        **record,
+        "protocol": {side: dict(sorted(part.items())) for side, part in record["protocol"].items()},
+    }
 
 
 def _read(path: Path) -> dict[str, Items]:
@@ -97,7 +100,7 @@ def _read(path: Path) -> dict[str, Items]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         return {
-            json.dumps(entry.pop("score")): Items(
+            json.dumps(_key(score_of(entry.pop("score")))): Items(
                 **{**entry, **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")}}
             )
             for entry in json.loads(str(arrays["index"]))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import attrs
 from sentbed.helpers import score_digits
-from sentbed.protocols import START, Score
+from sentbed.protocols import START, Direction, Score
 from sentbed.tools import plain
 
 _HEADING = ("id", "aggregation")
@@ -64,18 +64,52 @@ class ScoreTable:
 
 
 @attrs.frozen
+class Plane:
+    """Two metrics that an evaluator has drawn against each other, as Wang & Isola (2020) alignment over
+    uniformity."""
+
+    x: str
+    y: str
+    directions: tuple[Direction, Direction]
+
+    @classmethod
+    def of(cls, x: Score, y: Score) -> Plane:
+        """Return the plane of two scores."""
+        return cls(x.metric, y.metric, (x.direction, y.direction))
+
+    @property
+    def title(self) -> str:
+        """Both metrics, as a heading."""
+        return f"{self.y[:1].upper()}{self.y[1:]} and {self.x}"
+
+    @property
+    def over(self) -> str:
+        """One metric over the other, as a heading."""
+        return f"{self.y[:1].upper()}{self.y[1:]} over {self.x}"
+
+    @property
+    def better(self) -> str:
+        """Which way is better, in a sentence; empty where neither is."""
+        if len(set(self.directions)) == 1 and "none" not in self.directions:
+            return f"{self.directions[0].capitalize()} is better on both axes."
+        told = zip((self.x, self.y), self.directions, strict=True)
+        return " ".join(f"{way.capitalize()} is better of {metric}." for metric, way in told if way != "none")
+
+
+@attrs.frozen
 class GeometryPoint:
-    """One encoder's place in the plane of Wang & Isola (2020)."""
+    """One encoder's place in a plane."""
 
     encoder: str
-    uniformity: float
-    alignment: float
+    x: float
+    y: float
 
 
 @attrs.frozen
 class GeometryPanel:
-    """Alignment and uniformity of several encoders under one protocol: only these can share axes."""
+    """Places of several encoders in a plane under one protocol: only these can share axes."""
 
+    plane: Plane
     evaluator: str
     protocol: str
     task: str
@@ -100,7 +134,7 @@ def score_tables(
     """Group scores into tables, in order of appearance; `intervals` has none or one a score."""
     families: dict[tuple[str, ...], list[_Draft]] = {}
     for score, interval in zip_longest(scores, intervals):
-        heading = tuple(_entry(score.protocol, name) for name in _HEADING)
+        heading = tuple(_entry(score, name) for name in _HEADING)
         drafts = families.setdefault((score.evaluator, score.metric, *heading), [])
         if not any(draft.take(score, interval) for draft in drafts):
             drafts.append(_Draft())
@@ -113,34 +147,38 @@ def score_tables(
 
 
 def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
-    """Pair each encoder's alignment with its uniformity of the same evaluator, protocol id and task."""
-    measured: dict[tuple[str, str, str], dict[str, dict[str, list[float]]]] = {}
+    """Pair each encoder's scores on two axes, of the same evaluator, protocol id and task."""
+    measured: dict[tuple[str, str, str], dict[str, dict[str, list[Score]]]] = {}
     for score in scores:
-        if score.metric in ("alignment", "uniformity") and math.isfinite(score.value):
-            key = (score.evaluator, _entry(score.protocol, "id"), score.task)
-            by_metric = measured.setdefault(key, {}).setdefault(
-                score.encoder, {"alignment": [], "uniformity": []}
-            )
-            by_metric[score.metric].append(score.value)
+        if score.axis and math.isfinite(score.value):
+            key = (score.evaluator, _entry(score, "id"), score.task)
+            by_axis = measured.setdefault(key, {}).setdefault(score.encoder, {"x": [], "y": []})
+            by_axis[score.axis].append(score)
     panels = []
     for (evaluator, protocol, task), encoders in measured.items():
-        pairs = {
-            name: tuple(zip(found["uniformity"], found["alignment"], strict=False))
-            for name, found in encoders.items()
-        }
+        pairs = {name: tuple(zip(found["x"], found["y"], strict=False)) for name, found in encoders.items()}
         # Scored twice under one id, with other settings: each time gets axes of its own.
         for nth in range(max(map(len, pairs.values()))):
-            points = tuple(
-                GeometryPoint(name, *pairs[name][nth])
-                for name in encoder_order(pairs)
-                if nth < len(pairs[name])
-            )
-            panels.append(GeometryPanel(evaluator, protocol, task, points))
+            placed = {name: pairs[name][nth] for name in encoder_order(pairs) if nth < len(pairs[name])}
+            points = tuple(GeometryPoint(name, x.value, y.value) for name, (x, y) in placed.items())
+            plane = Plane.of(*next(iter(placed.values())))
+            panels.append(GeometryPanel(plane, evaluator, protocol, task, points))
     return tuple(panels)
 
 
-def _entry(protocol: Mapping[str, Any], name: str) -> str:
-    return shown(plain(protocol[name])) if name in protocol else ""
+def _entry(score: Score, name: str) -> str:
+    found = score.evaluator_protocol
+    return shown(plain(found[name])) if name in found else ""
+
+
+def protocol_entries(score: Score) -> dict[str, str]:
+    """Return a protocol as reports print it: the evaluator's part, the note, the encoder's part.
+
+    A name that both have is the encoder's as `encoder.NAME`.
+    """
+    own: dict[str, Any] = {**score.evaluator_protocol, **({"note": score.note} if score.note else {})}
+    of_encoder = {f"encoder.{k}" if k in own else k: v for k, v in score.protocol["encoder"].items()}
+    return {str(name): shown(plain(value)) for name, value in {**own, **of_encoder}.items()}
 
 
 def shown(value: Any) -> str:
@@ -157,7 +195,7 @@ class _Draft:
 
     def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
         """Add the score, unless its place is taken or its column is of another protocol."""
-        protocol = {str(name): shown(plain(value)) for name, value in score.protocol.items()}
+        protocol = protocol_entries(score)
         place = (score.encoder, score.task)
         if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
             return False

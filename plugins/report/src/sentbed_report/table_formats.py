@@ -143,7 +143,8 @@ def latex(text: str) -> str:
 
 def _rows(table: PaperTable, marks: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield each encoder with its cells; `marks` are of the best, the second best and all other values."""
-    places = [column.places(table.digits) for column in table.columns]
+    nowhere = (None,) * len(table.encoders)
+    places = [nowhere if column.plotted else column.places(table.digits) for column in table.columns]
     for index, encoder in enumerate(table.encoders):
         cells = []
         for column, ranks in zip(table.columns, places, strict=True):

@@ -13,6 +13,7 @@ from sentbed.protocols import StageCurve, Watched
 
 from sentbed_report.curves import finite, padded_range, thinned
 from sentbed_report.figures import MARKED, WIDTH, Plot, step_axis
+from sentbed_report.score_tables import Plane
 from sentbed_report.svg import colour, draw, label_text
 from sentbed_report.wording import number, short
 
@@ -27,11 +28,11 @@ _ARROWS = 12
 
 @attrs.frozen
 class Place:
-    """Where an encoder was in the plane of Wang & Isola (2020) at one look."""
+    """Where an encoder was in a plane at one look."""
 
     step: int
-    uniformity: float
-    alignment: float
+    x: float
+    y: float
 
 
 @attrs.frozen
@@ -46,6 +47,7 @@ class Trajectory:
 class TrajectoryPanel:
     """Trajectories under one protocol id and on one task: only these can share axes."""
 
+    plane: Plane
     title: str
     lines: tuple[Trajectory, ...]
 
@@ -58,37 +60,40 @@ class TrajectoryPanel:
 
 
 def trajectory_panels(watched: Iterable[Watched]) -> tuple[TrajectoryPanel, ...]:
-    """Pair alignment with uniformity of each look; one panel a protocol id, task and evaluator."""
+    """Pair the scores of each look on two axes; one panel a protocol id, task and evaluator."""
     lines: list[tuple[tuple[str, str, str], Trajectory]] = []
+    planes: dict[tuple[str, str, str], Plane] = {}
     for one in watched:
         columns: dict[tuple[str, str, str], dict[str, int]] = {}
         for index, score in enumerate(one.scores):
-            where = (str(score.protocol.get("id", "")), score.task, one.evaluator)
-            columns.setdefault(where, {})[score.metric] = index
+            if score.axis:
+                where = (score.protocol_id, score.task, one.evaluator)
+                columns.setdefault(where, {})[score.axis] = index
         for where, of in columns.items():
-            if not {"alignment", "uniformity"} <= of.keys():
+            if len(of) < 2:
                 continue
+            planes.setdefault(where, Plane.of(one.scores[of["x"]], one.scores[of["y"]]))
             looks = zip(one.steps, one.values, strict=True)
-            places = (Place(step, v[of["uniformity"]], v[of["alignment"]]) for step, v in looks)
-            seen = (p for p in places if math.isfinite(p.uniformity) and math.isfinite(p.alignment))
+            places = (Place(step, v[of["x"]], v[of["y"]]) for step, v in looks)
+            seen = (p for p in places if math.isfinite(p.x) and math.isfinite(p.y))
             if kept := tuple(seen):
                 lines.append((where, Trajectory(one.encoder, kept)))
     return tuple(
-        TrajectoryPanel(", ".join(part for part in where if part), tuple(panel))
+        TrajectoryPanel(planes[where], ", ".join(part for part in where if part), tuple(panel))
         for where, panel in _shared((where, line.encoder, line) for where, line in lines)
     )
 
 
 def trajectory_plot(panel: TrajectoryPanel, name: str) -> Plot:
-    """Draw alignment over uniformity, one line an encoder with arrows in the direction of training."""
+    """Draw a plane, one line an encoder with arrows in the direction of training."""
     places = [place for line in panel.lines for place in line.places]
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.set_xlim(*padded_range((place.uniformity for place in places), margin=0.1))
-        axes.set_ylim(*padded_range((place.alignment for place in places), margin=0.1))
-        axes.set_xlabel("uniformity")
-        axes.set_ylabel("alignment")
+        axes.set_xlim(*padded_range((place.x for place in places), margin=0.1))
+        axes.set_ylim(*padded_range((place.y for place in places), margin=0.1))
+        axes.set_xlabel(label_text(panel.plane.x))
+        axes.set_ylabel(label_text(panel.plane.y))
         for index, line in enumerate(panel.lines):
             _trajectory(axes, line, colour(f"c{index % _COLOURS}"))
         _legend(axes, panel.lines)
@@ -96,11 +101,11 @@ def trajectory_plot(panel: TrajectoryPanel, name: str) -> Plot:
     told = "; ".join(
         f"{line.encoder}: from {_told(line.places[0])} to {_told(line.places[-1])}" for line in panel.lines
     )
-    label = label_text(f"Alignment over uniformity in training, {panel.title}. {told}", 400)
+    label = label_text(f"{panel.plane.over} in training, {panel.title}. {told}", 400)
     caption = (
         f"From step {min(p.step for p in places):,} (hollow) to step {max(p.step for p in places):,}, "
-        f"arrows in the direction of training. Lower is better on both axes."
-    )
+        f"arrows in the direction of training. {panel.plane.better}"
+    ).strip()
     return Plot(draw(name, label, WIDTH, 320, paint), panel.title, caption)
 
 
@@ -124,7 +129,7 @@ def _followed(one: Watched) -> Iterator[tuple[tuple[str, ...], Sequence[float]]]
         yield (one.evaluator, *dict.fromkeys(score.task for score in one.scores)), one.primary
         return
     for index, score in enumerate(one.scores):
-        if score.metric not in ("alignment", "uniformity"):
+        if not score.axis:
             yield (f"{one.evaluator} {score.metric}", score.task), [look[index] for look in one.values]
 
 
@@ -172,7 +177,7 @@ def _shared(lines: Iterable[tuple[_Key, str, _Item]]) -> list[tuple[_Key, list[_
 
 
 def _trajectory(axes: Axes, line: Trajectory, tone: str) -> None:
-    points = [(place.uniformity, place.alignment) for place in line.places]
+    points = [(place.x, place.y) for place in line.places]
     marker = "o" if len(points) <= MARKED else ""
     axes.plot(
         *zip(*points, strict=True),
@@ -226,4 +231,4 @@ def _legend(axes: Axes, lines: Iterable[object]) -> None:
 
 
 def _told(place: Place) -> str:
-    return f"{number(place.alignment, 3)}, {number(place.uniformity, 3)} at step {place.step:,}"
+    return f"{number(place.y, 3)}, {number(place.x, 3)} at step {place.step:,}"

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from sentbed import hookimpl
 from sentbed.protocols import LazyCommand, RecipeTable
 
-from sentbed_studies.search_table import Search
-from sentbed_studies.study_table import StudyTable
-
 sentbed_api = "1.0"
 
 
@@ -32,4 +29,7 @@ def commands() -> Mapping[str, LazyCommand]:
 @hookimpl
 def recipe_tables() -> Mapping[str, type[RecipeTable]]:
     """Return `[study]` and `[search]`."""
+    from sentbed_studies.search_table import Search
+    from sentbed_studies.study_table import StudyTable
+
     return {"study": StudyTable, "search": Search}

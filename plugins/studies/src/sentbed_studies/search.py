@@ -32,6 +32,7 @@ from sentbed.tools import (
     new_directory,
     plain,
     resolved_toml,
+    score_of,
     score_record,
     unstructure,
 )
@@ -264,13 +265,12 @@ class _Journal:
 
 def _data(line: _Line) -> list[Any]:
     """Return what data a line's scores were computed on, as their protocol says."""
-    return [(score.task, score.metric, score.protocol.get("data")) for score in line.scores]
+    return [(score.task, score.metric, score.evaluator_protocol.get("data")) for score in line.scores]
 
 
 def _line(line: Mapping[str, Any]) -> _Line:
     """Read a line; JSON has no NaN, so it is null there."""
-    scores = (Score(**{**score, "value": _number(score["value"])}) for score in line["scores"])
-    return _Line(_number(line["score"]), tuple(scores), line["seconds"])
+    return _Line(_number(line["score"]), tuple(map(score_of, line["scores"])), line["seconds"])
 
 
 def _number(value: float | None) -> float:

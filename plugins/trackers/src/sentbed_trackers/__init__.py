@@ -5,17 +5,16 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Finding, Tracker
 
-from sentbed_trackers.mlflow import MLflow
-from sentbed_trackers.tensorboard import TensorBoard
-
-__all__ = ["MLflow", "TensorBoard", "findings", "trackers"]
-
 sentbed_api = "1.0"
 
 
 @hookimpl
 def trackers() -> list[type[Tracker]]:
     """Return the trackers of this distribution."""
+
+    from sentbed_trackers.mlflow import MLflow
+    from sentbed_trackers.tensorboard import TensorBoard
+
     return [TensorBoard, MLflow]
 
 

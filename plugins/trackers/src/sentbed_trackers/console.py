@@ -153,9 +153,7 @@ class ConsoleTracker:
         """Show the scores under the first protocol in a line."""
         from sentbed.helpers import score_digits
 
-        first = [
-            s for s in evaluation.scores if s.protocol.get("id") == evaluation.scores[0].protocol.get("id")
-        ]
+        first = [s for s in evaluation.scores if s.protocol_id == evaluation.scores[0].protocol_id]
         shown = [f"{s.task} {s.metric} {s.value:.{score_digits([s.value])}f}" for s in first[:SCORES_A_LINE]]
         more = [f"and {len(first) - SCORES_A_LINE} more"] if len(first) > SCORES_A_LINE else []
         self._say(f"step {step}: {encoder}: {', '.join(shown + more)}")

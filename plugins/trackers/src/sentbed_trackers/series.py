@@ -59,5 +59,5 @@ class SeriesTracker:
 
 
 def _name(encoder: str, score: Score) -> str:
-    parts = (encoder, score.task, score.metric, str(score.protocol.get("id", "")))
+    parts = (encoder, score.task, score.metric, score.protocol_id)
     return "/".join(part for part in parts if part)

@@ -211,7 +211,7 @@ def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
     if math.isnan(value):
         # Training may pass through a collapsed encoder: that is the lowest useful score, not an error.
-        return Score(task, metric, 0.0, {**protocol, "note": "mteb's score is not a number, and counts as 0"})
+        return Score(task, metric, 0.0, protocol, note="mteb's score is not a number, and counts as 0")
     return Score(task, metric, value, protocol)
 
 

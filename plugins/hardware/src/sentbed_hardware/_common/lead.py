@@ -14,8 +14,7 @@ from typing import Any
 
 import torch.distributed as dist
 from sentbed import RunError
-from sentbed import _signals as stopping
-from sentbed.helpers import SIGNALS
+from sentbed.helpers import SAME_SIGNAL, SIGNALS
 
 from sentbed_hardware._common.messages import is_kept, packed, send
 from sentbed_hardware._common.processes import Processes, here, lost
@@ -148,7 +147,7 @@ def _undivided() -> Iterator[None]:
     def note(number: int, _: object) -> None:
         nonlocal heard
         now, earlier = time.monotonic(), heard
-        if now - earlier < stopping.SAME:
+        if now - earlier < SAME_SIGNAL:
             return
         heard = now
         asked.append(number)

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
-from sentbed_corpus.inputs import require_pyarrow
 
 from sentbed_report.study.published_numbers import Number, published_numbers
 from sentbed_report.study.significance import Judged
@@ -22,7 +22,7 @@ from sentbed_report.study.summary import Measured, Summary, SummaryRow
 from sentbed_report.study.table_formats import harmless, names_of, to_csv, to_latex, to_markdown
 from sentbed_report.table_formats import DIRECTORY
 
-SCHEMA = 1
+SCHEMA = 2
 """Goes up when a key of `results.json` changes its meaning or goes away."""
 
 RESULTS = "results.json"
@@ -77,7 +77,11 @@ def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> 
     Raises:
         RuntimeUnavailableError: where pyarrow is not installed.
     """
-    require_pyarrow()
+    if find_spec("pyarrow") is None:
+        raise RuntimeUnavailableError(
+            "Parquet files need the package `pyarrow`, which is not installed; "
+            "run `pip install 'sentbed-report[parquet]'`"
+        )
     import pyarrow
     from pyarrow import parquet
 
@@ -177,7 +181,7 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "over": summary.over,
         "test": summary.test,
         "columns": [
-            {"task": c.task, "metric": c.metric, "lower_is_better": c.lower, "protocol": c.protocol}
+            {"task": c.task, "metric": c.metric, "direction": c.direction, "protocol": c.protocol}
             for c in summary.columns
         ],
         "rows": [_row(row) for row in summary.rows],

@@ -22,7 +22,7 @@ def alike(rows: Rows) -> Iterator[tuple[Rows, str]]:
     """
     evaluations: dict[tuple[str, str, str], list[_Part]] = {}
     for row, score in rows:
-        found = evaluations.setdefault((score.evaluator, str(score.protocol.get("id", "")), row), [])
+        found = evaluations.setdefault((score.evaluator, score.protocol_id, row), [])
         # The latest first: what follows each other in a run was scored together.
         part = next((part for part in reversed(found) if part.takes(score)), None)
         if part is None:

@@ -74,7 +74,7 @@ def _label(cell: CellInfo, seed: int, encoder: str, known: Mapping[str, Any]) ->
 
 
 def _task(row: str, score: Score) -> Task:
-    return row, score.evaluator, str(score.protocol.get("id", "")), score.task
+    return row, score.evaluator, score.protocol_id, score.task
 
 
 def _first(rows: Sequence[tuple[str, Score]]) -> dict[Task, Score]:
@@ -119,7 +119,7 @@ def _summary(
             if score := scores.get((label, table.evaluator, table.protocol, column.task)):
                 of_row[index][seed] = score
                 protocols.setdefault(column.task, evaluation_protocol(score))
-    heads = tuple(SummaryColumn(c.task, c.metric, protocols.get(c.task, {})) for c in columns)
+    heads = tuple(SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction) for c in columns)
     # Only runs that were started alone have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
     judged = _judged(data.baseline, heads, found, resamples, single)

@@ -6,21 +6,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 from sentbed.helpers import score_digits
-from sentbed.protocols import ExpectedRow
+from sentbed.protocols import Direction, ExpectedRow
 
 from sentbed_report.paper_tables import AVERAGE, Column
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
 from sentbed_report.wording import count
-
-_LOWER = re.compile(r"alignment|uniformity|loss|perplexity|^spread$")
-"""Metrics of which lower is better; `papers.Column` knows those of which neither is."""
 
 Place: TypeAlias = Literal[0, 1]
 """The best of its column, or the second best, as printed; those that are equal share a place."""
@@ -60,6 +56,7 @@ class SummaryColumn:
     metric: str
     protocol: Mapping[str, Any]
     """What all scores of the column share; empty for an average that no evaluator has given."""
+    direction: Direction = "higher"
 
     @property
     def average(self) -> bool:
@@ -69,20 +66,16 @@ class SummaryColumn:
     @property
     def lower(self) -> bool:
         """Whether lower is better."""
-        return bool(_LOWER.search(self.metric))
+        return self.direction == "lower"
 
     @property
     def ranked(self) -> bool:
         """Whether higher or lower is better at all."""
-        return self.lower or Column("", self.metric, (0.0, 1.0)).places(0) != (None, None)
+        return self.direction != "none"
 
     def places(self, means: Sequence[float | None], decimals: int) -> tuple[Place | None, ...]:
         """Return the place of each mean, as printed with so many decimals."""
-        if self.lower:
-            negative = tuple(None if mean is None else -mean for mean in means)
-            found = Column(self.task, "", negative).places(decimals)
-        else:
-            found = Column(self.task, self.metric, tuple(means)).places(decimals)
+        found = Column(self.task, self.metric, tuple(means), self.direction).places(decimals)
         return tuple(cast("tuple[Place | None, ...]", found))
 
 

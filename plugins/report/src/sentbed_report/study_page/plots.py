@@ -1,4 +1,4 @@
-"""Plots of a study that need no table: learning curves, alignment over uniformity, demonstrations."""
+"""Plots of a study that need no table: learning curves, planes of two scores, demonstrations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.curves import finite, padded_range, thinned
 from sentbed_report.figures import WIDTH, Plot, step_axis
-from sentbed_report.score_tables import geometry_panels
+from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.marks import LINES, TONES, chosen, group_tones, left_out, tone
 from sentbed_report.svg import colour, draw, label_text
@@ -43,7 +43,7 @@ def learning_curves(data: StudyData, name: str) -> tuple[Plot, ...]:
 
 
 def geometry_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
-    """Draw alignment over uniformity, one point a cell: the mean over its seeds."""
+    """Draw each plane of two scores, one point a cell: the mean over its seeds."""
     cells: dict[str, tuple[CellInfo, str]] = {}
     scores: list[Score] = []
     for cell in data.cells:
@@ -59,14 +59,14 @@ def geometry_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
         for point in panel.points:
             cell, encoder = cells[point.encoder]
             place = found.setdefault((cell.name, encoder), (cell, []))
-            place[1].append((point.uniformity, point.alignment))
+            place[1].append((point.x, point.y))
         title = ", ".join(part for part in (panel.protocol, panel.task, panel.evaluator) if part)
         several = len({encoder for _, encoder in found}) > 1
         points = [
             (f"{cell.name}: {encoder}" if several else cell.name, cell, _mean(places))
             for (_, encoder), (cell, places) in found.items()
         ]
-        plots.append(_geometry(title, points, data, f"{name}{index}"))
+        plots.append(_geometry(panel.plane, title, points, data, f"{name}{index}"))
     return tuple(plots)
 
 
@@ -178,7 +178,11 @@ def _curves(
 
 
 def _geometry(
-    title: str, points: Sequence[tuple[str, CellInfo, tuple[float, float]]], data: StudyData, name: str
+    plane: Plane,
+    title: str,
+    points: Sequence[tuple[str, CellInfo, tuple[float, float]]],
+    data: StudyData,
+    name: str,
 ) -> Plot:
     axes_told, looks = group_tones(data)
     low, high = padded_range((place[0] for _, _, place in points), margin=0.15)
@@ -190,8 +194,8 @@ def _geometry(
         axes = figure.subplots()
         axes.set_xlim(low, high)
         axes.set_ylim(*padded_range((place[1] for _, _, place in points), margin=0.15))
-        axes.set_xlabel("uniformity")
-        axes.set_ylabel("alignment")
+        axes.set_xlabel(label_text(plane.x))
+        axes.set_ylabel(label_text(plane.y))
         for label, cell, place in points:
             look = looks(cell)
             baseline = cell.name == data.baseline
@@ -235,8 +239,8 @@ def _geometry(
             )
 
     listed = "; ".join(f"{label}: {number(y, 3)}, {number(x, 3)}" for label, _, (x, y) in points)
-    label = label_text(f"Alignment and uniformity by cell, {title}. {listed}", 400)
-    caption = f"Lower is better on both axes. {count(len(points), 'point')}, each a cell's mean over seeds."
+    label = label_text(f"{plane.title} by cell, {title}. {listed}", 400)
+    caption = f"{plane.better} {count(len(points), 'point')}, each a cell's mean over seeds.".lstrip()
     if any(cell.name == data.baseline for _, cell, _ in points):
         caption += " Ringed: the baseline."
     if not named:
