@@ -26,7 +26,8 @@ from typing import Any
 
 import torch
 from sentbed.helpers import CACHE_VARIABLE
-from sentbed.tools import Recipe, RunContext, execute, groups, load_plugins, load_recipe
+from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
+from sentbed_studies.sharing import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
 POOLERS = ("mean", "first", "last", "cls-mlp")

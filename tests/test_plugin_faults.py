@@ -139,12 +139,12 @@ def test_one_that_misspells_a_hook(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
-@pytest.mark.parametrize("api", ["2.0", "1.1"])
+@pytest.mark.parametrize("api", ["3.0", "2.1"])
 def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
     site.install("newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"'))
     reason = (
         f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; "
-        "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 1"
+        "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 2"
     )
     assert site.said_of("newer_plugin") == ["newer_plugin – newer-plugin 1.2 refused", reason]
     assert site.sentbed("check", QUICKSTART) == (0, FINE)

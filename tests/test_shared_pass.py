@@ -15,7 +15,7 @@ from sentbed._encoder.companions import Companions
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe
-from sentbed._recipe.shared_pass import can_share, groups
+from sentbed._recipe.shared_pass import can_share
 from sentbed._registry.registry import load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
@@ -24,6 +24,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
+from sentbed_studies.sharing import groups
 
 RECIPE = """
 schema = 1

@@ -22,7 +22,7 @@ def test_plugins_stand_with_version_status_and_api(
     distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "c_plugin")
-    modules = {"a_plugin": "sentbed_api = '1.0'", "b_plugin": "sentbed_api = '3.0'", "c_plugin": ""}
+    modules = {"a_plugin": "sentbed_api = '2.0'", "b_plugin": "sentbed_api = '3.0'", "c_plugin": ""}
     found = describe(load_plugins(distribute("some-dist", modules)), None)
     assert found["api"] == API_VERSION
     about = [(p["name"], p["version"], p["status"], p["api"]) for p in found["plugins"]]

@@ -433,7 +433,7 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute: Distribute, tmp_pat
 # --- the API -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("api", ["1.0", None])
+@pytest.mark.parametrize("api", ["2.0", None])
 def test_a_plugin_for_this_api_or_for_none_is_taken(api: str | None, distribute: Distribute):
     said = "" if api is None else f"sentbed_api = {api!r}\n"
     (found,) = load_plugins(distribute("d", {"d_plugin": said + LOSS})).plugins

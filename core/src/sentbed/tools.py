@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         first_stages,
         resolved_toml,
     )
-    from sentbed._recipe.shared_pass import groups
+    from sentbed._recipe.shared_pass import can_share
     from sentbed._recipe.show import (
         OPTIONAL,
         REQUIRED,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         traits_lines,
         type_name,
     )
-    from sentbed._registry.catalog import DISTRIBUTIONS, OURS
+    from sentbed._registry.catalog import catalog, owner_of
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
@@ -91,10 +91,10 @@ _MODULES = {
     "parse_template",
     "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Recipe Stage first_stages "
     "resolved_toml",
-    "_recipe.shared_pass": "groups",
+    "_recipe.shared_pass": "can_share",
     "_recipe.show": "OPTIONAL REQUIRED default_of default_text describe_table example field_docs "
     "hints_of is_plain tables traits_lines type_name",
-    "_registry.catalog": "DISTRIBUTIONS OURS",
+    "_registry.catalog": "catalog owner_of",
     "_registry.registry": "GROUP LIFECYCLE ComponentInfo Plugins load_plugins",
     "_registry.rules": "promise_fault",
     "_registry.settings": "Settings",

@@ -31,6 +31,7 @@ from sentbed.protocols import (
     Evaluation,
     Evaluator,
     EvaluatorTraits,
+    Executor,
     Exporter,
     Head,
     Importer,
@@ -886,7 +887,7 @@ class Races(RecipeTable):
 
 
 @attrs.frozen
-class InOrder:
+class InOrder(Executor):
     """One task after the other, in this process."""
 
     name: ClassVar[str] = "in-order"

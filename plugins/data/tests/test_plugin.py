@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import entry_points
 
 import sentbed_data
-from sentbed._registry.registry import OURS
+from sentbed._registry.catalog import catalog
 
 
 def test_the_entry_point_names_the_package() -> None:
@@ -15,7 +15,7 @@ def test_the_entry_point_names_the_package() -> None:
 
 def test_the_hook_offers_the_sources_that_core_knows_of() -> None:
     names = [f"data/{source.name}" for source in sentbed_data.data_sources()]
-    assert sorted(names) == sorted(OURS["sentbed-data"])
+    assert sorted(names) == sorted(catalog()["sentbed-data"]["components"])
 
 
 def test_importing_and_checking_loads_no_heavy_library() -> None:

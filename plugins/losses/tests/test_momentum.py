@@ -47,7 +47,7 @@ def test_eight_steps_with_a_moving_average_are_those_of_a_naive_loop(
 
 def test_positives_are_the_keys_and_the_average_is_slow() -> None:
     loss = Momentum()
-    assert loss.keys == {"positive"}
+    assert loss.traits.keys == {"positive"}
     assert loss.traits.keys <= loss.traits.needs
     assert (loss.momentum, loss.size) == (0.999, 65_536)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from sentbed import __version__, helpers
-from sentbed._registry.registry import OURS, Plugins, load_plugins
+from sentbed._registry.catalog import catalog
+from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import PluginError
 from sentbed.protocols import Finding
 from sentbed_workbench import doctor
@@ -134,7 +135,7 @@ def test_python_and_sentbed_are_those_that_run(alone: Diagnosis):
 
 
 def test_core_alone_names_each_distribution_of_ours_to_install(alone: Diagnosis):
-    for name in OURS:
+    for name in catalog():
         assert only(alone, name) == Finding(
             "installation", name, "no", "not installed", f"`pip install {name}`"
         )

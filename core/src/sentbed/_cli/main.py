@@ -12,7 +12,7 @@ import click
 from sentbed._cli.check import check
 from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, set_option
 from sentbed._cli.plugins import components_of, plugins
-from sentbed._registry.catalog import COMMANDS
+from sentbed._registry.catalog import owner_of
 from sentbed._version import __version__
 from sentbed.errors import PluginError, RecipeError, SentbedError
 
@@ -36,10 +36,10 @@ class _Group(click.Group):
         offered = _offered(ctx)
         if name in offered:
             return _imported(name, offered[name])
-        if name in COMMANDS:
+        if (owner := owner_of("commands", name)) is not None:
             ctx.fail(
-                f"the command `{name}` belongs to `{COMMANDS[name]}`, which is not installed or not loaded; "
-                f"install it with `pip install {COMMANDS[name]}`"
+                f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
+                f"install it with `pip install {owner}`"
             )
         return None
 

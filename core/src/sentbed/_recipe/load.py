@@ -14,7 +14,7 @@ from sentbed._document.structure import structure
 from sentbed._document.toml import Document
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
-from sentbed._registry.catalog import TABLES
+from sentbed._registry.catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import Problem, RecipeError, RunError
 from sentbed.protocols import Executor, RecipeTable, TaskPool
@@ -128,11 +128,11 @@ def _tables(
             )
             tables[key] = table
             problems += more
-        elif key in TABLES:
+        elif (owner := owner_of("tables", key)) is not None:
             data.pop(key)
             message = (
-                f"the table `[{key}]` belongs to `{TABLES[key]}`, which is not installed or not loaded; "
-                f"install it with `pip install {TABLES[key]}`"
+                f"the table `[{key}]` belongs to `{owner}`, which is not installed or not loaded; "
+                f"install it with `pip install {owner}`"
             )
             problems.append(document.problem(message, (key,)))
     return tables, problems

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sentbed._recipe.fit import heeded_by
 from sentbed._recipe.recipe import EncoderRecipe, Recipe
 
@@ -27,19 +25,6 @@ def can_share(a: Recipe, b: Recipe) -> bool:
         return True
     # What is drawn depends on the seed, and a tokenizer that is trained on the texts of the evaluations.
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
-
-
-def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Return the indices of recipes that share, in order; one that shares with none is alone."""
-    found: list[list[int]] = []
-    for index, recipe in enumerate(recipes):
-        for group in found:
-            if can_share(recipes[group[0]], recipe):
-                group.append(index)
-                break
-        else:
-            found.append([index])
-    return found
 
 
 def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:

@@ -15,7 +15,7 @@ import attrs
 import pluggy
 
 from sentbed import hookspecs
-from sentbed._registry.catalog import OURS as OURS
+from sentbed._registry.catalog import owner_of
 from sentbed._registry.info import Clash as Clash
 from sentbed._registry.info import ComponentInfo as ComponentInfo
 from sentbed._registry.info import Offer as Offer
@@ -95,7 +95,7 @@ class Plugins:
         if (kind, name) in self.clashes:
             raise PluginError(self.clashes[kind, name].message)
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
-        owner = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
+        owner = owner_of("components", f"{kind}/{name}")
         for plugin in absent:
             if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind].hook, name):
                 which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(

@@ -70,8 +70,8 @@ def plain(value: Any) -> Any:
 
 def score_record(score: Score) -> dict[str, Any]:
     """Return a score without the items behind it; with its plugin, note and axis where it has them."""
-    record = fields(score, "encoder evaluator plugin task metric value direction note axis protocol")
-    return {key: value for key, value in record.items() if key not in ("plugin", "note", "axis") or value}
+    plugin, note, axis = (f"{name} " if getattr(score, name) else "" for name in ("plugin", "note", "axis"))
+    return fields(score, f"encoder evaluator {plugin}task metric value direction {note}{axis}protocol")
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
@@ -93,10 +93,12 @@ def score_of(record: Mapping[str, Any]) -> Score:
         raise TypeError("a score that does not say which way is better")
     return Score(
         value=value,
+        protocol=record["protocol"],
+        direction=record["direction"],
         plugin=str(record.get("plugin", "")),
         note=str(record.get("note", "")),
         axis=record.get("axis", ""),
-        **{name: record[name] for name in (*names, "protocol", "direction")},
+        **{name: record[name] for name in names},
     )
 
 

@@ -10,7 +10,7 @@ from sentbed_attention.jsonl_pairs import JsonlPairs
 
 __all__ = ["Attention", "JsonlPairs", "data_sources", "poolers", "sentbed_api"]
 
-sentbed_api = "1.0"
+sentbed_api = "2.0"
 """The version of sentbed's interface that this plugin is written for."""
 
 

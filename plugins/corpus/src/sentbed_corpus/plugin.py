@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Finding, LazyCommand
 
-sentbed_api = "1.0"
+sentbed_api = "2.0"
 
 
 @hookimpl

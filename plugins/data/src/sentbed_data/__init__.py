@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
 
-sentbed_api = "1.0"
+sentbed_api = "2.0"
 
 
 @hookimpl

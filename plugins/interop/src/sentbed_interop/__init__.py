@@ -5,7 +5,7 @@ from __future__ import annotations
 from sentbed import hookimpl
 from sentbed.protocols import Exporter, Importer, LazyCommand
 
-sentbed_api = "1.0"
+sentbed_api = "2.0"
 
 
 @hookimpl

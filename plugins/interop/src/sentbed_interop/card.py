@@ -13,7 +13,7 @@ import attrs
 from sentbed import Encoder, __version__
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
-from sentbed.tools import OURS, plain
+from sentbed.tools import catalog, plain
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.score_tables import score_tables, shown
 from sentbed_report.wording import number
@@ -105,7 +105,7 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
         recipe=tomli_w.dumps(recipe_table(encoder, record)),
         versions=_versions(record, _distributions(recipe or encoder.recipe)),
         needed=" ".join(own),
-        foreign=[name for name in own if name not in OURS],
+        foreign=[name for name in own if name not in catalog()],
         citations="\n\n".join(bibliography(encoder.recipe, *([recipe] if recipe else []))),
         uncited=record is not None and recipe is None,
         version=__version__,

@@ -16,7 +16,7 @@ DIRECTORY = "items"
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
-sentbed_api = "1.0"
+sentbed_api = "2.0"
 
 
 @hookimpl

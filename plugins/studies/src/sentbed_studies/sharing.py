@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.tools import Recipe, first_stages, groups
+from sentbed.tools import Recipe, can_share, first_stages
 
 from sentbed_studies.cell_keys import Identities, directory_of, short
 from sentbed_studies.cells import Cell
@@ -112,6 +112,19 @@ def _texts(recipe: Recipe) -> list[Any]:
     # An encoder that no stage uses reads the texts of its evaluations.
     alone = set(recipe.encoders) - {name for found in towers for name in found.values()}
     return [read, list(recipe.evaluate) if alone else []]
+
+
+def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
+    """Return the indices of recipes that share, in order; one that shares with none is alone."""
+    found: list[list[int]] = []
+    for index, recipe in enumerate(recipes):
+        for group in found:
+            if can_share(recipes[group[0]], recipe):
+                group.append(index)
+                break
+        else:
+            found.append([index])
+    return found
 
 
 def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix]:

@@ -141,7 +141,7 @@ def _place(area: str) -> tuple[int, str]:
 
 def _distributions(plugins: Plugins) -> Iterator[Finding]:
     """Yield every distribution with plugins: those that are installed, then ours that are not."""
-    from sentbed.tools import DISTRIBUTIONS
+    from sentbed.tools import catalog
 
     installed: dict[str, list[str]] = {"sentbed": []}
     disabled: dict[str, list[str]] = {}
@@ -160,7 +160,7 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
         yield Finding(
             "installation", name, "no" if problems else "limited" if limited else "yes", detail, remedy
         )
-    for name in sorted(set(DISTRIBUTIONS) - installed.keys()):
+    for name in sorted(set(catalog()) - installed.keys()):
         yield Finding("installation", name, "no", "not installed", f"`pip install {name}`")
 
 

@@ -47,7 +47,9 @@ def linear(
     either an activation or a second argument.
     """
     activate, post, variant = ACTIVATIONS[activation]
-    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available():
+    # oneDNN refuses bf16 where the processor has no AVX-512.
+    known = weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available() and known:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
 
         def with_packed(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:

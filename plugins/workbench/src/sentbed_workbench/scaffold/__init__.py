@@ -17,7 +17,7 @@ import attrs
 from sentbed import API_VERSION
 from sentbed.errors import PluginError, RunError
 from sentbed.helpers import write_directory
-from sentbed.tools import DISTRIBUTIONS, OURS, Plugins
+from sentbed.tools import Plugins, catalog, owner_of
 
 FILES = Path(__file__).parent / "templates"
 COMMON = "common"
@@ -85,11 +85,11 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
     if (kind, name) in plugins.components:
         owner = plugins.components[kind, name]
         return f"the {kind} `{name}` is offered by `{owner.distribution}` {owner.version} already"
-    ours = next((owner for owner, parts in OURS.items() if f"{kind}/{name}" in parts), None)
+    ours = owner_of("components", f"{kind}/{name}")
     if ours is not None:
         return f"the {kind} `{name}` belongs to `{ours}`"
     distribution = f"sentbed-{name}"
-    if distribution in {*DISTRIBUTIONS, *(plugin.distribution for plugin in plugins.plugins)}:
+    if distribution in {*catalog(), *(plugin.distribution for plugin in plugins.plugins)}:
         return f"there is a distribution `{distribution}` already"
     made = {_module(name), _class(name)}
     if made & {*keyword.kwlist, *_taken(kind)}:
