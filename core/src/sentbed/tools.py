@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sentbed._cli.options import FAILED, set_before_axes, set_option
-    from sentbed._cli.progress import progress_bars
+    from sentbed._cli.options import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
     from sentbed._registry.settings import Settings
     from sentbed._run.context import RunContext
     from sentbed._run.manifest import MANIFEST, describe
-    from sentbed._run.processes import done_elsewhere
     from sentbed._run.record import plain, record_json, score_of, score_record
     from sentbed._run.resume import branch, differences, resume
     from sentbed._run.runner import build_encoder, execute, new_directory
@@ -74,8 +72,7 @@ if TYPE_CHECKING:
     from sentbed._run.training_states import STATES
 
 _MODULES = {
-    "_cli.options": "FAILED set_before_axes set_option",
-    "_cli.progress": "progress_bars",
+    "_cli.options": "FAILED done_elsewhere progress_bars set_before_axes set_option",
     "_document.extends": "EXTENDS leaves",
     "_document.overrides": "apply_overrides set_values",
     "_document.structure": "structure unstructure",
@@ -100,7 +97,6 @@ _MODULES = {
     "_registry.settings": "Settings",
     "_run.context": "RunContext",
     "_run.manifest": "MANIFEST describe",
-    "_run.processes": "done_elsewhere",
     "_run.record": "plain record_json score_of score_record",
     "_run.resume": "branch differences resume",
     "_run.runner": "build_encoder execute new_directory",

@@ -14,8 +14,6 @@ from sentbed._cli.options import BAD_INPUT, set_option
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
 
-"""The exit code where there are problems."""
-
 
 @click.command()
 @click.argument("recipes", nargs=-1, required=True, type=click.Path())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentbed._cli.check import check
-from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, set_option
+from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option
 from sentbed._cli.plugins import components_of, plugins
 from sentbed._registry.catalog import owner_of
 from sentbed._version import __version__
@@ -81,18 +81,15 @@ def _imported(name: str, offer: Offer) -> click.Command:
     from sentbed._registry.plugin_code import reason_of
 
     module, _, attribute = offer.value.target.partition(":")
+    what = f"the command `{name}` of `{offer.distribution}` {offer.version}"
+    fix = "disable or uninstall the plugin"
     try:
         command = getattr(import_module(module), attribute)
     except Exception as error:
-        raise PluginError(
-            f"the command `{name}` of `{offer.distribution}` {offer.version} cannot be imported from "
-            f"`{offer.value.target}`: {reason_of(error)}; disable or uninstall the plugin"
-        ) from error
+        reason = f"cannot be imported from `{offer.value.target}`: {reason_of(error)}"
+        raise PluginError(f"{what} {reason}; {fix}") from error
     if not isinstance(command, click.Command):
-        raise PluginError(
-            f"the command `{name}` of `{offer.distribution}` {offer.version} is {command!r}, expected a "
-            "`click.Command`; disable or uninstall the plugin"
-        )
+        raise PluginError(f"{what} is {command!r}, expected a `click.Command`; {fix}")
     return command
 
 
@@ -106,18 +103,10 @@ def main(traceback: bool) -> None:
     """
 
 
-_set = set_option()
-
-
-_no_cache = click.option(
-    "--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it."
-)
-
-
 @main.command()
 @click.argument("recipe", type=click.Path(dir_okay=False), required=False)
-@_set
-@_no_cache
+@set_option()
+@click.option("--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it.")
 @click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
 @click.option(
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
@@ -139,7 +128,6 @@ def run(
     """
     from sentbed._recipe.load import load_recipe
     from sentbed._recipe.recipe import RESOLVED
-    from sentbed._run.processes import done_elsewhere
 
     if no_cache:
         overrides = (*overrides, "run.cache=false")
@@ -198,5 +186,5 @@ def show(kind: str, name: str | None) -> None:
         click.echo(describe_table(kind, found))
 
 
-for _command in (check, plugins):
-    main.add_command(_command)
+main.add_command(check)
+main.add_command(plugins)

@@ -7,6 +7,7 @@ pays, and put the vectors back in the order of the input. Memory is bounded by a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -78,9 +79,8 @@ class _Window:
     def of(cls, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, shares: bool) -> _Window:
         import numpy as np
 
-        unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        inverse = np.fromiter((unique[text] for text in texts), np.int64, len(texts))
-        tokens = tokenizer.encode(list(unique), max_length)
+        unique, inverse = distinct_texts(texts)
+        tokens = tokenizer.encode(unique, max_length)
         prefix = shared_prefix(tokens) if shares else None
         if prefix is not None:
             tokens = tokens.without_first(len(prefix))
@@ -88,6 +88,14 @@ class _Window:
 
     def batch(self, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
         return attrs.evolve(pad(self.tokens, rows, pad_id), prefix=self.prefix)
+
+
+def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return each text once, and which of those each text is, `(texts,)`."""
+    import numpy as np
+
+    places = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    return list(places), np.fromiter((places[text] for text in texts), np.int64, len(texts))
 
 
 def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
@@ -143,12 +151,10 @@ def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDAr
         costs = best[:stop] + padded + BATCH_COST * batches
         cut[stop] = int(np.argmin(costs))
         best[stop] = costs[cut[stop]]
-    groups = []
-    stop = len(distinct)
-    while stop > 0:
-        groups.append((int(cut[stop]), stop))
-        stop = int(cut[stop])
-    for first, last in reversed(groups):
+    cuts = [len(distinct)]
+    while cuts[-1] > 0:
+        cuts.append(int(cut[cuts[-1]]))
+    for first, last in pairwise(reversed(cuts)):
         size = max(1, token_budget // int(distinct[first]))
         rows = order[ends[first] : ends[last]]
         pieces = -(-len(rows) // size)

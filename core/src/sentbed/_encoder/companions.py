@@ -1,4 +1,4 @@
-"""Encoders of other runs over the same backbone, whose vectors come from one encoder's passes."""
+"""Encoders of other runs over the same backbone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False, slots=False)
 class Companions:
-    """The `SharedPass` of an encoder; all weights stay as they are."""
+    """Further encoders whose vectors come from an encoder's passes; all weights stay as they are."""
 
     encoder: Encoder
     others: list[Encoder] = attrs.field(factory=list, init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import attrs
 from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._encoder.vector_store import SharedPass, Space, VectorStore
+from sentbed._encoder.vector_store import Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
 from sentbed._recipe.fit import misfits
 from sentbed._recipe.load import component_of
@@ -40,6 +41,8 @@ from sentbed.protocols import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from sentbed._encoder.companions import Companions
 
 BACKBONE = "backbone"
 """The backbone's directory in the one that `Encoder.save` writes."""
@@ -106,8 +109,8 @@ class Encoder:
         directory = Path(path)
         plugins = plugins or load_plugins()
         recipe = saved_recipe(directory, plugins)
-        engine = _runtime(runtime or {"use": "cpu"}, plugins).build()
-        return attrs.evolve(cls.build(recipe, engine, saved=directory), source=directory)
+        encoder = cls.build(recipe, _engine(runtime, plugins), saved=directory)
+        return attrs.evolve(encoder, source=directory)
 
     @classmethod
     def of(
@@ -126,7 +129,7 @@ class Encoder:
             problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
         if problems:
             raise RecipeError(problems)
-        return cls.build(recipe, _runtime(runtime or {"use": "cpu"}, plugins).build())
+        return cls.build(recipe, _engine(runtime, plugins))
 
     @property
     def width(self) -> int:
@@ -148,11 +151,8 @@ class Encoder:
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer, behind the prompt where there is one; `normalize`: with its text rules."""
-        prompt = self.recipe.resolved_prompt
-        tokenizer = self.backbone.tokenizer
-        if prompt is None:
-            return tokenizer
-        return PromptTokenizer(tokenizer, prompt, self.backbone.max_length, normalize)
+        prompt, own = self.recipe.resolved_prompt, self.backbone.tokenizer
+        return PromptTokenizer(own, prompt, self.backbone.max_length, normalize) if prompt else own
 
     def protocol(self) -> dict[str, Any]:
         """Return what every score says of the encoder: how text became a vector."""
@@ -182,18 +182,22 @@ class Encoder:
             return None
         if not (hashed := fingerprint or self.placed.fingerprint()):
             return None
-        prompt, recipe = self.recipe.resolved_prompt, unstructure(self.recipe)
+        recipe, machine = self.recipe, self.engine.describe()
         key = {
             "weights": hashed,
             "tokenizer": tokens,
-            "recipe": recipe,
-            "prompt": None if prompt is None else attrs.asdict(prompt),
-            "engine": {"token_budget": self.engine.token_budget, **self.engine.describe()},
+            "recipe": unstructure(recipe),
+            "prompt": recipe.resolved_prompt and attrs.asdict(recipe.resolved_prompt),
+            "engine": {"token_budget": self.engine.token_budget, **machine},
             "code": [__version__, code],
         }
-        model = self.recipe.backbone.traits.model or self.recipe.backbone.name
-        about = {"model": model, "pooler": self.recipe.pooler.name, "width": self.width}
-        about |= {"precision": self.engine.describe()["precision"], "max_length": recipe["max_length"]}
+        about = {
+            "model": recipe.backbone.traits.model or recipe.backbone.name,
+            "pooler": recipe.pooler.name,
+            "width": self.width,
+            "precision": machine["precision"],
+            "max_length": recipe.max_length,
+        }
         return Space(key, about)
 
     def encode(
@@ -247,7 +251,7 @@ class Encoder:
         plugins: Plugins | None = None,
         *,
         prepared: Preparation | None = None,
-        shared: Sequence[SharedPass | None] = (None, None),
+        shared: Sequence[Companions | None] = (None, None),
         bar: EncodeBar | None = None,
     ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
@@ -285,9 +289,7 @@ class Encoder:
 
     def is_finite(self) -> bool:
         """Whether the encoder still gives numbers: training that diverged leaves weights that do not."""
-        import numpy as np
-
-        return bool(np.isfinite(self.encode(["a sentence"])).all())
+        return all(map(math.isfinite, self.encode(["a sentence"])[0].tolist()))
 
     def save(self, path: str | Path) -> None:
         """Write weights, tokenizer and the encoder's part of the recipe; whole, or not at all."""
@@ -351,10 +353,9 @@ def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
     if not found:
         raise ModelError(_no_encoder(directory))
     document = parse(file.read_bytes(), str(file))
-    if document.data.get("schema") != SCHEMA:
-        schema = document.data.get("schema")
+    table = dict(document.data)
+    if (schema := table.pop("schema", None)) != SCHEMA:
         raise ModelError(f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}")
-    table = {key: value for key, value in document.data.items() if key != "schema"}
     recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve(), check=False)
     if problems:
         raise RecipeError(problems)
@@ -401,7 +402,7 @@ class _Seen(TextEncoder):
     encoder: Encoder
     told: PartProgress | None = None
     store: VectorStore | None = None
-    shared: SharedPass | None = None
+    shared: Companions | None = None
     bar: EncodeBar | None = None
     """Of all lists together; each has its own where None."""
     max_length: int | None = None
@@ -454,9 +455,7 @@ class _Seen(TextEncoder):
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     """Return the recipe without files: what is saved must not depend on one that may change or be left."""
-    if recipe.prompt is None:
-        return recipe
-    return attrs.evolve(recipe, prompt=recipe.prompt.without_file())
+    return attrs.evolve(recipe, prompt=recipe.prompt and recipe.prompt.without_file())
 
 
 def _require_texts(texts: Sequence[object]) -> None:
@@ -478,8 +477,7 @@ def _require_list(texts: object) -> None:
         raise SentbedError(f"`encode` takes a list of texts, found {texts!r}; make a list of it")
 
 
-def _runtime(runtime: Runtime | Mapping[str, Any], plugins: Plugins) -> Runtime:
-    if not isinstance(runtime, Mapping):
-        return runtime
-    found: Runtime = component_of(Runtime, runtime, plugins, "runtime")
-    return found
+def _engine(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) -> Engine:
+    if runtime is None or isinstance(runtime, Mapping):
+        runtime = component_of(Runtime, runtime or {"use": "cpu"}, plugins, "runtime")
+    return runtime.build()

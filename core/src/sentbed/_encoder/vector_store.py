@@ -22,18 +22,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed._encoder.batching import WINDOW, Progress
+from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
 from sentbed._paths import CACHE_VARIABLE, atomic_file, cache_root, write_atomic
 from sentbed.errors import RunError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from sentbed._encoder.companions import Companions
 
 LIMIT_VARIABLE = "SENTBED_CACHE_GB"
 DEFAULT_GB = 5.0
@@ -80,17 +83,19 @@ class Held:
     """Seconds since the epoch."""
 
 
-class SharedPass(Protocol):
-    """Further encoders whose vectors come from the same pass through a backbone."""
-
-    @property
-    def spaces(self) -> Sequence[tuple[Space, int]]:
-        """The space of each, and the width of its vectors."""
-
-    def encode(
-        self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
-    ) -> NDArray[np.float32]:
-        """Return the encoder's own vectors, then, along the width, those of the spaces with these numbers."""
+def size_limit() -> int:
+    """Return the bytes that `SENTBED_CACHE_GB` allows. Raises `RunError` where it is no size."""
+    value = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_GB)
+    try:
+        gigabytes = float(value)
+    except ValueError:
+        gigabytes = math.nan
+    if not 0 <= gigabytes < math.inf:
+        raise RunError(
+            f"`{LIMIT_VARIABLE}` is {value!r}, expected how many GB of vectors may be kept; "
+            "set it to a number such as 5, or to 0 to keep none"
+        )
+    return int(gigabytes * 1e9)
 
 
 @attrs.define(eq=False)
@@ -98,7 +103,7 @@ class VectorStore:
     """Looks vectors up, and keeps those that had to be computed."""
 
     root: Path = attrs.field(factory=lambda: cache_root() / "vectors")
-    limit: int = attrs.field()
+    limit: int = attrs.field(factory=size_limit)
     """Bytes; what was not used for the longest time goes when there are more."""
     say: Callable[[str], object] = lambda _: None
     """Told once why vectors cannot be kept."""
@@ -111,17 +116,13 @@ class VectorStore:
     """Bytes that may be written before the store's size is looked at again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
-    @limit.default
-    def _limit(self) -> int:
-        return size_limit()
-
     def encode(
         self,
         space: Space | None,
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
-        shared: SharedPass | None = None,
+        shared: Companions | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
         """Return what `encode(texts)` returns, to the bit, float32 `(len(texts), width)`.
@@ -134,40 +135,26 @@ class VectorStore:
 
         output = np.empty((len(texts), width), np.float32)
         for start in range(0, len(texts), WINDOW):
-            window = texts[start : start + WINDOW]
-            place = {text: row for row, text in enumerate(dict.fromkeys(window))}
-            rows = np.fromiter((place[text] for text in window), np.int64, len(window))
-            distinct = self._distinct(space, list(place), encode, width, shared, progress)
-            output[start : start + len(window)] = distinct[rows]
+            distinct, rows = distinct_texts(texts[start : start + WINDOW])
+            digest = list_digest(distinct) if space else ""
+            vectors = self._read(space, digest, (len(distinct), width)) if space else None
+            with self._lock:
+                if vectors is None:
+                    self.encoded += len(distinct)
+                else:
+                    self.taken += len(distinct)
+            if vectors is None:
+                if space and shared:
+                    vectors = self._together(distinct, width, shared, progress, digest)
+                if vectors is None:
+                    vectors = encode(distinct)
+                if space:
+                    self._keep(space, digest, vectors)
+            output[start : start + len(rows)] = vectors[rows]
         return output
 
-    def _distinct(
-        self,
-        space: Space | None,
-        texts: list[str],
-        encode: Callable[..., Any],
-        width: int,
-        shared: SharedPass | None,
-        progress: Progress | None,
-    ) -> NDArray[np.float32]:
-        path = None if space is None else self._path(space, list_digest(texts))
-        vectors = None if path is None else _read(path, (len(texts), width))
-        with self._lock:
-            if vectors is None:
-                self.encoded += len(texts)
-            else:
-                self.taken += len(texts)
-        if vectors is None:
-            if path is not None and shared is not None:
-                vectors = self._together(texts, width, shared, progress, path.stem)
-            if vectors is None:
-                vectors = encode(texts)
-            if space is not None and path is not None:
-                self._keep(space, path, vectors)
-        return vectors
-
     def _together(
-        self, texts: list[str], width: int, shared: SharedPass, progress: Progress | None, digest: str
+        self, texts: list[str], width: int, shared: Companions, progress: Progress | None, digest: str
     ) -> NDArray[np.float32] | None:
         """Encode for others as well, and keep theirs; None where there is nothing to be kept for any."""
         import numpy as np
@@ -191,14 +178,31 @@ class VectorStore:
         ends = np.cumsum([width, *(spaces[number][1] for number in chosen)])
         own, *parts = np.split(vectors, ends[:-1], axis=1)
         for number, part in zip(chosen, parts, strict=True):
-            space = spaces[number][0]
-            self._keep(space, self._path(space, digest), part)
+            self._keep(spaces[number][0], digest, part)
         return np.ascontiguousarray(own)
 
     def _path(self, space: Space, digest: str) -> Path:
         return self.root / space.name / (digest + SEGMENT)
 
-    def _keep(self, space: Space, path: Path, vectors: NDArray[np.float32]) -> None:
+    def _read(self, space: Space, digest: str, shape: tuple[int, int]) -> NDArray[np.float32] | None:
+        """Return vectors, or None where there are none; a file that is damaged is removed."""
+        import numpy as np
+
+        path = self._path(space, digest)
+        try:
+            with path.open("rb") as stream:
+                header, content = stream.read(_HEADER.size), stream.read()
+        except OSError:
+            return None
+        expected = _HEADER.pack(_MAGIC, *shape, _checksum(content))
+        whole = header == expected and len(content) == 4 * shape[0] * shape[1]
+        with suppress(OSError):
+            # When it was used last; a file system need not say when it was read.
+            os.utime(path) if whole else path.unlink(missing_ok=True)
+        return np.frombuffer(content, "<f4").reshape(shape) if whole else None
+
+    def _keep(self, space: Space, digest: str, vectors: NDArray[np.float32]) -> None:
+        path = self._path(space, digest)
         content = vectors.astype("<f4", copy=False).tobytes()
         if not self._writes or _HEADER.size + len(content) > self.limit:
             return
@@ -247,29 +251,21 @@ class VectorStore:
         Raises:
             RunError: where something cannot be removed.
         """
-        found = list(self._segments())
         latest = time.time() - older_than * 86400 if older_than else math.inf
-        size = 0
-        for path, state in found:
-            if not state.st_mtime <= latest:
-                continue
-            try:
+        old = [(path, state) for path, state in self._segments() if state.st_mtime <= latest]
+        try:
+            for path, _ in old:
                 path.unlink(missing_ok=True)
-            except OSError as error:
-                raise RunError(
-                    f"cannot remove `{path}`: {error.strerror}; look at its permissions"
-                ) from error
-            size += state.st_size
+        except OSError as error:
+            raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
         self._tidy(0)
-        return size
+        return sum(state.st_size for _, state in old)
 
     def held(self) -> list[Held]:
         """Return what there is, the space that was used last first."""
-        spaces: dict[Path, list[os.stat_result]] = {}
-        for path, state in self._segments():
-            spaces.setdefault(path.parent, []).append(state)
         found = []
-        for directory, states in spaces.items():
+        for directory, group in groupby(sorted(self._segments()), lambda item: item[0].parent):
+            states = [state for _, state in group]
             about = _about(directory / ABOUT)
             size = sum(state.st_size for state in states)
             row = 4 * about["width"] if about else 0
@@ -289,30 +285,13 @@ class VectorStore:
         for directory in self.root.glob("*/"):
             with suppress(OSError):
                 for path in directory.glob(".*"):
-                    if (
-                        re.fullmatch(r"\..+\.[a-z0-9_]{8}", path.name)
-                        and path.stat().st_mtime < now - _ABANDONED
-                    ):
+                    temporary = re.fullmatch(r"\..+\.[a-z0-9_]{8}", path.name)
+                    if temporary and path.stat().st_mtime < now - _ABANDONED:
                         path.unlink(missing_ok=True)
                 empty = {path.name for path in directory.iterdir()} <= {ABOUT}
                 if empty and directory.stat().st_mtime <= now - age:
                     (directory / ABOUT).unlink(missing_ok=True)
                     directory.rmdir()
-
-
-def size_limit() -> int:
-    """Return the bytes that `SENTBED_CACHE_GB` allows. Raises `RunError` where it is no size."""
-    value = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_GB)
-    try:
-        gigabytes = float(value)
-    except ValueError:
-        gigabytes = math.nan
-    if not 0 <= gigabytes < math.inf:
-        raise RunError(
-            f"`{LIMIT_VARIABLE}` is {value!r}, expected how many GB of vectors may be kept; "
-            "set it to a number such as 5, or to 0 to keep none"
-        )
-    return int(gigabytes * 1e9)
 
 
 def list_digest(texts: Sequence[str]) -> str:
@@ -321,23 +300,6 @@ def list_digest(texts: Sequence[str]) -> str:
     for text in texts:
         digest.update(hashlib.blake2b(text.encode(), digest_size=16).digest())
     return digest.hexdigest()
-
-
-def _read(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
-    """Return the vectors of a file, or None where there is none; one that is damaged is removed."""
-    import numpy as np
-
-    try:
-        with path.open("rb") as stream:
-            header, content = stream.read(_HEADER.size), stream.read()
-    except OSError:
-        return None
-    expected = _HEADER.pack(_MAGIC, *shape, _checksum(content))
-    whole = header == expected and len(content) == 4 * shape[0] * shape[1]
-    with suppress(OSError):
-        # When it was used last; a file system need not say when it was read.
-        os.utime(path) if whole else path.unlink(missing_ok=True)
-    return np.frombuffer(content, "<f4").reshape(shape) if whole else None
 
 
 def _checksum(content: bytes) -> bytes:

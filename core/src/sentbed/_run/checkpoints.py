@@ -34,20 +34,21 @@ def prune(context: RunContext, stage: str, kept: Kept) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+@attrs.define(eq=False)
 class Keeper:
     """Validates, and keeps the best weights on disk."""
 
-    def __init__(
-        self, context: RunContext, stage: Stage, encoders: Mapping[str, Encoder], hooks: pluggy.HookRelay
-    ) -> None:
-        self.context, self.stage, self.encoders, self.hooks = context, stage, encoders, hooks
-        self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
-        self.directory: Path = context.directory / CHECKPOINTS / stage.name
-        self.kept = Kept()
-        self.score: float | None = None
-        """Of the last validation."""
-        self.at = 0
-        """The step whose update the weights may hold, in whole or in part."""
+    context: RunContext
+    stage: Stage
+    encoders: Mapping[str, Encoder]
+    trained: Mapping[str, Encoder]
+    """Those of them that the stage trains."""
+    hooks: pluggy.HookRelay
+    kept: Kept = attrs.field(factory=Kept, init=False)
+    score: float | None = attrs.field(default=None, init=False)
+    """Of the last validation."""
+    at: int = attrs.field(default=0, init=False)
+    """The step whose update the weights may hold, in whole or in part."""
 
     def look(self, step: int, last: bool) -> bool:
         """Validate where it is time to; return whether the stage is to end early."""
@@ -65,10 +66,10 @@ class Keeper:
             prune(self.context, self.stage.name, self.kept)
         elif not best:
             self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
-        self.hooks.validated(run=self.context.run, stage=self.stage.name, step=step, score=score, best=best)
+        told = {"run": self.context.run, "stage": self.stage.name, "step": step}
+        self.hooks.validated(**told, score=score, best=best)
         if keeps:
-            path = self.directory / _name(step)
-            self.hooks.checkpoint_saved(run=self.context.run, stage=self.stage.name, step=step, path=path)
+            self.hooks.checkpoint_saved(**told, path=self._directory(step))
         return validate.patience is not None and self.kept.misses >= validate.patience
 
     def _is_best(self, validate: Validate, score: float) -> bool:
@@ -78,10 +79,13 @@ class Keeper:
 
     def _saved(self, kept: Kept) -> Kept:
         """Return `kept` with the weights of its step, which the encoders hold, on disk."""
-        paths = {name: self.directory / _name(kept.step) / name for name in self.trained}
+        paths = {name: self._directory(kept.step) / name for name in self.trained}
         for name, path in paths.items():
             self.trained[name].save(path)
         return attrs.evolve(kept, paths=paths, sums={name: sha256(path) for name, path in paths.items()})
+
+    def _directory(self, step: int) -> Path:
+        return self.context.directory / CHECKPOINTS / self.stage.name / f"kept-{step:08d}"
 
     def restore(self) -> None:
         """Go back to the weights that are kept."""
@@ -96,25 +100,16 @@ class Keeper:
         return self._saved(Kept(step=step, score=self.score))
 
 
-def _name(step: int) -> str:
-    return f"kept-{step:08d}"
-
-
+@attrs.define(eq=False)
 class Saver:
     """Saves the training state when it is time to."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        index: int,
-        trainer: Trainer,
-        sampler: Sampler,
-        keeper: Keeper,
-        hooks: pluggy.HookRelay,
-    ) -> None:
-        self.context, self.index, self.hooks = context, index, hooks
-        self.trainer, self.sampler, self.keeper = trainer, sampler, keeper
-        self.saved = time.monotonic()
+    context: RunContext
+    index: int
+    trainer: Trainer
+    sampler: Sampler
+    keeper: Keeper
+    saved: float = attrs.field(factory=time.monotonic, init=False)
 
     def look(self, step: int) -> None:
         """Write a state after step `step`, where it is time to."""
@@ -130,8 +125,8 @@ class Saver:
             "keeper": self.keeper.kept.table(self.context.directory),
             "looked": looked,
         }
-        write_state(self.context, self.index, step, self.hooks, own, self.trainer)
-        prune(self.context, self.context.recipe.stage[self.index].name, self.keeper.kept)
+        write_state(self.context, self.index, step, self.keeper.hooks, own, self.trainer)
+        prune(self.context, self.keeper.stage.name, self.keeper.kept)
         self.saved = time.monotonic()
 
 

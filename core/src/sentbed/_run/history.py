@@ -70,7 +70,7 @@ class History:
             return
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
-        self._scores = [Score(**table) for table in state["scores"]]
+        self._scores = [*map(score_of, state["scores"])]
         self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(state["warnings"])

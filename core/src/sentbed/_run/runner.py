@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 import pluggy
@@ -292,28 +292,17 @@ def _evaluate(
     for entry in entries:
         name = entry.encoder or context.recipe.main_encoder
         label = pair_name(name, entry.second) + (START if at == "start" else "")
-        evaluator = entry.with_.name
-        hooks.evaluation_started(run=context.run, evaluator=evaluator, encoder=label)
-        told = partial(_progressed, context=context, hooks=hooks, evaluator=evaluator, encoder=label)
+        who = {"run": context.run, "evaluator": entry.with_.name, "encoder": label}
+        hooks.evaluation_started(**who)
+        told = partial(_progressed, hooks, who)
         evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
-        hooks.scores_ready(run=context.run, encoder=label, evaluator=evaluator, evaluation=evaluation)
+        hooks.scores_ready(**who, evaluation=evaluation)
 
 
-def _progressed(
-    what: str,
-    done: int,
-    total: int,
-    *,
-    context: RunContext,
-    hooks: pluggy.HookRelay,
-    evaluator: str,
-    encoder: str,
-) -> None:
-    hooks.evaluation_progressed(
-        run=context.run, evaluator=evaluator, encoder=encoder, what=what, done=done, total=total
-    )
+def _progressed(hooks: pluggy.HookRelay, who: Mapping[str, Any], what: str, done: int, total: int) -> None:
+    hooks.evaluation_progressed(**who, what=what, done=done, total=total)
 
 
 def new_directory(directory: Path) -> Path:
@@ -392,7 +381,7 @@ def _close(
 ) -> Path:
     """Write the manifest's last state and the report; returns the file that a person is to open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
-    data = history.report_data(context, status, error, resolved_toml(context.recipe))
+    data = history.report_data(context.run, status, error, resolved_toml(context.recipe))
     sections = chain.from_iterable(hooks.report_sections(run=context.run, data=data))
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD

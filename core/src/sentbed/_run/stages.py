@@ -78,6 +78,7 @@ class _Loop:
             shuffle_buffer=stage.shuffle_buffer,
         )
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
+        towers = context.recipe.towers(stage)
         engine = next(iter(self.trained.values())).engine
         # A stage's chance is its own: what ran before it, or whether it was resumed, changes nothing.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
@@ -88,15 +89,13 @@ class _Loop:
                 optimizer=stage.optimizer,
                 schedule=stage.schedule,
                 total_steps=self.total_steps,
-                towers={
-                    c: tower for c, tower in context.recipe.towers(stage).items() if tower in self.trained
-                },
+                towers={column: name for column, name in towers.items() if name in self.trained},
                 max_grad_norm=stage.max_grad_norm,
                 micro_batch=stage.micro_batch,
             ),
         )
-        self.keeper = Keeper(context, stage, encoders, hooks)
-        self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper, hooks)
+        self.keeper = Keeper(context, stage, encoders, self.trained, hooks)
+        self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
         self.step = 0
         """How many steps are taken."""
         self.ended = False
@@ -166,8 +165,8 @@ class _Loop:
         result = self.trainer.step(self.feed(batch))
         self.context.stepped = True
         self._require_finite(result, batch)
-        told = {"stage": self.stage.name, "step": self.step, "total_steps": self.total_steps}
-        self.hooks.step_finished(run=self.context.run, result=result, **told)
+        told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
+        self.hooks.step_finished(**told, total_steps=self.total_steps, result=result)
         return result.interrupted
 
     def _look(self) -> None:
@@ -181,16 +180,11 @@ class _Loop:
         for watch in self.stage.watch:
             if not (self.ended or self.step % watch.every == 0):
                 continue
-            trained = self.context.recipe.trained(self.stage)[0]
+            trained = next(iter(self.trained))
             evaluation = self.context.evaluations.look(self.encoders, watch, trained)
             who = pair_name(watch.encoder or trained, watch.second)
-            self.hooks.observed(
-                run=self.context.run,
-                stage=self.stage.name,
-                step=self.step,
-                encoder=who,
-                evaluation=evaluation,
-            )
+            told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
+            self.hooks.observed(**told, encoder=who, evaluation=evaluation)
 
     def _interrupt(self, asked: str, looked: bool = False) -> NoReturn:
         """Save the state after this step, and end the run."""
