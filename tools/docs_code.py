@@ -46,6 +46,15 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     return parts
 
 
+def public_names(module: types.ModuleType) -> list[str]:
+    """Return what a module offers: `__all__`, or what it imports from its own modules."""
+    return getattr(module, "__all__", None) or sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+    )
+
+
 def module_page(title: str, intro: str, module: types.ModuleType, names: list[str]) -> str:
     """Return the page of what a module offers under these names."""
     parts = [f"# {title}", intro]

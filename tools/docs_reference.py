@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import sentbed
-from docs_code import cli, module_page
+from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
@@ -25,7 +25,7 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             "Protocols",
             "What the parts promise each other, in `sentbed.protocols`.",
             protocols,
-            protocols.__all__,
+            public_names(protocols),
         ),
         "reference/python.md": module_page(
             "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
