@@ -886,7 +886,7 @@ class Races(RecipeTable):
 
 
 @attrs.frozen
-class InOrder:
+class InOrder(protocols.Executor):
     """One task after the other, in this process."""
 
     name: ClassVar[str] = "in-order"
