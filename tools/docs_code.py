@@ -47,12 +47,14 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
 
 
 def public_names(module: types.ModuleType) -> list[str]:
-    """Return what a module offers: `__all__`, or what it imports from its own modules."""
-    return getattr(module, "__all__", None) or sorted(
+    """Return what a module offers: `__all__`, or every name without an underscore that is no module."""
+    return getattr(module, "__all__", None) or [
         name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
-    )
+        for name in dir(module)
+        if not name.startswith("_")
+        and name not in ("annotations", "TYPE_CHECKING", "Any")
+        and not inspect.ismodule(getattr(module, name))
+    ]
 
 
 def module_page(title: str, intro: str, module: types.ModuleType, names: list[str]) -> str:

@@ -31,10 +31,13 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
         ),
         "reference/helpers.md": module_page(
-            "Helpers", "What components may import from `sentbed.helpers`.", helpers, helpers.__all__
+            "Helpers", "What components may import from `sentbed.helpers`.", helpers, public_names(helpers)
         ),
         "reference/tools.md": module_page(
-            "Tools", "What commands and other tools may import from `sentbed.tools`.", tools, tools.__all__
+            "Tools",
+            "What commands and other tools may import from `sentbed.tools`.",
+            tools,
+            public_names(tools),
         ),
         "reference/hooks/index.md": _hooks_index(),
     }
