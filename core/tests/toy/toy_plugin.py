@@ -31,7 +31,6 @@ from sentbed.protocols import (
     Evaluation,
     Evaluator,
     EvaluatorTraits,
-    Executor,
     Exporter,
     Head,
     Importer,
@@ -887,7 +886,7 @@ class Races(RecipeTable):
 
 
 @attrs.frozen
-class InOrder(Executor):
+class InOrder(protocols.Executor):
     """One task after the other, in this process."""
 
     name: ClassVar[str] = "in-order"

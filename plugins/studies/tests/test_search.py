@@ -558,6 +558,7 @@ def command(site: Path, recipe: Path, at: int = 0, name: str = "SIGKILL") -> sub
     )
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_goes_on_where_it_was(installed_toy: Path, recipe: Path):
     killed = command(installed_toy, recipe, at=4)
     assert killed.returncode == -signal.SIGKILL

@@ -80,7 +80,7 @@ def import_encoder(
     if not there:
         raise ModelError(f"`{source}` does not exist; check the path")
     importer: Importer = _part(_From, "--from", from_ or _recogniser(found, plugins), overrides, plugins)
-    encoder = importer.read(found)
+    encoder: Encoder = importer.read(found)
     encoder.save(target)
     return encoder
 

@@ -162,7 +162,7 @@ class JaxEncoder(PlacedEncoder):
     def __init__(self, engine: JaxEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.engine = engine
         self.backbone = backbone
-        self.module = module
+        self.module: EncoderModule = module
         self.width = module.width
         self.function = FunctionalEncoder(module, engine.bf16)
         self.weights = engine.layout.put(self.function.weights())

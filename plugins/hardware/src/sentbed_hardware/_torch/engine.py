@@ -173,7 +173,7 @@ class TorchEncoder(PlacedEncoder):
     def __init__(self, engine: TorchEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.engine = engine
         self.backbone = backbone
-        self.module = module
+        self.module: EncoderModule = module
         self.width = module.width
         # A compiler would stop at the cache of a prefix.
         self.shares_prefix = backbone.shares_prefix and not engine.compile

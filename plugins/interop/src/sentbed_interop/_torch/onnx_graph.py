@@ -28,7 +28,7 @@ class Whole(torch.nn.Module):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        module: Any = encoder.placed.module  # type: ignore[attr-defined]  # on the runtime `cpu` it is there
+        module: Any = encoder.placed.module
         module.eval()
         # A copy, in which an adapter is merged.
         self.backbone = encoder.backbone.inference(module.backbone, torch.float32, traceable=True)
