@@ -33,19 +33,18 @@ class Kept:
 
     def table(self, run: Path) -> dict[str, Any]:
         """Return it as JSON, with paths below the run directory."""
-        paths = {
-            name: [path.relative_to(run).as_posix(), self.sums[name]] for name, path in self.paths.items()
-        }
+        places = {name: path.relative_to(run).as_posix() for name, path in self.paths.items()}
+        paths = {name: [place, self.sums[name]] for name, place in places.items()}
         return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
 
     @classmethod
     def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
         """Read what `table` returned. Raises `ValueError` where a directory is not what was written."""
-        for place, expected in table["paths"].values():
+        paths, sums = {}, {}
+        for name, (place, expected) in table["paths"].items():
             if not (run / place).is_dir() or sha256(run / place) != expected:
                 raise ValueError(f"`{place}` is not what was written")
-        paths = {name: run / place for name, (place, _) in table["paths"].items()}
-        sums = {name: found for name, (_, found) in table["paths"].items()}
+            paths[name], sums[name] = run / place, expected
         return cls(paths, sums, table["step"], table["score"], table["misses"])
 
 
@@ -82,11 +81,6 @@ class RunContext:
     @run.default
     def _run(self) -> Run:
         return Run(self.name, self.directory, self.recipe, MappingProxyType(self.facts))
-
-    @property
-    def last(self) -> int:
-        """How many stages are run."""
-        return len(self.begun.stage)
 
     @property
     def begun(self) -> Recipe:

@@ -217,12 +217,13 @@ def _work(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None, e
         if recipe.stage:
             write_state(context, 0, 0, hooks)
     try:
-        for index in range(resumed.stage if resumed else 0, context.last):
+        last = len(context.begun.stage)
+        for index in range(resumed.stage if resumed else 0, last):
             _place(context, index, encoders)
             inside = resumed is not None and resumed.stage == index and resumed.step > 0
             train_stage(context, index, encoders, hooks, resumed if inside else None)
             write_state(context, index + 1, 0, hooks)
-        _place(context, context.last, encoders)
+        _place(context, last, encoders)
         context.stepped = True
     finally:
         # Also after an interruption: the weights that training has reached are the run's most costly result.
