@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
+import pluggy
 
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
@@ -75,12 +76,19 @@ class RunContext:
     evaluations: Evaluations = attrs.field(factory=Evaluations)
     """Its evaluators with the data that they have read."""
 
+    hooks: pluggy.HookRelay = attrs.field(factory=pluggy.HookRelay)
+    """Those of all that follow the run."""
+
     run: Run = attrs.field(init=False)
     """What hooks are told."""
 
     @run.default
     def _run(self) -> Run:
         return Run(self.name, self.directory, self.recipe, MappingProxyType(self.facts))
+
+    def warn(self, message: str) -> None:
+        """Tell all that follow the run of something odd."""
+        self.hooks.warned(run=self.run, message=message)
 
     @property
     def begun(self) -> Recipe:
