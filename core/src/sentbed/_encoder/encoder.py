@@ -479,5 +479,6 @@ def _require_list(texts: object) -> None:
 
 def _engine(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) -> Engine:
     if runtime is None or isinstance(runtime, Mapping):
-        runtime = component_of(Runtime, runtime or {"use": "cpu"}, plugins, "runtime")
+        found: Runtime = component_of(Runtime, runtime or {"use": "cpu"}, plugins, "runtime")
+        return found.build()
     return runtime.build()
