@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sentbed import Encoder, RunError, build_encoder
 from sentbed._encoder.encoder import Encoder as EncoderClass
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.frozen_vectors import FrozenColumn, text_numbers
+from sentbed._run.stage_inputs import FrozenColumn, text_numbers
 from sentbed._text_table import TextTable
 from toy_plugin import RECIPE, VaryingTable
 

@@ -29,9 +29,10 @@ def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunC
 
     def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunContext]:
         recipe = attrs.evolve(recipe, stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage))
-        encoder, run = build_encoder(recipe), RunContext("r", tmp_path / "run", recipe)
+        encoder = build_encoder(recipe)
+        run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
         for index in range(len(recipe.stage)):
-            train_stage(run, index, {"encoder": encoder}, plugins.manager.hook)
+            train_stage(run, index, {"encoder": encoder})
         return encoder, run
 
     return go
@@ -47,7 +48,8 @@ def train_towers(plugins: Plugins, tmp_path: Path) -> Callable[..., dict[str, En
     def go(recipe: Recipe, **changes: Any) -> dict[str, Encoder]:
         recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], **changes),))
         encoders = build_encoders(recipe, recipe.runtime.build())
-        train_stage(RunContext("r", tmp_path / "run", recipe), 0, encoders, plugins.manager.hook)
+        run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
+        train_stage(run, 0, encoders)
         return encoders
 
     return go
@@ -561,8 +563,9 @@ def stopped(recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, valid
     """Train until the loss ends the stage; returns the encoder as it is then."""
     recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),))
     encoder = build_encoder(recipe)
+    run = RunContext("r", directory, recipe, hooks=plugins.manager.hook)
     with pytest.raises((RunError, KeyboardInterrupt)):
-        train_stage(RunContext("r", directory, recipe), 0, {"encoder": encoder}, plugins.manager.hook)
+        train_stage(run, 0, {"encoder": encoder})
     return encoder
 
 

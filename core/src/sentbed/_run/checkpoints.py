@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pluggy
 
 from sentbed._encoder.encoder import Encoder
 from sentbed._paths import sha256, write_atomic
@@ -43,7 +42,6 @@ class Keeper:
     encoders: Mapping[str, Encoder]
     trained: Mapping[str, Encoder]
     """Those of them that the stage trains."""
-    hooks: pluggy.HookRelay
     kept: Kept = attrs.field(factory=Kept, init=False)
     score: float | None = attrs.field(default=None, init=False)
     """Of the last validation."""
@@ -67,9 +65,9 @@ class Keeper:
         elif not best:
             self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
         told = {"run": self.context.run, "stage": self.stage.name, "step": step}
-        self.hooks.validated(**told, score=score, best=best)
+        self.context.hooks.validated(**told, score=score, best=best)
         if keeps:
-            self.hooks.checkpoint_saved(**told, path=self._directory(step))
+            self.context.hooks.checkpoint_saved(**told, path=self._directory(step))
         return validate.patience is not None and self.kept.misses >= validate.patience
 
     def _is_best(self, validate: Validate, score: float) -> bool:
@@ -125,7 +123,7 @@ class Saver:
             "keeper": self.keeper.kept.table(self.context.directory),
             "looked": looked,
         }
-        write_state(self.context, self.index, step, self.keeper.hooks, own, self.trainer)
+        write_state(self.context, self.index, step, own, self.trainer)
         prune(self.context, self.keeper.stage.name, self.keeper.kept)
         self.saved = time.monotonic()
 
@@ -134,12 +132,11 @@ def write_state(
     context: RunContext,
     stage: int,
     step: int,
-    hooks: pluggy.HookRelay,
     own: Mapping[str, Any] | None = None,
     trainer: Trainer | None = None,
 ) -> None:
     """Write a state of the run, and drop the ones that are no longer kept."""
-    trackers = hooks.tracker_state(run=context.run)
+    trackers = context.hooks.tracker_state(run=context.run)
     names = [name for name, _ in trackers]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PluginError(

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
+import pluggy
 
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
@@ -33,19 +34,18 @@ class Kept:
 
     def table(self, run: Path) -> dict[str, Any]:
         """Return it as JSON, with paths below the run directory."""
-        paths = {
-            name: [path.relative_to(run).as_posix(), self.sums[name]] for name, path in self.paths.items()
-        }
+        places = {name: path.relative_to(run).as_posix() for name, path in self.paths.items()}
+        paths = {name: [place, self.sums[name]] for name, place in places.items()}
         return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
 
     @classmethod
     def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
         """Read what `table` returned. Raises `ValueError` where a directory is not what was written."""
-        for place, expected in table["paths"].values():
+        paths, sums = {}, {}
+        for name, (place, expected) in table["paths"].items():
             if not (run / place).is_dir() or sha256(run / place) != expected:
                 raise ValueError(f"`{place}` is not what was written")
-        paths = {name: run / place for name, (place, _) in table["paths"].items()}
-        sums = {name: found for name, (_, found) in table["paths"].items()}
+            paths[name], sums[name] = run / place, expected
         return cls(paths, sums, table["step"], table["score"], table["misses"])
 
 
@@ -76,6 +76,9 @@ class RunContext:
     evaluations: Evaluations = attrs.field(factory=Evaluations)
     """Its evaluators with the data that they have read."""
 
+    hooks: pluggy.HookRelay = attrs.field(factory=pluggy.HookRelay)
+    """Those of all that follow the run."""
+
     run: Run = attrs.field(init=False)
     """What hooks are told."""
 
@@ -83,10 +86,9 @@ class RunContext:
     def _run(self) -> Run:
         return Run(self.name, self.directory, self.recipe, MappingProxyType(self.facts))
 
-    @property
-    def last(self) -> int:
-        """How many stages are run."""
-        return len(self.begun.stage)
+    def warn(self, message: str) -> None:
+        """Tell all that follow the run of something odd."""
+        self.hooks.warned(run=self.run, message=message)
 
     @property
     def begun(self) -> Recipe:

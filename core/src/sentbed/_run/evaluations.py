@@ -53,32 +53,29 @@ class Evaluations:
     def look(self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str) -> Evaluation:
         """Evaluate within a stage, whose first trained encoder is `trained`; no vector is kept."""
         name = entry.encoder or trained
-        second = None if entry.second is None else (entry.second, encoders[entry.second])
-        return encoders[name].evaluate(
-            entry.with_,
-            pair_name(name, entry.second),
-            second,
-            plugins=self.plugins,
-            prepared=self.prepared(entry.with_),
-        )
+        return self.evaluate(encoders, entry, name, pair_name(name, entry.second), keep=False)
 
     def evaluate(
         self,
         encoders: Mapping[str, Encoder],
-        entry: Evaluate,
+        entry: Entry,
         name: str,
         label: str,
-        progress: PartProgress,
-        bar: EncodeBar,
+        progress: PartProgress | None = None,
+        bar: EncodeBar | None = None,
+        keep: bool = True,
     ) -> Evaluation:
-        """Evaluate the encoder `name`, perhaps with a second one, under the name `label`."""
+        """Evaluate the encoder `name`, perhaps with a second one, under the name `label`.
+
+        With `keep`, vectors are looked up in the store, and kept there.
+        """
         second = None if entry.second is None else (entry.second, encoders[entry.second])
         return encoders[name].evaluate(
             entry.with_,
             label,
             second,
             progress,
-            self.store,
+            self.store if keep else None,
             self.plugins,
             prepared=self.prepared(entry.with_),
             shared=(self.shared.get(name), self.shared.get(entry.second or "")),

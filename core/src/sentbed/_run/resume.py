@@ -54,8 +54,7 @@ def resume(
     if status == "finished":
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
-    context = RunContext(recipe.run.name, directory, recipe, stages=stages)
-    context.changes_allowed = allow_changes
+    context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
     found, damaged = _newest(context)
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
@@ -69,19 +68,17 @@ def resume(
             table.pop(key, None)
         for key in ("devices", "nodes", "rendezvous"):
             table.get("runtime", {}).pop(key, None)
-    if changes := list(differences(before, after)):
-        listed = "\n".join(f"  {change}" for change in changes)
-        if not allow_changes:
-            raise RunError(
-                f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
-                "go on without these changes, or allow them (`--allow-changes`)"
-            )
-    others = [change for change in changes if re.match(r"(encoder|encoders\.[^.]+)\.backbone\b", change)]
-    if others and state.content:
-        listed = "\n".join(f"  {change}" for change in others)
+    changes = [f"  {change}" for change in differences(before, after)]
+    listed = "\n".join(changes)
+    if changes and not allow_changes:
         raise RunError(
-            f"an encoder cannot become another one within a run:\n{listed}\nstart a new run for it"
+            f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
+            "go on without these changes, or allow them (`--allow-changes`)"
         )
+    others = [change for change in changes if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change)]
+    if others and state.content:
+        fix = "start a new run for it"
+        raise RunError("\n".join(["an encoder cannot become another one within a run:", *others, fix]))
     if _begun(before, state) != _begun(after, state):
         raise RunError(
             f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "

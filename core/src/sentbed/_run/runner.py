@@ -81,7 +81,8 @@ def execute(
     recipe, directory = context.recipe, context.directory
     context.evaluations.plugins = plugins
     history = History()
-    with context.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe) as hooks:
+    context.hooks = hooks = plugins.manager.hook
+    with context.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe):
         try:
             source = recipe.document.file
             context.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
@@ -98,15 +99,15 @@ def execute(
             else:
                 hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
             for warning in warnings:
-                hooks.warned(run=context.run, message=warning)
-            _go(context, hooks, resumed if resumed and resumed.content else None)
+                context.warn(warning)
+            _go(context, resumed if resumed and resumed.content else None)
             write_atomic(directory / RESOLVED, resolved_toml(recipe))
-            report = _close(context, hooks, history, "finished", None)
+            report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             # The report of what there is comes first; then the error goes on its way.
             status: RunStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             for last in (
-                partial(_close, context, hooks, history, status, error),
+                partial(_close, context, history, status, error),
                 partial(hooks.run_failed, run=context.run, error=error),
             ):
                 try:
@@ -166,7 +167,7 @@ def _head_seed(recipe: Recipe, name: str) -> int:
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
-def _accompany(context: RunContext, encoders: dict[str, Encoder], hooks: pluggy.HookRelay) -> None:
+def _accompany(context: RunContext, encoders: dict[str, Encoder]) -> None:
     """Let the passes of the encoders give vectors to those of other recipes over the same backbones."""
     for other in context.beside:
         if not can_share(context.recipe, other):
@@ -177,32 +178,32 @@ def _accompany(context: RunContext, encoders: dict[str, Encoder], hooks: pluggy.
                 companions.add(other.encoders[name], _head_seed(other, name))
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
-                hooks.warned(run=context.run, message=f"{what}: {reason_of(error)}")
+                context.warn(f"{what}: {reason_of(error)}")
 
 
-def _go(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None) -> None:
+def _go(context: RunContext, resumed: State | None) -> None:
     recipe = context.recipe
     context.evaluations.prepare(context.begun)
-    context.evaluations.store = _store(context, hooks)
+    context.evaluations.store = _store(context)
     engine = recipe.runtime.build()
     context.facts["engine"] = dict(engine.describe())
-    engine.report_to(lambda message: hooks.warned(run=context.run, message=message))
+    engine.report_to(context.warn)
     try:
-        _work(context, hooks, resumed, engine)
+        _work(context, resumed, engine)
     finally:
         try:
             context.facts["counters"] = dict(engine.counters())
         except SentbedError as error:
-            hooks.warned(run=context.run, message=f"the engine's counters cannot be read: {error}")
+            context.warn(f"the engine's counters cannot be read: {error}")
 
 
-def _work(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None, engine: Engine) -> None:
+def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
     encoders = build_encoders(recipe, engine, context.evaluations)
     require_fit(context.begun, encoders)
     if context.evaluations.store is not None:
-        _accompany(context, encoders, hooks)
+        _accompany(context, encoders)
     # What other runs have their encoders draw changes nothing here.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
@@ -210,19 +211,20 @@ def _work(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None, e
         message = "the models' files are not those that the run was started with"
         if not context.changes_allowed:
             raise RunError(f"{message}; put them back, or allow changes to go on with them")
-        hooks.warned(run=context.run, message=message)
+        context.warn(message)
     context.facts["weights"] = weights
     if resumed is None:
-        _evaluate(context, encoders, "start", hooks)
+        _evaluate(context, encoders, "start")
         if recipe.stage:
-            write_state(context, 0, 0, hooks)
+            write_state(context, 0, 0)
     try:
-        for index in range(resumed.stage if resumed else 0, context.last):
+        last = len(context.begun.stage)
+        for index in range(resumed.stage if resumed else 0, last):
             _place(context, index, encoders)
             inside = resumed is not None and resumed.stage == index and resumed.step > 0
-            train_stage(context, index, encoders, hooks, resumed if inside else None)
-            write_state(context, index + 1, 0, hooks)
-        _place(context, context.last, encoders)
+            train_stage(context, index, encoders, resumed if inside else None)
+            write_state(context, index + 1, 0)
+        _place(context, last, encoders)
         context.stepped = True
     finally:
         # Also after an interruption: the weights that training has reached are the run's most costly result.
@@ -230,19 +232,15 @@ def _work(context: RunContext, hooks: pluggy.HookRelay, resumed: State | None, e
         if context.stages is None and (context.stepped or resumed is None):
             _save(context, encoders)
     if context.stages is None:
-        _evaluate(context, encoders, "end", hooks)
+        _evaluate(context, encoders, "end")
 
 
-def _store(context: RunContext, hooks: pluggy.HookRelay) -> VectorStore | None:
+def _store(context: RunContext) -> VectorStore | None:
     """Return the store of vectors; a run that goes on counts on."""
     if not context.recipe.run.cache:
         return None
     before = context.facts.get("cache", {})
-    return VectorStore(
-        say=lambda message: hooks.warned(run=context.run, message=message),
-        taken=before.get("taken", 0),
-        encoded=before.get("encoded", 0),
-    )
+    return VectorStore(say=context.warn, **before)
 
 
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
@@ -280,13 +278,8 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
         raise failed[0]
 
 
-def _evaluate(
-    context: RunContext,
-    encoders: dict[str, Encoder],
-    at: Literal["start", "end"],
-    hooks: pluggy.HookRelay,
-) -> None:
-    evaluations = context.evaluations
+def _evaluate(context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]) -> None:
+    evaluations, hooks = context.evaluations, context.hooks
     entries = [entry for entry in context.recipe.evaluate if at in entry.at]
     bar = evaluations.bar(entries)
     for entry in entries:
@@ -336,13 +329,13 @@ def _alone(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> Iterator[pluggy.HookRelay]:
+def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> Iterator[None]:
     """Let the history and the recipe's trackers follow the run."""
     with ExitStack() as stack:
         for follower in (history, *(tracker.build() for tracker in recipe.tracker)):
             manager.register(follower)
             stack.callback(manager.unregister, follower)
-        yield manager.hook
+        yield
 
 
 def _tidy(context: RunContext) -> None:
@@ -372,21 +365,15 @@ def _write_manifest(context: RunContext, status: str) -> None:
     write_atomic(context.directory / MANIFEST, json.dumps(content, indent=2, default=str) + "\n")
 
 
-def _close(
-    context: RunContext,
-    hooks: pluggy.HookRelay,
-    history: History,
-    status: RunStatus,
-    error: BaseException | None,
-) -> Path:
+def _close(context: RunContext, history: History, status: RunStatus, error: BaseException | None) -> Path:
     """Write the manifest's last state and the report; returns the file that a person is to open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
     data = history.report_data(context.run, status, error, resolved_toml(context.recipe))
-    sections = chain.from_iterable(hooks.report_sections(run=context.run, data=data))
+    sections = chain.from_iterable(context.hooks.report_sections(run=context.run, data=data))
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD
     # The numbers first: whatever happens while pages are written, they are on disk.
     write_atomic(record, record_json(data).encode("utf-8", "backslashreplace"))
-    pages = hooks.write_report(run=context.run, data=data)
+    pages = context.hooks.write_report(run=context.run, data=data)
     _write_manifest(context, status)
     return next(iter(pages), record)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from sentbed._document.structure import unstructure
 from sentbed._encoder.encoder import Encoder
+from sentbed._paths import cannot_write
 from sentbed._recipe.recipe import Stage
 from sentbed._run.context import RunContext
-from sentbed._run.frozen_vectors import FrozenColumn, text_numbers
 from sentbed._run.sampling import Batch
-from sentbed.errors import DataError, suggest
+from sentbed.errors import DataError, RunError, suggest
 from sentbed.protocols import LABEL, Columns, Dataset, Tokenizer
 
 VECTORS = "vectors"
@@ -77,3 +81,70 @@ class Feed:
 def length_of(stage: Stage, encoder: Encoder) -> int:
     """Return the tokens of a sentence that a stage gives an encoder."""
     return stage.max_length or encoder.recipe.max_length
+
+
+@attrs.frozen(eq=False)
+class FrozenColumn:
+    """One column of a data set, encoded in eval mode and without gradient."""
+
+    encoder: Encoder
+    max_length: int
+    normalize: bool
+    cache: NDArray[Any] | None = None
+    """Memory map, one record a row of the data: `vector`, and `text`, the number of the text it is of."""
+
+    @classmethod
+    def of(
+        cls, encoder: Encoder, max_length: int, normalize: bool, dataset: Dataset, path: Path | None
+    ) -> FrozenColumn:
+        """Return the column; with `path`, vectors are kept there and found again."""
+        if path is None:
+            return cls(encoder, max_length, normalize)
+        if dataset.varies:
+            raise RunError("`cache_frozen` is on, but the data gives other texts in every epoch; take it out")
+        return cls(encoder, max_length, normalize, _memory_map(path, len(dataset), encoder.width))
+
+    def vectors(self, rows: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors `(batch, width)` of these rows, whose texts are `texts`."""
+        if self.cache is None:
+            return self._encode(texts)
+        found, numbers = self.cache[rows], text_numbers(texts)
+        missing = found["text"] != numbers
+        if missing.any():
+            # The whole batch: a vector may depend in its last bits on what it is encoded with, and a run that
+            # was killed while it wrote here is to get the same ones.
+            found["vector"][missing] = self._encode(texts)[missing]
+            self.cache["vector"][rows[missing]] = found["vector"][missing]
+            # Only now: a row whose writing was cut short is encoded again.
+            self.cache["text"][rows[missing]] = numbers[missing]
+        vectors: NDArray[np.float32] = np.ascontiguousarray(found["vector"])
+        return vectors
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.encoder.encode(texts, max_length=self.max_length, normalize=self.normalize)
+
+
+def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return a positive number for each text, `(texts,)`, that is the same for the same text."""
+    digests = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest() for text in texts)
+    numbers: NDArray[np.int64] = np.frombuffer(b"".join(digests), "<i8") & np.int64(2**63 - 1)
+    return np.maximum(numbers, 1)
+
+
+def _memory_map(path: Path, rows: int, width: int) -> NDArray[Any]:
+    """Open an array on disk, or make one of zeros. Raises `RunError` where there is no space for it."""
+    kind = np.dtype([("text", "<i8"), ("vector", "<f4", (width,))])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cache = None
+        with suppress(FileNotFoundError, ValueError):  # a ValueError: its making was cut short
+            cache = np.lib.format.open_memmap(path, "r+")
+        if cache is None or (cache.shape, cache.dtype) != ((rows,), kind):
+            cache = np.lib.format.open_memmap(path, "w+", dtype=kind, shape=(rows,))
+        if hasattr(os, "posix_fallocate"):
+            # A map that finds no space when it is written to kills the process.
+            with path.open("r+b") as stream:
+                os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+    return cache

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import NoReturn
 
-import pluggy
-
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run.checkpoints import Keeper, Saver
@@ -27,7 +25,6 @@ def train_stage(
     context: RunContext,
     index: int,
     encoders: Mapping[str, Encoder],
-    hooks: pluggy.HookRelay,
     resumed: State | None = None,
 ) -> None:
     """Train as stage `index` of the run's recipe says; its encoders then hold the weights that are kept.
@@ -39,8 +36,8 @@ def train_stage(
         RunError: where the loss is no longer finite, or the data is not what it was.
         DataError: where the data cannot be read.
     """
-    loop = _Loop(context, index, encoders, hooks, resumed)
-    hooks.stage_started(run=context.run, stage=loop.stage.name, total_steps=loop.total_steps)
+    loop = _Loop(context, index, encoders, resumed)
+    context.hooks.stage_started(run=context.run, stage=loop.stage.name, total_steps=loop.total_steps)
     try:
         loop.begin()
         loop.train()
@@ -57,17 +54,12 @@ class _Loop:
     """The training loop of one stage."""
 
     def __init__(
-        self,
-        context: RunContext,
-        index: int,
-        encoders: Mapping[str, Encoder],
-        hooks: pluggy.HookRelay,
-        resumed: State | None,
+        self, context: RunContext, index: int, encoders: Mapping[str, Encoder], resumed: State | None
     ) -> None:
-        self.context, self.encoders, self.hooks, self.resumed = context, encoders, hooks, resumed
+        self.context, self.encoders, self.resumed = context, encoders, resumed
         self.stage = stage = context.recipe.stage[index]
         self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
-        dataset = _open(context, stage, hooks)
+        dataset = _open(context, stage)
         self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = Sampler(
             dataset,
@@ -94,7 +86,7 @@ class _Loop:
                 micro_batch=stage.micro_batch,
             ),
         )
-        self.keeper = Keeper(context, stage, encoders, self.trained, hooks)
+        self.keeper = Keeper(context, stage, encoders, self.trained)
         self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
         self.step = 0
         """How many steps are taken."""
@@ -143,15 +135,14 @@ class _Loop:
         """Restore the weights that are kept, and say how the stage has ended."""
         self.keeper.restore()
         if self.step < self.total_steps:
-            message = (
+            self.context.warn(
                 f"the stage `{self.stage.name}` ended at step {self.step} of {self.total_steps}: "
                 "its validation rose no more"
             )
-            self.hooks.warned(run=self.context.run, message=message)
         kept = self.keeper.finish(self.step)
         self.context.kept[self.stage.name] = kept
         self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
-        self.hooks.stage_finished(
+        self.context.hooks.stage_finished(
             run=self.context.run,
             stage=self.stage.name,
             steps=self.step,
@@ -166,7 +157,7 @@ class _Loop:
         self.context.stepped = True
         self._require_finite(result, batch)
         told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
-        self.hooks.step_finished(**told, total_steps=self.total_steps, result=result)
+        self.context.hooks.step_finished(**told, total_steps=self.total_steps, result=result)
         return result.interrupted
 
     def _look(self) -> None:
@@ -184,7 +175,7 @@ class _Loop:
             evaluation = self.context.evaluations.look(self.encoders, watch, trained)
             who = pair_name(watch.encoder or trained, watch.second)
             told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
-            self.hooks.observed(**told, encoder=who, evaluation=evaluation)
+            self.context.hooks.observed(**told, encoder=who, evaluation=evaluation)
 
     def _interrupt(self, asked: str, looked: bool = False) -> NoReturn:
         """Save the state after this step, and end the run."""
@@ -223,7 +214,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
             encoders[tower].require_positions(length_of(stage, encoders[tower]))
 
 
-def _open(context: RunContext, stage: Stage, hooks: pluggy.HookRelay) -> Dataset:
+def _open(context: RunContext, stage: Stage) -> Dataset:
     """Open the data of a stage, which are to be those with which a run that is resumed has begun it."""
     dataset = stage.data.open()
     rows = len(dataset)
@@ -241,7 +232,7 @@ def _open(context: RunContext, stage: Stage, hooks: pluggy.HookRelay) -> Dataset
         )
         if not context.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
-        hooks.warned(run=context.run, message=message)
+        context.warn(message)
     left_out = dict(dataset.left_out)
     context.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
     return dataset
