@@ -835,8 +835,8 @@ def test_a_module_that_hides_the_hook_of_its_name_is_refused(
 ):
     package = tmp_path / "hiding"
     package.mkdir()
-    hook = "\nimport sentbed\n@sentbed.hookimpl\ndef losses():\n    from hiding.losses import Mine\n    return [Mine]\n"
-    (package / "__init__.py").write_text(hook)
+    imports = "import sentbed\n@sentbed.hookimpl\ndef losses():\n    from hiding.losses import Mine\n"
+    (package / "__init__.py").write_text(f"{imports}    return [Mine]\n")
     (package / "losses.py").write_text(LOSS)
     monkeypatch.syspath_prepend(tmp_path)
     (point,) = distribute("d", {"d_plugin": LOSS})
