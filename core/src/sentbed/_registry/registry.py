@@ -217,7 +217,7 @@ def _load(
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
     """Refuse a package whose hook imports a submodule of its own name, which then takes the hook's place."""
     for name in hooks:
-        if inspect.ismodule(getattr(plugin, name)):
+        if inspect.ismodule(getattr(plugin, name, None)):
             raise PluginError(f"its module `{name}` hides its hook of that name; rename the module")
 
 
