@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from types import ModuleType
 from typing import Any
 
 import sentbed
@@ -25,16 +26,16 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             "Protocols",
             "What the parts promise each other, in `sentbed.protocols`.",
             protocols,
-            protocols.__all__,
+            _names(protocols),
         ),
         "reference/python.md": module_page(
             "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
         ),
         "reference/helpers.md": module_page(
-            "Helpers", "What components may import from `sentbed.helpers`.", helpers, helpers.__all__
+            "Helpers", "What components may import from `sentbed.helpers`.", helpers, _names(helpers)
         ),
         "reference/tools.md": module_page(
-            "Tools", "What commands and other tools may import from `sentbed.tools`.", tools, tools.__all__
+            "Tools", "What commands and other tools may import from `sentbed.tools`.", tools, _names(tools)
         ),
         "reference/hooks/index.md": _hooks_index(),
     }
@@ -45,6 +46,14 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
     for info in plugins.components.values():
         pages[f"reference/{info.kind}/{info.name}.md"] = component(info)
     return pages
+
+
+def _names(door: ModuleType) -> list[str]:
+    """Return the names that a module gives: neither its submodules nor what it keeps to itself."""
+    found = {name: getattr(door, name) for name in dir(door) if not name.startswith("_")}
+    return [
+        name for name, value in found.items() if not isinstance(value, ModuleType) and name != "annotations"
+    ]
 
 
 def hooks() -> dict[str, Any]:

@@ -12,7 +12,7 @@ import attrs
 from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._encoder.vector_store import Space, VectorStore
+from sentbed._encoder.vector_store import SharedPasses, Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
 from sentbed._recipe.fit import misfits
 from sentbed._recipe.load import component_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed._encoder.companions import Companions
 
 BACKBONE = "backbone"
 """The backbone's directory in the one that `Encoder.save` writes."""
@@ -251,7 +250,7 @@ class Encoder:
         plugins: Plugins | None = None,
         *,
         prepared: Preparation | None = None,
-        shared: Sequence[Companions | None] = (None, None),
+        shared: Sequence[SharedPasses | None] = (None, None),
         bar: EncodeBar | None = None,
     ) -> Evaluation:
         """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
@@ -402,7 +401,7 @@ class _Seen(TextEncoder):
     encoder: Encoder
     told: PartProgress | None = None
     store: VectorStore | None = None
-    shared: Companions | None = None
+    shared: SharedPasses | None = None
     bar: EncodeBar | None = None
     """Of all lists together; each has its own where None."""
     max_length: int | None = None

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -35,8 +35,6 @@ from sentbed.errors import RunError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from sentbed._encoder.companions import Companions
 
 LIMIT_VARIABLE = "SENTBED_CACHE_GB"
 DEFAULT_GB = 5.0
@@ -98,6 +96,19 @@ def size_limit() -> int:
     return int(gigabytes * 1e9)
 
 
+class SharedPasses(Protocol):
+    """What gives the vectors of several encoders in one pass."""
+
+    @property
+    def spaces(self) -> Sequence[tuple[Space, int]]:
+        """The space of each further encoder, and its width."""
+
+    def encode(
+        self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
+    ) -> NDArray[np.float32]:
+        """Return the encoder's own vectors, then, along the width, those of the spaces with these numbers."""
+
+
 @attrs.define(eq=False)
 class VectorStore:
     """Looks vectors up, and keeps those that had to be computed."""
@@ -122,7 +133,7 @@ class VectorStore:
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
-        shared: Companions | None = None,
+        shared: SharedPasses | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
         """Return what `encode(texts)` returns, to the bit, float32 `(len(texts), width)`.
@@ -154,7 +165,7 @@ class VectorStore:
         return output
 
     def _together(
-        self, texts: list[str], width: int, shared: Companions, progress: Progress | None, digest: str
+        self, texts: list[str], width: int, shared: SharedPasses, progress: Progress | None, digest: str
     ) -> NDArray[np.float32] | None:
         """Encode for others as well, and keep theirs; None where there is nothing to be kept for any."""
         import numpy as np

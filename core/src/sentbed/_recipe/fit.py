@@ -124,8 +124,8 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
         # What a property would say is not known before there are parameters.
         traits = KINDS[kind].traits_of(plugins.find(kind, name).cls)
         unknown = traits is None or (isinstance(traits, BackboneTraits) and traits.offers is None)
-        candidate: Any = _Candidate(name, traits)
-        if not unknown and not any(misfits(attrs.evolve(encoder, **{kind: candidate}), None)):
+        swap: dict[str, Any] = {kind: _Candidate(name, traits)}
+        if not unknown and not any(misfits(attrs.evolve(encoder, **swap), None)):
             names.append(name)
     return names
 

@@ -45,7 +45,7 @@ def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins
     Relative paths start in the current directory; problems are those of the table `key`. Raises `RecipeError`
     with every one.
     """
-    rename = {(): (key,)} if key else None
+    rename: dict[tuple[str, ...], tuple[str, ...]] | None = {(): (key,)} if key else None
     found, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), rename)
     if problems:
         raise RecipeError(problems)

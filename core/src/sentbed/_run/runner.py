@@ -368,7 +368,7 @@ def _write_manifest(context: RunContext, status: str) -> None:
 def _close(context: RunContext, history: History, status: RunStatus, error: BaseException | None) -> Path:
     """Write the manifest's last state and the report; returns the file that a person is to open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
-    data = history.report_data(context, status, error, resolved_toml(context.recipe))
+    data = history.report_data(context.run, status, error, resolved_toml(context.recipe))
     sections = chain.from_iterable(context.hooks.report_sections(run=context.run, data=data))
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD

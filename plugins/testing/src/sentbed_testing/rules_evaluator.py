@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sentbed.protocols import DrivesEncoder, Evaluation, Preparation, Prepared, Texts, Vectors
+from sentbed.protocols import DrivesEncoder, Evaluation, Preparation, Prepared, TextEncoder, Texts, Vectors
 
 from sentbed_testing.subject import NotRunError, Subject
 
@@ -23,7 +23,7 @@ ROUNDING = 0.006
 """What the items of a score may give otherwise: papers, and SentEval, round to two digits."""
 
 
-class LetterEncoder:
+class LetterEncoder(TextEncoder):
     """A text encoder without weights: random numbers, the same for the same text."""
 
     def __init__(self) -> None:

@@ -46,12 +46,12 @@ class JsonlTracker:
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return how long the log is."""
+        """Return how long the log is; a run that goes on elsewhere takes it along."""
         if self._file is None:
             return None
         # On disk before the checkpoint is: a log cannot be cut to a length that it does not have.
         os.fsync(self._file.fileno())
-        return STATE, {"bytes": os.fstat(self._file.fileno()).st_size}
+        return STATE, {"bytes": os.fstat(self._file.fileno()).st_size, "files": [LOG_FILE]}
 
     @hookimpl
     def warned(self, message: str) -> None:

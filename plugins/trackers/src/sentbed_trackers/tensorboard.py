@@ -75,7 +75,7 @@ class TensorBoardTracker(SeriesTracker):
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Take back what was written after the checkpoint, and go on in a new event file."""
-        lengths = states.get(self._key, {"files": {}})["files"]
+        lengths = states.get(self._key, {}).get("lengths", {})
         for file in self._place(run).glob(_FILES):
             if file.name not in lengths:
                 file.unlink()
@@ -91,7 +91,7 @@ class TensorBoardTracker(SeriesTracker):
         if self._path is None:
             return None
         self._try("flush")
-        return self._key, {"files": {file.name: file.stat().st_size for file in self._path.glob(_FILES)}}
+        return self._key, {"lengths": {file.name: file.stat().st_size for file in self._path.glob(_FILES)}}
 
     @hookimpl
     def run_finished(self) -> None:
