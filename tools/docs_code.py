@@ -46,6 +46,17 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     return parts
 
 
+def public_names(module: types.ModuleType) -> list[str]:
+    """Return what a module offers: `__all__`, or every name without an underscore that is no module."""
+    return getattr(module, "__all__", None) or [
+        name
+        for name in dir(module)
+        if not name.startswith("_")
+        and name not in ("annotations", "TYPE_CHECKING", "Any")
+        and not inspect.ismodule(getattr(module, name))
+    ]
+
+
 def module_page(title: str, intro: str, module: types.ModuleType, names: list[str]) -> str:
     """Return the page of what a module offers under these names."""
     parts = [f"# {title}", intro]
