@@ -24,9 +24,10 @@ import torch
 from common import matmul_peak
 from encode import encoder
 from sentbed.errors import DataError
+from sentbed.protocols import Vectors
 from sentbed.tools import peak_memory_gib
 from sentbed_evaluators.classifier import PENALTIES, Classifier, Examples
-from sentbed_evaluators.transfer import PAPERS, examples_of
+from sentbed_evaluators.transfer import PAPERS, TransferTask, examples_of, transfer_lists
 from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, read_transfer
 
 ORIGINAL = {"TREC": 101.8, "MRPC": 66.8, "SST2": 105.9, "SUBJ": 1219.2, "MR": 1286.6}
@@ -70,16 +71,17 @@ def one_alone(data: Examples, classes: int, penalty: float, classifier: Classifi
 def load(task: str, root: Path) -> tuple[dict[str, Examples], bool]:
     """Return the examples of a task by split, and whether they are real."""
     try:
-        splits, _ = read_transfer(root, task)
+        splits, digest = read_transfer(root, task)
     except DataError:
         sizes = TRANSFER[task].sizes
         draw = np.random.default_rng(0)
-        vectors = draw.normal(size=(sizes["all"], 384)).astype(np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        labels = (vectors[:, 0] + 0.05 * draw.normal(size=len(vectors)) > 0).astype(np.int64)
-        return {"all": Examples(vectors, labels)}, False
-    model = encoder("fp32")
-    return {name: examples_of(model, split) for name, split in splits.items()}, True
+        drawn = draw.normal(size=(sizes["all"], 384)).astype(np.float32)
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        labels = (drawn[:, 0] + 0.05 * draw.normal(size=len(drawn)) > 0).astype(np.int64)
+        return {"all": Examples(drawn, labels)}, False
+    read = TransferTask(task, splits, digest)
+    vectors = Vectors(transfer_lists([read]), encoder("fp32"))
+    return {name: examples_of(vectors, f"{task} {name}", split) for name, split in splits.items()}, True
 
 
 def main() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from types import ModuleType
 from typing import Any
 
 import sentbed
-from docs_code import cli, module_page
+from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
@@ -26,16 +25,19 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             "Protocols",
             "What the parts promise each other, in `sentbed.protocols`.",
             protocols,
-            _names(protocols),
+            public_names(protocols),
         ),
         "reference/python.md": module_page(
             "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
         ),
         "reference/helpers.md": module_page(
-            "Helpers", "What components may import from `sentbed.helpers`.", helpers, _names(helpers)
+            "Helpers", "What components may import from `sentbed.helpers`.", helpers, public_names(helpers)
         ),
         "reference/tools.md": module_page(
-            "Tools", "What commands and other tools may import from `sentbed.tools`.", tools, _names(tools)
+            "Tools",
+            "What commands and other tools may import from `sentbed.tools`.",
+            tools,
+            public_names(tools),
         ),
         "reference/hooks/index.md": _hooks_index(),
     }
@@ -46,14 +48,6 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
     for info in plugins.components.values():
         pages[f"reference/{info.kind}/{info.name}.md"] = component(info)
     return pages
-
-
-def _names(door: ModuleType) -> list[str]:
-    """Return the names that a module gives: neither its submodules nor what it keeps to itself."""
-    found = {name: getattr(door, name) for name in dir(door) if not name.startswith("_")}
-    return [
-        name for name, value in found.items() if not isinstance(value, ModuleType) and name != "annotations"
-    ]
 
 
 def hooks() -> dict[str, Any]:

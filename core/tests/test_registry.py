@@ -828,3 +828,19 @@ def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
         f"{file}:3 prefers `second-dist` for the loss `mine`, and `second_plugin` is disabled",
     )
     assert found.find("loss", "mine").distribution == "first-dist"
+
+
+def test_a_module_that_hides_the_hook_of_its_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distribute: Distribute
+):
+    package = tmp_path / "hiding"
+    package.mkdir()
+    hook = "\nimport sentbed\n@sentbed.hookimpl\ndef losses():\n    from hiding.losses import Mine\n    return [Mine]\n"
+    (package / "__init__.py").write_text(hook)
+    (package / "losses.py").write_text(LOSS)
+    monkeypatch.syspath_prepend(tmp_path)
+    (point,) = distribute("d", {"d_plugin": LOSS})
+    hiding = EntryPoint("hiding", "hiding", "sentbed")
+    vars(hiding).update(dist=point.dist)
+    (found,) = load_plugins([hiding]).plugins
+    assert found.problem == "its module `losses` hides its hook of that name; rename the module"

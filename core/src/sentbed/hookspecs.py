@@ -141,13 +141,16 @@ def findings(plugins: Any) -> Sequence[Finding]:
 
 
 @hookspec
-def run_started(run: Run) -> None:
-    """Called once, when the run directory exists and before anything is built."""
+def run_started(run: Run) -> Mapping[str, Any] | None:
+    """Called once, when the run directory exists and before anything is built.
+
+    What it returns stands in the manifest, such as where a tracker writes.
+    """
 
 
 @hookspec
-def run_resumed(run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-    """Called instead of `run_started` when a run goes on from a checkpoint.
+def run_resumed(run: Run, states: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Called instead of `run_started` when a run goes on from a checkpoint; returns the same.
 
     `states` has what each plugin gave to `tracker_state` when the checkpoint was written, by its name.
     """

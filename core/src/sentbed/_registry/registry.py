@@ -200,7 +200,8 @@ def _load(
         manager.register(plugin, name=info.key)
         offered = [] if commands_only else _components(manager, plugin, info)
         more = {hook: _offered(manager, hook, plugin, info, taken) for hook, taken in offers.items()}
-        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()} - OFFERED
+        hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
+        _require_unhidden(plugin, hooks)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin's fault, `sys.exit` too, must not stop the others
@@ -210,7 +211,14 @@ def _load(
     for hook, found in more.items():
         offers[hook].update(found)
     kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
-    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks))), offered
+    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED))), offered
+
+
+def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
+    """Refuse a package whose hook imports a submodule of the hook's name: Python then replaces the hook by it."""
+    for name in hooks:
+        if inspect.ismodule(getattr(plugin, name)):
+            raise PluginError(f"its module `{name}` hides its hook of that name; rename the module")
 
 
 def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> None:

@@ -95,9 +95,11 @@ def execute(
             # Last, because what has a manifest is a run that can be resumed.
             _write_manifest(context, "running")
             if resumed is None:
-                hooks.run_started(run=context.run)
+                said = hooks.run_started(run=context.run)
             else:
-                hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
+                said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
+            for facts in said:
+                context.facts.update(facts)
             for warning in warnings:
                 context.warn(warning)
             _go(context, resumed if resumed and resumed.content else None)

@@ -151,7 +151,7 @@ def transfer_scores(
     """
     for read in tasks:
         task, splits, data = read.name, read.splits, read.data
-        examples = {name: _examples(vectors, f"{task} {name}", split) for name, split in splits.items()}
+        examples = {name: examples_of(vectors, f"{task} {name}", split) for name, split in splits.items()}
         told = part_progress(vectors, task)
         classes = TRANSFER[task].classes
         if "all" in examples:
@@ -176,7 +176,7 @@ def transfer_scores(
         yield Score(task, "dev-accuracy", outcome.development, {**protocol, "split": chosen_on})
 
 
-def _examples(vectors: Vectors, name: str, split: Split) -> Examples:
+def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
     """Return the examples of a split: vectors, or the features of pairs."""
     import numpy as np
 

@@ -33,7 +33,7 @@ def optimizers() -> list[type[Optimizer]]:
 def schedules() -> list[type[Schedule]]:
     """Return the schedules of this distribution."""
 
-    from sentbed_hardware.schedules import Constant, Cosine, Linear, LinearAfterHold
+    from sentbed_hardware.schedule import Constant, Cosine, Linear, LinearAfterHold
 
     return [Constant, Linear, LinearAfterHold, Cosine]
 

@@ -88,7 +88,7 @@ class FromSentenceTransformers(Importer):
         if own is None or self.max_length:
             limit = self.max_length or _limit(settings, config, model)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=_left(encoder, limit, source))
-        module: Any = encoder.placed.module  # type: ignore[attr-defined]  # the engine is that of `cpu`
+        module: Any = encoder.placed.module
         for dense, layer in ((modules.mlp, "pooler"), (modules.projection, "projection")):
             if dense is not None:
                 linear = module.pooler.dense if layer == "pooler" else module.projection

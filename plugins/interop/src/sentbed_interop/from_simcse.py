@@ -74,7 +74,7 @@ class FromSimCSE(Importer):
             encoder = encoder_of(table, source)
         else:
             encoder = _from_pickled(table, source, weights)
-        set_linear(encoder.placed.module.pooler.dense, mlp, file)  # type: ignore[attr-defined]
+        set_linear(encoder.placed.module.pooler.dense, mlp, file)
         encoder.placed.weights_changed()  # type: ignore[attr-defined]  # the engine is that of `cpu`
         return encoder
 

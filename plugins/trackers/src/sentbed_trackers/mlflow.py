@@ -91,14 +91,14 @@ class MLflowTracker(SeriesTracker):
         return f"mlflow {self._settings.uri or ''} {self._settings.experiment}"
 
     @hookimpl
-    def run_started(self, run: Run) -> None:
+    def run_started(self, run: Run) -> Mapping[str, Any]:
         """Make a run in MLflow, with the recipe as its parameters."""
-        self._open(run, None)
+        return self._open(run, None)
 
     @hookimpl
-    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
         """Go on with the run in MLflow that the checkpoint names."""
-        self._open(run, states.get(self._key))
+        return self._open(run, states.get(self._key))
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
@@ -128,7 +128,7 @@ class MLflowTracker(SeriesTracker):
             Point(name, value, now, step) for name, value in named if step > self._reached.get(name, -1)
         )
 
-    def _open(self, run: Run, state: Mapping[str, Any] | None) -> None:
+    def _open(self, run: Run, state: Mapping[str, Any] | None) -> Mapping[str, Any]:
         # A test bed reports to nobody unasked; MLflow asks this variable when it is imported.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
@@ -148,10 +148,10 @@ class MLflowTracker(SeriesTracker):
                 f"MLflow cannot be used at `{_without_credentials(uri)}`: {reason}; "
                 f"check `uri` and the service, or take the tracker out of the recipe"
             ) from error
-        run.facts["mlflow"] = {"experiment": self._settings.experiment, "run_id": self._id}
         self._outbox = Outbox(self._send, "MLflow")
         points = (Point(*values) for values in pending)
         self._outbox.put(point for point in points if point.step > self._reached.get(point.name, -1))
+        return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
 
     def _start(self, run: Run) -> None:
         from mlflow.entities import Param

@@ -98,7 +98,7 @@ class BuiltTransformer(BuiltBackbone):
         self.model = model
         self.base = base
         """Hashes of the files that the recipe's `model` names; None where the weights come from elsewhere."""
-        self.tokenizer = BulkTokenizer(tokenizer)
+        self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer)
         self.origin = origin
         self.width = family.width(model.config)
         self.max_length = family.max_length(base_of(model))

@@ -64,7 +64,7 @@ class _Vocabulary:
 
 def outline(parameters: Transformer, context: OutlineContext) -> Outline:
     """See `sentbed.protocols.planning`. Raises `ModelError` where there is no configuration at hand."""
-    family = FAMILIES[parameters.name](parameters, context.needs)  # type: ignore[attr-defined]
+    family = FAMILIES[parameters.name](parameters, context.needs)
     with quiet():
         tokenizer, at_most = None, ""
         if parameters.model is None:

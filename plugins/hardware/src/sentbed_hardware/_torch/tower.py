@@ -58,7 +58,8 @@ class Tower:
         dtype = self.engine.dtype
         with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
             states = self.backbone(*batch)
-        return self.module.finish(states)
+        finished: torch.Tensor = self.module.finish(states)
+        return finished
 
 
 def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:

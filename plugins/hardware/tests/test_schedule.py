@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from sentbed_hardware.schedules import Constant, Cosine, Linear, LinearAfterHold
+from sentbed_hardware.schedule import Constant, Cosine, Linear, LinearAfterHold
 from transformers import (
     get_constant_schedule_with_warmup,
     get_cosine_schedule_with_warmup,
