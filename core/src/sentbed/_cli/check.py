@@ -67,15 +67,11 @@ def _check(file: str, overrides: Sequence[str], plugins: Plugins, fragments: boo
         return []
     document = apply_overrides(document, overrides)
     base = Path(file).resolve().parent
-    many = [
-        offer.value
-        for key, offer in plugins.tables.items()
-        if key in document.data and offer.value.traits.variants
-    ]
-    if not many:
+    given = (offer.value for key, offer in plugins.tables.items() if key in document.data)
+    if (table := next((table for table in given if table.traits.variants), None)) is None:
         check_recipe(structure_recipe(document, plugins, base), plugins)
         return [f"{file}: no problems"]
-    found = many[0].variants(document, plugins, base)
+    found = table.variants(document, plugins, base)
     return [
         f"{file}: no problems, {len(found.names)} {found.noun}, {len(found.excluded)} excluded",
         *(f"  {name}: {reason}" for name, reason in found.excluded.items()),

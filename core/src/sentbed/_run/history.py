@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -25,9 +25,6 @@ from sentbed.protocols import (
     StepResult,
     Watched,
 )
-
-if TYPE_CHECKING:
-    from sentbed._run.context import RunContext
 
 STATE = "history"
 """The name under which a checkpoint keeps the history."""
@@ -183,7 +180,7 @@ class History:
             )
 
     def report_data(
-        self, run: RunContext, status: RunStatus, error: BaseException | None, recipe_toml: str
+        self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
     ) -> ReportData:
         """Return everything that the report shows."""
         return ReportData(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
@@ -59,13 +60,9 @@ def plain(value: Any) -> Any:
         return sorted((plain(item) for item in value), key=repr)
     if hasattr(value, "tolist"):  # a NumPy array or scalar
         return plain(value.tolist())
-    if (
-        isinstance(value, Iterable)
-        and not isinstance(value, (bytes, bytearray))
-        and not hasattr(value, "__fspath__")
-    ):
-        return [plain(item) for item in value]
-    return str(value)
+    if isinstance(value, (bytes, bytearray, os.PathLike)) or not isinstance(value, Iterable):
+        return str(value)
+    return [plain(item) for item in value]
 
 
 def score_record(score: Score) -> dict[str, Any]:

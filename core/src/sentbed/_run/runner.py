@@ -349,13 +349,10 @@ def _tidy(context: RunContext) -> None:
         states.prune(context.directory, states.found(context.directory)[0], 1)
     for stage, kept in context.kept.items():
         prune(context, stage, kept)
-    places = [context.directory, *(p for p in context.directory.rglob("*") if p.is_dir())]
-    ours = []
-    for path in (path for place in places for path in place.glob(".*")):
+    for path in [*context.directory.rglob(".*")]:
         written = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
-        if written and (path.parent / written[1]).exists():
-            ours.append(path)
-    for path in ours:
+        if not (written and (path.parent / written[1]).exists()):
+            continue
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
