@@ -16,6 +16,7 @@ import argparse
 import copy
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ import numpy as np
 import torch
 from common import matmul_peak
 from encode import encoder
+from numpy.typing import NDArray
 from sentbed.errors import DataError
-from sentbed.protocols import Vectors
+from sentbed.protocols import TextEncoder, Vectors
 from sentbed.tools import peak_memory_gib
 from sentbed_evaluators.classifier import PENALTIES, Classifier, Examples
 from sentbed_evaluators.transfer import PAPERS, TransferTask, examples_of, transfer_lists
@@ -32,6 +34,14 @@ from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, read
 
 ORIGINAL = {"TREC": 101.8, "MRPC": 66.8, "SST2": 105.9, "SUBJ": 1219.2, "MR": 1286.6}
 """Seconds of SimCSE's fork of SentEval on one thread for MiniLM's vectors, classifiers alone."""
+
+
+class MiniLM(TextEncoder):
+    """The pretrained model, as an evaluation sees it."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a text."""
+        return encoder("fp32").encode(texts)
 
 
 def one_alone(data: Examples, classes: int, penalty: float, classifier: Classifier) -> int:
@@ -80,7 +90,7 @@ def load(task: str, root: Path) -> tuple[dict[str, Examples], bool]:
         labels = (drawn[:, 0] + 0.05 * draw.normal(size=len(drawn)) > 0).astype(np.int64)
         return {"all": Examples(drawn, labels)}, False
     read = TransferTask(task, splits, digest)
-    vectors = Vectors(transfer_lists([read]), encoder("fp32"))
+    vectors = Vectors(transfer_lists([read]), MiniLM())
     return {name: examples_of(vectors, f"{task} {name}", split) for name, split in splits.items()}, True
 
 

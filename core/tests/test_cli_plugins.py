@@ -49,7 +49,7 @@ def words(output: str) -> list[list[str]]:
 def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy: Path):
     lines = words(listed())
     assert lines[0] == ["PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS"]
-    assert ["console", "hooks", "sentbed", __version__, "loaded"] in lines
+    assert ["console", "hooks", "sentbed-trackers", __version__, "loaded"] in lines
     (toy,) = (line for line in lines if line[:1] == ["toy"])
     assert toy == ["toy", *", ".join(KINDS).split(), "toy", "1.0", "loaded"]
 
@@ -79,7 +79,7 @@ def test_json_says_the_same_for_programs(installed_toy: Path):
         "place": None,
         "api": None,
         "kinds": list(KINDS),
-        "hooks": [],
+        "hooks": ["commands", "recipe_tables", "report_sections"],
     }
     assert {
         "kind": "data",
@@ -190,7 +190,7 @@ def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
     assert lines["warned"] == "history, sentbed-trackers:jsonl, sentbed-trackers:console, ear-dist:ear"
     assert lines["checkpoint_saved"] == "sentbed-trackers:jsonl"
     heard = json.loads(listed("--hooks", "--json"))["hooks"]
-    assert {hook: ", ".join(names) for hook, names in heard.items()} == lines
+    assert {hook: ", ".join(names) or "–" for hook, names in heard.items()} == lines
 
 
 def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):

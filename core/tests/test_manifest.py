@@ -27,7 +27,7 @@ def test_plugins_stand_with_version_status_and_api(
     assert found["api"] == API_VERSION
     about = [(p["name"], p["version"], p["status"], p["api"]) for p in found["plugins"]]
     assert about == [
-        ("a_plugin", "1.0", "loaded", "1.0"),
+        ("a_plugin", "1.0", "loaded", "2.0"),
         ("b_plugin", "1.0", "refused", "3.0"),
         ("c_plugin", "1.0", "disabled", None),
     ]

@@ -30,7 +30,7 @@ def test_a_path_below_home_is_expanded(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_pkg_is_a_file_inside_an_installed_package():
     assert locate("pkg:sentbed/py.typed").is_file()
-    assert locate("pkg:sentbed/report/style.css").name == "style.css"
+    assert locate("pkg:sentbed/_registry/catalog.toml").name == "catalog.toml"
     assert locate("pkg:sentbed").joinpath("py.typed").is_file()
 
 

@@ -219,7 +219,6 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
         ("checkpoint.keep=0", "checkpoint.keep", "must be >= 1"),
         ("tracker.1.use=note", "tracker.1.use", "Did you mean `notes`?"),
         ("tracker.1.fil=x", "tracker.1.fil", "Did you mean `file`?"),
-        ("tracker.1.use=tensorboard", "tracker.1.use", "install it with `pip install sentbed-trackers`"),
     ],
 )
 def test_a_wrong_value_of_training_is_reported_where_it_stands(

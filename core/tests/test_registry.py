@@ -69,6 +69,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("tracker", "notes"),
         ("exporter", "numbers"),
         ("importer", "numbers"),
+        ("executor", "in-order"),
     }
     assert {kind for kind, _ in plugins.components} == set(KINDS)
     info = plugins.find("loss", "pull")
@@ -84,8 +85,8 @@ def test_names_of_a_kind_are_sorted(plugins: Plugins):
 def test_plugins_are_listed_with_name_distribution_and_version(plugins: Plugins):
     listed = [(p.name, p.distribution, p.problem) for p in plugins.plugins]
     assert listed == [
-        ("console", "sentbed", None),
-        ("jsonl", "sentbed", None),
+        ("console", "sentbed-trackers", None),
+        ("jsonl", "sentbed-trackers", None),
         ("recorder", "toy", None),
         ("toy", "toy", None),
     ]
@@ -170,6 +171,10 @@ def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute: Distri
             "run_resumed",
             "known_data",
             "findings",
+            "commands",
+            "recipe_tables",
+            "report_sections",
+            "write_report",
             "evaluation_started",
             "evaluation_progressed",
             "scores_ready",
@@ -302,7 +307,7 @@ def test_a_type_checker_refuses_a_misspelt_trait(traits: str, said: str | None, 
         (
             "    def build",
             "    takes = frozenset()\n    def build",
-            "the loss `Mine` says `takes` beside its traits, where nobody reads it; write "
+            "the loss `Mine` says `takes` beside its traits, not in them; write "
             "`traits = LossTraits(takes=...)`",
         ),
         (
@@ -502,7 +507,7 @@ def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(dis
 
 
 def test_a_plugin_that_is_a_class_has_the_api_of_its_module(distribute: Distribute):
-    distribute("classy", {"classy_plugin": "sentbed_api = '2.0'\nclass Plugin:\n    pass\n"})
+    distribute("classy", {"classy_plugin": "sentbed_api = '3.0'\nclass Plugin:\n    pass\n"})
     (found,) = load_plugins([EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]).plugins
     assert found.status == "refused"
 
@@ -736,7 +741,7 @@ def test_a_disabled_plugin_is_not_even_imported(distribute: Distribute, monkeypa
     )
 
 
-def test_an_allow_list_lets_in_who_is_on_it_and_core(
+def test_an_allow_list_lets_in_who_is_on_it(
     distribute: Distribute,
     toy_points: list[EntryPoint],
     put: Callable[[str, str], Path],
@@ -747,8 +752,8 @@ def test_an_allow_list_lets_in_who_is_on_it_and_core(
     found = load_plugins(points)
     status = {plugin.name: plugin.status for plugin in found.plugins}
     assert status == {
-        "console": "loaded",
-        "jsonl": "loaded",
+        "console": "disabled",
+        "jsonl": "disabled",
         "in_plugin": "loaded",
         "recorder": "disabled",
         "toy": "disabled",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -179,10 +180,10 @@ class AskAtStep(StopAtStep):
     """A signal that comes during the `at`-th step."""
 
     @hookimpl(tryfirst=True)
-    def step_finished(self, run: Any) -> None:
+    def step_finished(self, step: int) -> None:
         self.steps += 1
         if self.at == self.steps:
-            run.stop.asked = "SIGTERM"
+            signal.raise_signal(signal.SIGTERM)
 
 
 def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
@@ -196,6 +197,7 @@ def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
         assert outcome(out) == whole, f"asked to end at step {step}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "each"), [(Stop, 1), (LateStop, 3)])
 def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
     kind: type[Stop], each: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
@@ -274,6 +276,7 @@ def killed(at: int, go: Callable[[], object]) -> bool:
     return code == 9
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
     recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
@@ -349,23 +352,6 @@ def test_states_are_also_saved_by_time(
     run(recipe_of(RUN, f"checkpoint.minutes={minutes}"), tmp_path / "out", plugins)
     # Beside the one at the start and one after each stage.
     assert len(saved) == 3 + count
-
-
-@pytest.mark.parametrize("damaged", [False, True])
-def test_scores_of_a_resumed_run_find_their_items_again(
-    damaged: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
-    text = RUN.replace('use = "across"\nencoder = "zh"\nsecond = "en"', 'use = "nearness"\nencoder = "zh"')
-    recipe = recipe_of(text)
-    out = tmp_path / "out"
-    assert stopping(plugins, StopAtStep(5), lambda: run(recipe, out, plugins))
-    (file,) = (out / "items").iterdir()
-    if damaged:
-        truncate(file)
-    result = resume(out, plugins=plugins)
-    report = json.loads((out / "report.json").read_text())
-    assert [score.encoder for score in result.scores if score.items] == ["zh@start", "zh"][damaged:]
-    assert [str(file) in warning for warning in report["warnings"]] == [True] * damaged
 
 
 def test_a_run_without_stages_has_no_states_and_starts_from_the_beginning(

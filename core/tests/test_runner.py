@@ -17,7 +17,6 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
 from sentbed.protocols import Prepared
-from sentbed_report import score_items as items
 from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
 
 Load = Callable[..., Recipe]
@@ -81,19 +80,6 @@ def test_a_run_directory_holds_encoder_log_manifest_recipe_and_reports(ran: Ran)
 
 def test_scores_name_the_release_of_the_plugin_that_the_run_had(ran: Ran):
     assert {score.plugin for score in ran.result.scores} == {"toy 1.0"}
-
-
-def test_a_run_keeps_items(recipe_of: Load, plugins: Plugins, tmp_path: Path):
-    result = run(recipe_of(RECIPE.replace('use = "gap"', 'use = "nearness"')), tmp_path / "out", plugins)
-    assert len(list((tmp_path / "out" / "items").iterdir())) == 2
-    scores = [attrs.evolve(score, items=None) for score in result.scores]
-    found = items.attach_items(tmp_path / "out", scores)
-    assert [score.items is not None for score in found] == [True, False, True, False]
-    assert all(
-        np.array_equal(one.items.x, other.items.x)
-        for one, other in zip(found, result.scores, strict=True)
-        if one.items and other.items
-    )
 
 
 def test_the_record_has_the_sections_of_plugins(recipe_of: Load, plugins: Plugins, tmp_path: Path):

@@ -29,7 +29,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
             fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
         ],
         "api": API_VERSION,
-        "libraries": _libraries({plugin.distribution for plugin in plugins.plugins}),
+        "libraries": _libraries({"sentbed", *(plugin.distribution for plugin in plugins.plugins)}),
         "python": platform.python_version(),
         "command": sys.argv,
         "git": _git(recipe_directory or Path.cwd()),

@@ -1,0 +1,78 @@
+"""Runs keep the items of their scores, and find them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, distribution
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from damage import truncate
+from sentbed import hookimpl, resume, run
+from sentbed.tools import Plugins, Recipe, load_plugins
+from sentbed_report import score_items as items
+from toy_plugin import RECIPE, quicken
+
+Load = Callable[..., Recipe]
+NEARNESS = RECIPE.replace('use = "gap"', 'use = "nearness"')
+
+
+class StopAtStep:
+    """Ctrl-C at a step."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    @hookimpl(trylast=True)
+    def step_finished(self, step: int) -> None:
+        if step == self.at:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def plugins(toy_points: list[EntryPoint]) -> Plugins:
+    """The toy plugin and the report."""
+    own = distribution("sentbed-report").entry_points.select(group="sentbed")
+    return load_plugins([*(point for point in toy_points if point.name != "console"), *own])
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+
+
+def test_a_run_keeps_items(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    result = run(recipe_of(NEARNESS), tmp_path / "out", plugins)
+    assert len(list((tmp_path / "out" / "items").iterdir())) == 2
+    scores = [attrs.evolve(score, items=None) for score in result.scores]
+    found = items.attach_items(tmp_path / "out", scores)
+    assert [score.items is not None for score in found] == [True, False, True, False]
+    assert all(
+        np.array_equal(one.items.x, other.items.x)
+        for one, other in zip(found, result.scores, strict=True)
+        if one.items and other.items
+    )
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_scores_of_a_resumed_run_find_their_items_again(
+    damaged: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = tmp_path / "out"
+    plugins.manager.register(stop := StopAtStep(3))
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe_of(NEARNESS), out, plugins)
+    plugins.manager.unregister(stop)
+    (file,) = (out / "items").iterdir()
+    if damaged:
+        truncate(file)
+    result = resume(out, plugins=plugins)
+    report = json.loads((out / "report.json").read_text())
+    assert [score.encoder for score in result.scores if score.items] == ["encoder"]
+    if not damaged:
+        found = items.attach_items(out, result.scores)
+        assert [score.encoder for score in found if score.items] == ["encoder@start", "encoder"]
+    assert [str(file) in warning for warning in report["warnings"]] == [True] * damaged
