@@ -16,8 +16,8 @@ import pytest
 import sentbed
 from blocks import ROOT, pages
 from sentbed import hookspecs
-from sentbed._recipe.show import describe
 from sentbed._registry.registry import ComponentInfo, load_plugins
+from sentbed_workbench.component_docs import describe
 
 sys.path.insert(0, str(ROOT / "tools"))
 import docs_pages

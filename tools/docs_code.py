@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import click
 from docs_markdown import cell, fields, page, prose, signature, table
-from sentbed.tools import field_docs, type_name
+from sentbed.tools import field_docs
+from sentbed_workbench.component_docs import type_name
 
 
 def cli() -> str:

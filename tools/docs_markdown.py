@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from sentbed.tools import OPTIONAL, REQUIRED, default_text, field_docs, hints_of, type_name
+from sentbed.tools import field_docs
+from sentbed_workbench.component_docs import OPTIONAL, REQUIRED, default_text, hints_of, type_name
 
 
 def prose(text: str) -> str:

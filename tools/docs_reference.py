@@ -11,8 +11,9 @@ from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
-from sentbed.tools import ComponentInfo, Plugins, Recipe, tables, traits_lines
-from sentbed.tools import example as example_of
+from sentbed.tools import ComponentInfo, Plugins, Recipe
+from sentbed_workbench.component_docs import example as example_of
+from sentbed_workbench.component_docs import tables, traits_lines
 
 
 def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:

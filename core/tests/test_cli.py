@@ -15,9 +15,6 @@ import toy_plugin
 from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder
 from sentbed._cli import main as cli
-from sentbed._recipe.show import tables
-from sentbed._registry.registry import load_plugins
-from sentbed.kinds import KINDS
 from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
@@ -101,9 +98,7 @@ def test_the_version_is_that_of_the_package():
     assert __version__ in invoke("--version").output
 
 
-@pytest.mark.parametrize(
-    "arguments", [["frobnicate"], ["run"], ["check"], ["show", "nothing", "x"], ["plugins", "--what"]]
-)
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["run"], ["check"], ["plugins", "--what"]])
 def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(arguments: list[str]):
     result = invoke(*arguments)
     assert result.exit_code == 2
@@ -125,80 +120,6 @@ finally:
     )
     assert done.stdout
     assert done.stderr.splitlines()[-1] == "loaded []"
-
-
-# --- show --------------------------------------------------------------------------------------------------
-
-
-def test_show_explains_a_component_with_fields_defaults_and_an_example(installed_toy: Path):
-    result = invoke("show", "loss", "pull")
-    assert result.exit_code == 0
-    lines = result.output.splitlines()
-    assert lines[0] == "loss pull  (toy 1.0)"
-    assert "Half the mean squared distance of a pair." in lines
-    at = lines.index("  temperature: float, default 1.0")
-    assert lines[at + 1] == "      What the distance is divided by."
-    example = result.output.partition("example:\n")[2]
-    assert tomli.loads(example)["stage"][0]["loss"] == {"use": "pull"}
-
-
-def test_an_example_gives_every_required_field(installed_toy: Path):
-    result = invoke("show", "optimizer", "sgd")
-    assert "  lr: float, required\n" in result.output
-    example = tomli.loads(result.output.partition("example:\n")[2])
-    assert set(example["stage"][0]["optimizer"]) == {"use", "lr"}
-
-
-def test_show_without_a_name_explains_a_table_of_a_recipe():
-    lines = invoke("show", "stage").output.splitlines()
-    assert lines[0] == "`[[stage]]`: one training phase."
-    at = lines.index("  distinct: bool, default false")
-    assert lines[at + 1].startswith("      Never put two rows that share a text into one batch")
-
-
-def test_every_table_can_be_shown():
-    for name in tables(load_plugins()):
-        assert invoke("show", name).exit_code == 0
-
-
-def test_show_of_a_kind_lists_its_components(installed_toy: Path):
-    result = invoke("show", "loss")
-    assert result.exit_code == 0
-    *lines, blank, last = (line.split() for line in result.output.splitlines())
-    summary = ["Half", "the", "mean", "squared", "distance", "of", "a", "pair."]
-    assert ["pull", "toy", *summary] in lines
-    assert lines == sorted(lines)
-    assert not any(line[0] == "sgd" for line in lines)
-    assert (blank, " ".join(last)) == ([], "`sentbed show loss NAME` explains one")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_be_listed(kind: str, installed_toy: Path):
-    assert kind not in tables(load_plugins())
-    result = invoke("show", kind)
-    assert (result.exit_code, " toy " in result.output) == (0, True)
-
-
-def test_show_of_a_kind_that_nobody_offers_says_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "")
-    monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: [])
-    result = invoke("show", "exporter")
-    expected = "no installed plugin offers any exporter; see `sentbed plugins`\n"
-    assert (result.exit_code, result.output) == (0, expected)
-
-
-def test_show_of_what_is_neither_says_what_there_is():
-    result = invoke("show", "los")
-    assert result.exit_code == 2
-    message = "there is no kind of component or table of a recipe `los`; choose one of backbone, "
-    assert message in result.output
-    assert ", stage, " in result.output
-
-
-def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
-    result = invoke("show", "loss", "pul")
-    assert result.exit_code == 1
-    assert result.output == "error: there is no loss `pul`. Did you mean `pull`?\n"
 
 
 # --- check -------------------------------------------------------------------------------------------------

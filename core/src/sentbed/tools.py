@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sentbed._cli.options import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
     from sentbed._document.extends import EXTENDS, leaves
+    from sentbed._document.field_docs import field_docs
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
@@ -39,26 +40,17 @@ if TYPE_CHECKING:
         SCHEMA,
         Checkpoint,
         EncoderRecipe,
+        Evaluate,
+        Expected,
         Recipe,
+        Run,
         Stage,
+        Validate,
+        Watch,
         first_stages,
         resolved_toml,
     )
     from sentbed._recipe.shared_pass import can_share
-    from sentbed._recipe.show import (
-        OPTIONAL,
-        REQUIRED,
-        default_of,
-        default_text,
-        describe_table,
-        example,
-        field_docs,
-        hints_of,
-        is_plain,
-        tables,
-        traits_lines,
-        type_name,
-    )
     from sentbed._registry.catalog import catalog, owner_of
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
@@ -74,6 +66,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "_cli.options": "FAILED done_elsewhere progress_bars set_before_axes set_option",
     "_document.extends": "EXTENDS leaves",
+    "_document.field_docs": "field_docs",
     "_document.overrides": "apply_overrides set_values",
     "_document.structure": "structure unstructure",
     "_document.toml": "Document KeyPath",
@@ -86,11 +79,9 @@ _MODULES = {
     "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
     "parse_template",
-    "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Recipe Stage first_stages "
-    "resolved_toml",
+    "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Evaluate Expected Recipe "
+    "Run Stage Validate Watch first_stages resolved_toml",
     "_recipe.shared_pass": "can_share",
-    "_recipe.show": "OPTIONAL REQUIRED default_of default_text describe_table example field_docs "
-    "hints_of is_plain tables traits_lines type_name",
     "_registry.catalog": "catalog owner_of",
     "_registry.registry": "GROUP LIFECYCLE ComponentInfo Plugins load_plugins",
     "_registry.rules": "promise_fault",

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.show import describe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import Loss
+from sentbed_workbench.component_docs import describe
 from sentbed_workbench.json_schema import recipe_schema
 from toy_plugin import RECIPE, TOWERS
 

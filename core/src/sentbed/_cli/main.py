@@ -11,7 +11,7 @@ import click
 
 from sentbed._cli.check import check
 from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option
-from sentbed._cli.plugins import components_of, plugins
+from sentbed._cli.plugins import plugins
 from sentbed._registry.catalog import owner_of
 from sentbed._version import __version__
 from sentbed.errors import PluginError, RecipeError, SentbedError
@@ -158,32 +158,6 @@ def run(
     click.echo(result.report)
     if result.unmet:
         sys.exit(FAILED)
-
-
-@main.command()
-@click.argument("kind")
-@click.argument("name", required=False)
-def show(kind: str, name: str | None) -> None:
-    """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
-
-    Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
-    `show validate`, `show checkpoint` ...
-    """
-    from sentbed._recipe.show import describe, describe_table, tables
-    from sentbed._registry.registry import load_plugins
-    from sentbed.kinds import KINDS
-
-    found = load_plugins()
-    known = [*KINDS, *tables(found)] if name is None else [*KINDS]
-    if kind not in known:
-        what = "kind of component" + (" or table of a recipe" if name is None else "")
-        raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(known)}")
-    if name is not None:
-        click.echo(describe(found.find(kind, name)))
-    elif kind in KINDS:
-        click.echo("\n".join(components_of(kind, found)))
-    else:
-        click.echo(describe_table(kind, found))
 
 
 main.add_command(check)

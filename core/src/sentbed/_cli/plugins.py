@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -52,8 +52,6 @@ def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str
 
 
 def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
-    from sentbed.kinds import KINDS
-
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
     head, *lines = _columns(rows)
@@ -64,7 +62,7 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
             place = f" @ {plugin.place}" if plugin.place else ""
             yield f"    {' '.join(plugin.reason.split())}{place}"
         yield from (f"    {line}" for line in _claims(plugin, found))
-    components = _components(found, KINDS)
+    components = _components(found)
     if components:
         yield ""
         yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
@@ -106,24 +104,15 @@ def _whose(component: ComponentInfo, plugin: PluginInfo) -> str:
     return f"{component.distribution}:{component.plugin}" if same else component.distribution
 
 
-def _components(found: Plugins, kinds: Iterable[str]) -> list[tuple[str, str, str, str]]:
-    """Return the rows of the components of these kinds; a name that none has has one for each claim."""
+def _components(found: Plugins) -> list[tuple[str, str, str, str]]:
+    """Return the rows of the components; a name that none has has one for each claim."""
+    from sentbed.kinds import KINDS
+
     rows = [(c.kind, c.name, c.distribution, c.summary) for c in found.components.values()]
     for clash in found.clashes.values():
         if clash.preferred is None:
             rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in clash.claims]
-    rows.sort()
-    return [row for kind in kinds for row in rows if row[0] == kind]
-
-
-def components_of(kind: str, found: Plugins) -> Iterator[str]:
-    """Yield a line for each component of a kind, and how to see more of one."""
-    rows = [row[1:] for row in _components(found, (kind,))]
-    if not rows:
-        yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
-        return
-    yield from _columns(rows)
-    yield from ("", f"`sentbed show {kind} NAME` explains one")
+    return sorted(rows, key=lambda row: (list(KINDS).index(row[0]), row))
 
 
 def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:

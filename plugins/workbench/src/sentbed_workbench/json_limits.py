@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, in_, matches_re, max_len, min_len, optional
-from sentbed.tools import is_plain
+
+from sentbed_workbench.component_docs import is_plain
 
 _MADE_BY: Mapping[type[Any], str] = MappingProxyType(
     {

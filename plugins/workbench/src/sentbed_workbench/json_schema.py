@@ -31,10 +31,10 @@ from sentbed.tools import (
     EncoderRecipe,
     Plugins,
     Recipe,
-    default_of,
     field_docs,
 )
 
+from sentbed_workbench.component_docs import default_of
 from sentbed_workbench.json_limits import limit
 
 Schema: TypeAlias = dict[str, Any]

@@ -12,8 +12,11 @@ sentbed_api = "2.0"
 
 @hookimpl
 def commands() -> Mapping[str, LazyCommand]:
-    """Return `evaluate`, `cache`, `plan`, `doctor`, `schema`, `diff`, `explain` and `new`."""
+    """Return `show`, `evaluate`, `cache`, `plan`, `doctor`, `schema`, `diff`, `explain` and `new`."""
     return {
+        "show": LazyCommand(
+            "sentbed_workbench.show_command:show", "Show a component: its fields, defaults and an example."
+        ),
         "evaluate": LazyCommand(
             "sentbed_workbench.evaluate_command:evaluate", "Evaluate an encoder on disk."
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import math
 import re
@@ -10,10 +9,23 @@ import textwrap
 from typing import Any, get_type_hints
 
 import attrs
-
-from sentbed._document.structure import unstructure
-from sentbed._registry.registry import ComponentInfo, Plugins
 from sentbed.kinds import KINDS
+from sentbed.protocols import Head
+from sentbed.tools import (
+    Checkpoint,
+    ComponentInfo,
+    EncoderRecipe,
+    Evaluate,
+    Expected,
+    Plugins,
+    Prompt,
+    Run,
+    Stage,
+    Validate,
+    Watch,
+    field_docs,
+    unstructure,
+)
 
 REQUIRED, OPTIONAL = "required", "optional"
 
@@ -45,20 +57,6 @@ def _trait(value: Any) -> str:
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
     """Return the tables of a recipe that are no components, by the name under which they are shown."""
-
-    from sentbed._recipe.prompts import Prompt
-    from sentbed._recipe.recipe import (
-        Checkpoint,
-        EncoderRecipe,
-        Evaluate,
-        Expected,
-        Run,
-        Stage,
-        Validate,
-        Watch,
-    )
-    from sentbed.protocols import Head
-
     return {
         "run": Run,
         "encoder": EncoderRecipe,
@@ -93,25 +91,6 @@ def _fields(cls: type[Any]) -> list[str]:
         meaning = inspect.cleandoc(documented.get(field.name, ""))
         lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
     return lines
-
-
-def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Read the string under each field from the source; Python keeps none at run time."""
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if not attrs.has(base):
-            continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        assert isinstance(tree, ast.ClassDef)
-        for field, after in zip(tree.body, tree.body[1:], strict=False):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-            ):
-                found[field.target.id] = str(after.value.value)
-    return found
 
 
 def hints_of(cls: type[Any]) -> dict[str, Any]:
@@ -158,6 +137,7 @@ def default_text(field: attrs.Attribute[Any]) -> str:
 
 
 def example(info: ComponentInfo) -> str:
+    """Return how a recipe, or the command line, uses a component."""
     required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
     pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
     kind = KINDS[info.kind]

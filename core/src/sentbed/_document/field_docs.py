@@ -1,0 +1,29 @@
+"""The strings under the fields of a class."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any
+
+import attrs
+
+
+def field_docs(cls: type[Any]) -> dict[str, str]:
+    """Read the string under each field from the source; Python keeps none at run time."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not attrs.has(base):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(tree, ast.ClassDef)
+        for field, after in zip(tree.body, tree.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                found[field.target.id] = str(after.value.value)
+    return found
