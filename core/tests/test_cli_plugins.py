@@ -51,7 +51,7 @@ def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy:
     assert lines[0] == ["PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS"]
     assert ["console", "hooks", "sentbed-trackers", __version__, "loaded"] in lines
     (toy,) = (line for line in lines if line[:1] == ["toy"])
-    assert toy == ["toy", *", ".join(KINDS).split(), "toy", "1.0", "loaded"]
+    assert toy == ["toy", *", ".join([*KINDS, "hooks"]).split(), "toy", "1.0", "loaded"]
 
 
 def test_components_stand_with_kind_name_distribution_and_what_they_are(installed_toy: Path):

@@ -18,7 +18,7 @@ from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.protocols import Loss
+from sentbed.protocols import Loss, LossTraits
 from sentbed_workbench.component_docs import describe
 from sentbed_workbench.json_schema import recipe_schema
 from toy_plugin import RECIPE, TOWERS
@@ -33,10 +33,11 @@ class Inner:
 
 
 @attrs.frozen
-class Every:
+class Every(Loss):
     """A loss with a field of each type."""
 
     name: ClassVar[str] = "every"
+    traits: ClassVar[LossTraits] = LossTraits(needs=frozenset())
 
     text: str = attrs.field(default="a", validator=and_(matches_re("[a-z]+"), max_len(3)))
     """A word."""
@@ -282,7 +283,7 @@ def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
     info = attrs.evolve(parts.find("loss", "pull"), name="unreadable", cls=Unreadable)
     more = {**parts.components, ("loss", "unreadable"): info}
     monkeypatch.setattr(
-        "sentbed._registry.registry.load_plugins", lambda: attrs.evolve(parts, components=more)
+        "sentbed._registry.registry.load_plugins", lambda **_: attrs.evolve(parts, components=more)
     )
     result = CliRunner().invoke(cli.main, ["schema"])
     assert result.exit_code == 0
@@ -326,6 +327,7 @@ def test_a_whole_number_in_the_place_of_a_float_is_accepted_and_not_the_other_wa
         load_recipe(put("recipe.toml", whole), plugins=plugins)
 
 
+@pytest.mark.slow
 def test_the_command_prints_it_or_writes_it(installed_toy: Path, tmp_path: Path):
     run = CliRunner().invoke
     printed = run(cli.main, ["schema"])
