@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes" / "papers" / "sentence-t5-throughput.toml"
-TEXTS = BuildContext(Throughput((16,)).texts)
+TEXTS = BuildContext(Throughput((16,)).prepare().texts)
 BACKBONES = {
     "bert": Bert(init="random", size="mini"),
     "opt": Opt(init="random"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 import subprocess
 import sys
 import tomllib
@@ -31,11 +30,7 @@ def plugins() -> Plugins:
 
 @pytest.fixture(scope="module")
 def judge() -> jsonschema.Draft7Validator:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = subprocess.run([PROGRAM, "schema"], check=True, capture_output=True, text=True).stdout
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Processor time, which is the time on an idle machine.
-    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < 2
     schema = json.loads(printed)
     jsonschema.Draft7Validator.check_schema(schema)
     return jsonschema.Draft7Validator(schema)
