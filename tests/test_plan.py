@@ -185,6 +185,7 @@ def test_every_recipe_has_a_plan(path: Path, data_directory: Path, monkeypatch: 
         assert encoder.parameters or "is not on this machine" in encoder.problem
 
 
+@pytest.mark.slow
 def test_the_command_line_answers() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sentbed", "plan", str(SCRATCH), "--json"], capture_output=True, text=True

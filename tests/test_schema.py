@@ -107,6 +107,7 @@ def test_at_least_twenty_mistakes_are_tried() -> None:
     assert len(MISTAKES) >= 20
 
 
+@pytest.mark.slow
 def test_what_the_documentation_shows_is_what_the_commands_print(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "howto" / "write-recipes.md").read_text("utf-8")
     (recipe,) = re.findall(r"```toml\n(#:schema .+?)```", page, re.DOTALL)
