@@ -75,8 +75,13 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
 @pytest.mark.parametrize("evaluator", sentbed_evaluators.evaluators())
 def test_an_evaluator_keeps_the_contract(evaluator: Any, examples: Mapping[str, dict[str, Any]]) -> None:
     why = WITHOUT_DATA.get(evaluator.name)
-    skip = dict.fromkeys(("scores", "repeatable", "items"), why) if why else {}
+    skip = dict.fromkeys(("lists", "scores", "repeatable", "items"), why) if why else {}
     if evaluator.name == "throughput":
         skip = TIMED
     report = check_component(evaluator, kind="evaluator", example=examples[evaluator.name], skip=skip)
     assert report.not_run.keys() == skip.keys()
+
+
+def test_those_that_take_a_second_encoder_say_so(examples: Mapping[str, dict[str, Any]]) -> None:
+    made = [evaluator(**examples[evaluator.name]) for evaluator in sentbed_evaluators.evaluators()]
+    assert [one.name for one in made if one.traits.two_sided] == ["sts", "geometry", "retrieval", "bitext"]

@@ -17,8 +17,3 @@ def test_the_plugin_offers_its_evaluators_by_name() -> None:
         "mteb",
         "throughput",
     ]
-
-
-def test_those_that_take_a_second_encoder_say_so() -> None:
-    two_sided = [cls.name for cls in sentbed_evaluators.evaluators() if getattr(cls, "two_sided", False)]
-    assert two_sided == ["sts", "geometry", "retrieval", "bitext"]
