@@ -69,9 +69,9 @@ def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before
     assert BulkTokenizer(transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")).fingerprint == first
     same.add_tokens(["anewword"])
     assert BulkTokenizer(same).fingerprint != first
-    unpadded = BulkTokenizer(transformers.AutoTokenizer.from_pretrained(tmp_path / "saved"))
-    unpadded.pad_id += 1
-    assert unpadded.fingerprint != first
+    unpadded = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    unpadded.pad_token = unpadded.unk_token
+    assert BulkTokenizer(unpadded).fingerprint != first
 
 
 @pytest.mark.parametrize("max_length", [3, 8, 512])

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import sentbed_data
+from sentbed_data.dropout import Dropout
+from sentbed_data.nli import Nli
 from sentbed_testing import check_component
 
 TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
@@ -50,10 +52,10 @@ def test_labelled_files_that_are_made_into_rows_do_too(
     put: Callable[[str, str], str], fields: dict[str, str]
 ) -> None:
     example = {"path": put("nli.tsv", NLI), **fields}
-    assert check_component(sentbed_data.Nli, kind="data", example=example).not_run == {}
+    assert check_component(Nli, kind="data", example=example).not_run == {}
 
 
 def test_a_file_that_stays_on_disk_does_too(put: Callable[[str, str], str]) -> None:
     pytest.importorskip("pyarrow")
     example = {"path": put("lines.txt", LINES), "stream": True}
-    assert check_component(sentbed_data.Dropout, kind="data", example=example).not_run == {}
+    assert check_component(Dropout, kind="data", example=example).not_run == {}

@@ -21,10 +21,11 @@ def test_the_hook_offers_the_sources_that_core_knows_of() -> None:
 def test_importing_and_checking_loads_no_heavy_library() -> None:
     code = (
         "import sys, sentbed_data\n"
-        "assert not list(sentbed_data.Sample().check())\n"
-        "list(sentbed_data.Dropout(path='hub:a/b').check())\n"
-        "list(sentbed_data.Synonyms(path='a.txt').check())\n"
-        "list(sentbed_data.Nsp(path='a.txt', format='text').check())\n"
+        "of = {source.name: source for source in sentbed_data.data_sources()}\n"
+        "assert not list(of['sample']().check())\n"
+        "list(of['dropout'](path='hub:a/b').check())\n"
+        "list(of['synonyms'](path='a.txt').check())\n"
+        "list(of['nsp'](path='a.txt', format='text').check())\n"
         "heavy = {'numpy', 'pyarrow', 'datasets', 'torch', 'transformers', 'nltk', 'syntok'}\n"
         "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed.protocols import KnownData, KnownFile
-from sentbed_data.catalog import KNOWN, PRESENT, WRONG, can_get, look
+from sentbed_data.catalog import KNOWN, PRESENT, WRONG, look
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_root as find_glue
@@ -57,7 +57,7 @@ def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
 
 @ALL
 def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
-    if all(can_get(known, file.path) for file in known.files):
+    if all(known.can_download(file.path) for file in known.files):
         assert how_to_get(known.name) == f"`sentbed data get {known.name}` downloads it"
     else:
         assert (known.name, how_to_get(known.name)) == ("rocstories", known.advice)

@@ -172,7 +172,8 @@ def test_evaluate_refuses_what_check_reports(directory: Path, encoder: Any) -> N
 
 def test_check_imports_nothing_heavy(directory: Path) -> None:
     code = (
-        "import sys; from sentbed_evaluators import SentEvalSTS, STS, Geometry\n"
+        "import sys; from sentbed_evaluators.geometry import Geometry\n"
+        "from sentbed_evaluators.senteval_sts import SentEvalSTS; from sentbed_evaluators.sts import STS\n"
         f"for c in (SentEvalSTS(data_dir={str(directory)!r}), STS(path='x.tsv'), Geometry(path='x.tsv')):\n"
         "    assert list(c.check())\n"
         "print([m for m in ('numpy', 'scipy', 'torch') if m in sys.modules])"

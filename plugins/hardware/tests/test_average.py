@@ -67,10 +67,12 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
             moved(average, module, momentum)
 
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-4)
-        torch.testing.assert_close(toys.weights_of(encoder), dict(module.state_dict()), rtol=0, atol=1e-5)
+        # Rounding of fp32: the same to 6e-8 after one step; batch norm and a gradient of 11 then make 1.7e-5
+        # of it, in weights up to 4, where one thread adds in another order.
+        torch.testing.assert_close(toys.weights_of(encoder), dict(module.state_dict()), rtol=1e-4, atol=1e-5)
         followed = trainer.averages["encoder"].tensors
         for name, value in average.state_dict().items():
-            torch.testing.assert_close(followed[f"encoder.{name}"], value, rtol=0, atol=1e-5)
+            torch.testing.assert_close(followed[f"encoder.{name}"], value, rtol=1e-4, atol=1e-5)
 
 
 def test_only_what_is_trained_is_held_twice(

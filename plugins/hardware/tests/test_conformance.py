@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sentbed_hardware
+from sentbed_hardware.schedule import Linear
 from sentbed_testing import check_component
 
 JAX = {"engine": "it loads JAX; the tests of `-m jax` build it"}
@@ -27,4 +28,4 @@ def test_a_schedule_keeps_the_contract(schedule: type) -> None:
 
 
 def test_a_schedule_with_a_warm_up_keeps_the_contract() -> None:
-    assert check_component(sentbed_hardware.Linear, example={"warmup": 0.1}).not_run == {}
+    assert check_component(Linear, example={"warmup": 0.1}).not_run == {}

@@ -14,6 +14,7 @@ pytest.importorskip("langchain_core", reason="needs the extra `langchain`")
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
+from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_interop.langchain import SentbedEmbeddings
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
@@ -40,6 +41,7 @@ def test_a_vector_store_finds_the_text(minilm: Path):
     assert cosine == pytest.approx(float(a @ b), abs=1e-5)
 
 
+@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
 def test_a_pickle_encodes_alike_without_the_weights(tiny_bert: Path):
     embeddings = SentbedEmbeddings(tiny_bert, precision="bf16")
     dumped = pickle.dumps(embeddings)

@@ -15,6 +15,7 @@ pytest.importorskip("llama_index.core", reason="needs the extra `llama-index`")
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
+from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_interop.llama_index import SentbedEmbedding
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
@@ -67,6 +68,7 @@ def test_an_index_finds_the_text(minilm: Path):
     assert found.score == pytest.approx(float(a @ b), abs=1e-5)
 
 
+@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
 @pytest.mark.parametrize(
     "again",
     [

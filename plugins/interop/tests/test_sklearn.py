@@ -15,6 +15,7 @@ pytest.importorskip("sklearn", reason="needs the extra `sklearn`")
 pytest.importorskip("pandas", reason="columns of texts are those of pandas")
 
 import pandas as pd
+from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_interop.sklearn import SentbedVectorizer
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
@@ -83,6 +84,7 @@ def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(tiny_
         SentbedVectorizer(tiny_bert, precision="bf61").fit(TEXTS)
 
 
+@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
 def test_the_precision_is_the_runtimes(tiny_bert: Path):
     rough = SentbedVectorizer(tiny_bert, precision="bf16").transform(TEXTS)
     runtime = {"use": "cpu", "precision": "bf16"}

@@ -134,6 +134,7 @@ def test_the_code_of_the_readme_gives_the_encoders_vectors(
     assert_close(names["vectors"], made.encoder.encode(TEXTS))
 
 
+@pytest.mark.slow
 def test_length_prompt_and_rules_are_told_to_programs(exported: Callable[[str], Exported]) -> None:
     made = exported("opt-prompt")
     facts = json.loads((made.to / "sentbed_onnx.json").read_text())
@@ -146,6 +147,7 @@ def test_length_prompt_and_rules_are_told_to_programs(exported: Callable[[str], 
     assert made.session.get_outputs()[0].shape == ["batch", 128]
 
 
+@pytest.mark.slow
 def test_the_encoder_stays_as_it_was(exported: Callable[[str], Exported]) -> None:
     made = exported("bert-projection")
     np.testing.assert_array_equal(made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS))

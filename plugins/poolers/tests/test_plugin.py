@@ -29,7 +29,7 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
 
 
 def test_each_pooler_says_what_it_needs() -> None:
-    assert {pooler.name: set(getattr(pooler, "needs", ())) for pooler in sentbed_poolers.poolers()} == {
+    assert {pooler.name: set(pooler().traits.needs) for pooler in sentbed_poolers.poolers()} == {
         "first": {"bidirectional"},
         "cls-mlp": {"bidirectional"},
         "mean": set(),

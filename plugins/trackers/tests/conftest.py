@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType
 from typing import Any
 
 import pluggy
 import pytest
 from sentbed import hookspecs
-from sentbed.protocols import Evaluation, Score, StepResult
+from sentbed.protocols import Evaluation, Run, Score, StepResult
 
 RECIPE = """\
 schema = 1
@@ -37,19 +37,25 @@ class Following:
     def __init__(self, directory: Path, tracker: object) -> None:
         directory.mkdir(exist_ok=True)
         (directory / "resolved.toml").write_text(RECIPE)
-        self.run = SimpleNamespace(name="my-run", directory=directory, facts={})
+        self.facts: dict[str, Any] = {}
+        """What the trackers want the manifest to say."""
+        self.run = Run("my-run", directory, None, MappingProxyType(self.facts))
         manager = pluggy.PluginManager("sentbed")
         manager.add_hookspecs(hookspecs)
         manager.register(tracker)
         self.hooks = manager.hook
 
     def start(self) -> Following:
-        self.hooks.run_started(run=self.run)
+        self._told(self.hooks.run_started(run=self.run))
         return self
 
     def resume(self, states: Mapping[str, Any]) -> Following:
-        self.hooks.run_resumed(run=self.run, states=states)
+        self._told(self.hooks.run_resumed(run=self.run, states=states))
         return self
+
+    def _told(self, said: Iterable[Mapping[str, Any]]) -> None:
+        for facts in said:
+            self.facts.update(facts)
 
     def steps(self, stage: str, first: int, last: int) -> Following:
         for step in range(first, last + 1):

@@ -114,7 +114,8 @@ def test_a_resumed_log_has_no_event_twice(info: RunContext, tracker: JsonlTracke
     state = tracker.tracker_state()
     assert state is not None
     states = json.loads(json.dumps(dict([state])))
-    assert states == {"jsonl": {"bytes": (info.directory / "log.jsonl").stat().st_size}}
+    length = (info.directory / "log.jsonl").stat().st_size
+    assert states == {"jsonl": {"bytes": length, "files": ["log.jsonl"]}}
     # Told after the checkpoint, and cut off in the middle by the end of the process.
     tracker.step_finished("nli", 2, StepResult(0.4, 1e-4, 2.0))
     with (info.directory / "log.jsonl").open("a") as log:
@@ -168,6 +169,7 @@ def test_what_was_watched_and_warned_of_is_logged(info: RunContext, tracker: Jso
                 "task": "STS12",
                 "metric": "spearman",
                 "value": 71.234,
+                "direction": "higher",
                 "protocol": {"id": "p"},
             }
         ],

@@ -89,7 +89,7 @@ def test_mlflow_reads_everything_that_the_run_has_shown(
     }
     assert run.data.tags["paper"] == "table 5"
     assert run.data.tags["sentbed.directory"] == str(tmp_path / "run")
-    assert told.run.facts["mlflow"] == {"experiment": settings.experiment, "run_id": run.info.run_id}
+    assert told.facts["mlflow"] == {"experiment": settings.experiment, "run_id": run.info.run_id}
 
 
 def test_a_resumed_run_goes_on_in_its_run_and_has_nothing_twice(
@@ -131,7 +131,7 @@ def test_a_run_that_mlflow_has_lost_is_made_anew(
     lost = {key: {"run_id": "0" * 32, "pending": [["nli/loss", 1.0, 1, 1]]}}
     again = follow(settings.build()).resume(lost).steps("nli", 2, 2).finish()
     assert "MLflow no longer has the run" in caplog.text
-    assert again.run.facts["mlflow"]["run_id"] != "0" * 32
+    assert again.facts["mlflow"]["run_id"] != "0" * 32
 
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")])

@@ -12,9 +12,13 @@ from sentbed_trackers.mlflow import MLflow
 from sentbed_trackers.tensorboard import TensorBoard
 
 
-def test_the_entry_point_names_the_package() -> None:
+def test_the_entry_points_name_the_package_and_what_follows_every_run() -> None:
     found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-trackers"]
-    assert found == ["sentbed_trackers"]
+    assert sorted(found) == [
+        "sentbed_trackers",
+        "sentbed_trackers.console:ConsoleTracker",
+        "sentbed_trackers.jsonl:JsonlTracker",
+    ]
 
 
 def test_the_hook_offers_the_trackers_by_name() -> None:
@@ -57,7 +61,7 @@ def test_tensorboard_writes_without_a_tensor_library(tmp_path: Any) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from types import SimpleNamespace\n"
-        "from sentbed_trackers import TensorBoard\n"
+        "from sentbed_trackers.tensorboard import TensorBoard\n"
         "tracker = TensorBoard().build()\n"
         f"tracker.run_started(SimpleNamespace(directory=Path({str(tmp_path)!r}), facts={{}}))\n"
         "tracker.put(1, {'loss': 1.0})\n"

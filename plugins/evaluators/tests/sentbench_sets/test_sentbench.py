@@ -66,7 +66,7 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
     (score,) = result.scores
     assert (score.task, score.metric, score.value) == ("ROC", "contrast-accuracy", 50.0)
     assert result.primary == 50.0
-    assert score.protocol["note"] == "2 ties, which count as wrong"
+    assert score.note == "2 ties, which count as wrong"
     assert score.items is not None
     assert score.items.statistic == "mean"
     assert score.items.x.sum() == 10
@@ -83,7 +83,7 @@ def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
     evaluator = SentBench(paradigms=("contrast",), tasks=("CQA",), data_dir=str(data))
     (score,) = evaluator.prepare().evaluate(Same()).scores
     assert (score.value, score.protocol["test"]) == (0.0, 11)
-    assert score.protocol["note"] == "11 ties, which count as wrong"
+    assert score.note == "11 ties, which count as wrong"
 
 
 @pytest.mark.parametrize("features", ["infersent", "senteval"])
