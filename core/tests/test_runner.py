@@ -167,6 +167,19 @@ def test_the_manifest_says_what_the_run_was_made_of(ran: Ran):
     assert set(manifest) >= {"command", "git", "python"}
 
 
+def test_what_a_tracker_returns_at_the_start_stands_in_the_manifest(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    class Elsewhere:
+        @hookimpl
+        def run_started(self) -> dict[str, Any]:
+            return {"elsewhere": {"run_id": "7"}}
+
+    plugins.manager.register(Elsewhere())
+    run(recipe_of(RECIPE), tmp_path / "out", plugins)
+    assert read(tmp_path / "out", "manifest.json")["elsewhere"] == {"run_id": "7"}
+
+
 def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran: Ran):
     expected = ["run_started", "evaluation_started", "scores_ready", "stage_started"]
     for step in range(1, 7):

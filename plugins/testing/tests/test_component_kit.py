@@ -170,7 +170,7 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         "the score nine/size is nan; give a finite",
     ),
     (parts.Size, "evaluator", "one half", {"lists"}, "`prepare` returns method; return `Prepared`"),
-    (parts.Size, "evaluator", "two sides", {"lists"}, "the list `all` has a second side; say `EvaluatorTraits(two_sided=True)`"),
+    (parts.Size, "evaluator", "two sides", {"lists"}, "the list `all` has a second side; say"),
     (parts.Size, "evaluator", "one more", {"lists"}, "the vectors of the list `more` are not used"),
     (
         parts.Size,

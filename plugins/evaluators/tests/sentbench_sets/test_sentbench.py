@@ -131,7 +131,7 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
     assert score.protocol["identical"] == len(texts)
 
 
-@pytest.mark.parametrize("task", ["CQA", "ROC"])
+@pytest.mark.parametrize("task", ["CQA", pytest.param("ROC", marks=pytest.mark.slow)])
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     task: str, data: Path, cache: Path, encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,8 @@ def lists(subject: Subject) -> Findings:
             yield f"the list `{name}` has {wrong[0]!r}", "put strings in it"
             return
         if len(texts.second) and not subject.ready.traits.two_sided:
-            yield f"the list `{name}` has a second side", "say `EvaluatorTraits(two_sided=True)`, or make it one side"
+            fix = "say `EvaluatorTraits(two_sided=True)`, or make it one side"
+            yield f"the list `{name}` has a second side", fix
     _first(subject)
     if left := sorted(found.lists.keys() - subject.kept["vectors"].names):
         yield f"the vectors of the list `{left[0]}` are not used", "leave it out of what is prepared"
