@@ -31,8 +31,9 @@ import torch
 import transformers
 from common import DTYPES, best_seconds, forward_flop, layer_weights, matmul_peak
 from sentbed import RunError, RuntimeUnavailableError
+from sentbed._encoder.batching import encode_into
 from sentbed.protocols import BuildContext, Head, TokenIds, Training
-from sentbed.tools import Plugins, encode_into, load_plugins
+from sentbed.tools import Plugins, load_plugins
 from sentbed_backbones._torch.bert import BertFamily
 from sentbed_backbones._torch.built import BuiltTransformer, Family
 from sentbed_backbones._torch.t5 import T5Family

@@ -21,7 +21,6 @@ QUICKSTART = "recipes/quickstart.toml"
 FINE = f"{QUICKSTART}: no problems\n"
 _LINE = (ROOT / QUICKSTART).read_text().splitlines().index('pooler = { use = "mean" }') + 1
 POOLER_AT = f"{QUICKSTART}:{_LINE} encoder.pooler.use"
-WITHOUT_MEAN = "recipes/mini/prompteol.toml"
 
 POOLER = '''
 import attrs
@@ -185,7 +184,9 @@ def test_one_that_registers_mean_again(site: Site) -> None:
     code, output = site.sentbed("check", QUICKSTART)
     assert code == 2
     assert output == f"{claims}; {choice} @ {POOLER_AT}\n"
-    assert site.sentbed("check", WITHOUT_MEAN) == (0, f"{WITHOUT_MEAN}: no problems\n")
+    without = site.path / "without-mean.toml"
+    without.write_text((ROOT / QUICKSTART).read_text().replace('{ use = "mean" }', '{ use = "first" }'))
+    assert site.sentbed("check", str(without)) == (0, f"{without}: no problems\n")
     assert site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=first") == (0, FINE)
 
     site.configure('[plugins]\nprefer = { "pooler/mean" = "sentbed-poolers" }\n')

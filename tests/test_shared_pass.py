@@ -56,7 +56,7 @@ TEXTS = ["one text", "another, longer text", "a third one"]
 @pytest.fixture(autouse=True)
 def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    monkeypatch.setattr("sentbed._run.runner.write_report", lambda directory, _: directory)
+    monkeypatch.setattr("sentbed_report.write.write_report", lambda directory, _: directory)
 
 
 @pytest.fixture(scope="module")

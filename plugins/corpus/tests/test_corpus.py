@@ -656,7 +656,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     for request in (request_of(put("in.parquet", "")), request_of(put("in.txt", "a\n"), format="parquet")):
-        with pytest.raises(RuntimeUnavailableError, match=r"run `pip install 'sentbed\[corpus\]'`"):
+        with pytest.raises(RuntimeUnavailableError, match=r"run `pip install 'sentbed-corpus\[parquet\]'`"):
             encode_corpus(request)
 
 

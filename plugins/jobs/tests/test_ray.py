@@ -114,6 +114,7 @@ def test_workers_get_equal_parts_that_have_a_place(nodes: list[int], workers: in
     assert reserved(resources, workers, None, gpus) == {"num_cpus": cpus, "num_gpus": gpus}
 
 
+@pytest.mark.slow
 def test_an_address_where_no_cluster_is_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)

@@ -602,6 +602,7 @@ def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
     assert group.caption == "Each: 1,500 of 5,000 points, evenly chosen"
 
 
+@pytest.mark.slow
 def test_a_page_of_many_scatters_and_long_curves_stays_small() -> None:
     rng = np.random.default_rng(0)
     scatters = tuple(

@@ -196,8 +196,8 @@ def test_without_pyarrow_there_is_no_parquet_and_a_sentence(
     tmp_path: Path, data: StudyData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_exports(tmp_path, data)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(RuntimeUnavailableError, match=r"pip install 'sentbed\[corpus\]'"):
+    monkeypatch.setattr("sentbed_report.study.exports.find_spec", lambda name: None)
+    with pytest.raises(RuntimeUnavailableError, match=r"pip install 'sentbed-report\[parquet\]'"):
         write_parquet(tmp_path / "r.parquet", data, [])
     write_exports(tmp_path, data)
     assert not (tmp_path / "results.parquet").exists()

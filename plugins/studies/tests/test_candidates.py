@@ -10,6 +10,7 @@ import attrs
 import pytest
 from sentbed import DataError, SentbedError
 from sentbed._recipe.prompts import Demonstration, Prompt, parse_template
+from sentbed.protocols import Pooler, PoolerTraits
 from sentbed_studies.candidates import read_candidates
 
 Put = Callable[[str, str | bytes], Path]
@@ -22,19 +23,18 @@ SHELL = (
 
 
 @attrs.frozen
-class Said:
+class Said(Pooler):
     """A pooler that brings a prompt."""
 
     name: ClassVar[str] = "said"
-    template: str = "prompt-eol"
-    normalizer: str = "prompt-eol"
+    traits: ClassVar[PoolerTraits] = PoolerTraits(template="prompt-eol", normalizer="prompt-eol")
 
     def build(self, width: int) -> Any:
         raise AssertionError("a prompt needs no module")
 
 
 @attrs.frozen
-class Silent:
+class Silent(Pooler):
     """A pooler that brings none."""
 
     name: ClassVar[str] = "silent"

@@ -13,9 +13,7 @@ from sentbed import DataError, FilePath
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import Evaluate, Recipe
 from sentbed._registry.registry import Plugins
-from sentbed.protocols import (
-    Evaluator,
-)
+from sentbed.protocols import Evaluator, Prepared
 from sentbed_studies.cell_keys import Identities, directory_of, slug
 from toy_plugin import RECIPE
 
@@ -35,7 +33,7 @@ class Shelf(Evaluator):
     data_dir: FilePath
     book: str = "chosen.txt"
 
-    def evaluate(self, encoder: Any) -> Any:
+    def prepare(self) -> Prepared:
         raise NotImplementedError
 
     def files(self) -> Iterator[Path]:
@@ -52,7 +50,7 @@ class Volumes(Evaluator):
 
     paths: tuple[FilePath, ...]
 
-    def evaluate(self, encoder: Any) -> Any:
+    def prepare(self) -> Prepared:
         raise NotImplementedError
 
 
@@ -205,7 +203,18 @@ def test_a_hub_id_is_none_of_the_directories_here(
 def test_the_source_of_a_plugin_decides(
     recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    component = "import attrs\n\n@attrs.frozen\nclass Part:\n    name = 'part'\n"
+    component = """
+import attrs
+from sentbed.protocols import Evaluator
+
+
+@attrs.frozen
+class Part(Evaluator):
+    name = "part"
+
+    def prepare(self):
+        raise NotImplementedError
+"""
     put("shipped/__init__.py", "")
     put("shipped/parts.py", component)
     helper = put("shipped/deep/helper.py", "FACTOR = 1\n")

@@ -139,6 +139,7 @@ def test_the_code_passes_mypy(written: Path) -> None:
     run("mypy", "--strict", "--cache-dir", cache, *sources, *tests, cwd=written, path=path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_its_tests_pass(kind: str, written: Path) -> None:
     chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
