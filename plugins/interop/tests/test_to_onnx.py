@@ -153,6 +153,7 @@ def test_the_encoder_stays_as_it_was(exported: Callable[[str], Exported]) -> Non
     np.testing.assert_array_equal(made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS))
 
 
+@pytest.mark.slow
 def test_the_graph_names_no_file_of_this_machine(exported: Callable[[str], Exported]) -> None:
     content = (exported("bert-projection").to / "model.onnx").read_bytes()
     assert b"sentence_embedding" in content
