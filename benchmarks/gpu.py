@@ -112,7 +112,7 @@ class Bench:
             texts = [str(number) for number in range(batches * rows)]
             output = np.empty((len(texts), placed.width), np.float32)
             start = time.perf_counter()
-            encode_into(output, texts, self.tokens, placed, self.options.length, engine.token_budget)
+            encode_into(output, texts, self.tokens, placed, self.options.length, engine.token_budget)  # type: ignore[arg-type]
             seconds = time.perf_counter() - start
             if not np.isfinite(output).all():
                 raise SystemExit(f"{self.name}: vectors are not finite, a rate would be void")
