@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 import torch
 from sentbed.helpers import CACHE_VARIABLE
 from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
+from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.sharing import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
@@ -58,7 +60,8 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
         for number, recipe in enumerate(recipes):
             directory = Path(place) / str(number)
             directory.mkdir()
-            info = RunContext(recipe.run.name, directory, recipe, beside=recipes)
+            share = partial(share_passes, recipe, recipes)
+            info = RunContext(recipe.run.name, directory, recipe, share=share)
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 scores.append(execute(info, plugins).scores)

@@ -16,6 +16,7 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_workbench.kept_vectors import held
 
 RECIPE = """
 schema = 1
@@ -109,7 +110,7 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     assert [score.value for score in off.scores] == [score.value for score in warm.scores]
     # Only to see whether the weights still give numbers after training.
     assert counts[0] == counts[1] > counts[2] == 1
-    assert len(VectorStore().held()) == 2
+    assert len(held(VectorStore())) == 2
 
 
 def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,9 @@ import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed import _source_hash as sources
-from sentbed._encoder.companions import Companions
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe
-from sentbed._recipe.shared_pass import can_share
 from sentbed._registry.registry import load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
@@ -24,6 +23,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
+from sentbed_studies.shared_pass import Companions, can_share, share_passes
 from sentbed_studies.sharing import groups
 
 RECIPE = """
@@ -133,7 +133,8 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     for number, one in enumerate(recipes):
         directory = tmp_path / f"shared-{number}"
         directory.mkdir()
-        shared.append(execute(RunContext("shared", directory, one, beside=recipes), plugins).scores)
+        share = partial(share_passes, one, recipes)
+        shared.append(execute(RunContext("shared", directory, one, share=share), plugins).scores)
     assert len(passes) == each
     assert shared == alone
     assert len({scores[0].value for scores in alone}) > len(poolers)

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
-    from sentbed._encoder.batching import WINDOW
-    from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe
-    from sentbed._encoder.vector_store import LIMIT_VARIABLE, VectorStore
+    from sentbed._encoder.batching import WINDOW, Progress
+    from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe, self_contained
+    from sentbed._encoder.vector_store import (
+        ABOUT,
+        HEADER_SIZE,
+        LIMIT_VARIABLE,
+        SharedPasses,
+        Space,
+        VectorStore,
+    )
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
-    from sentbed._recipe.fit import REASONS, TEMPLATE, misfits
+    from sentbed._recipe.fit import REASONS, TEMPLATE, heeded_by, misfits
     from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
@@ -50,7 +57,6 @@ if TYPE_CHECKING:
         first_stages,
         resolved_toml,
     )
-    from sentbed._recipe.shared_pass import can_share
     from sentbed._registry.catalog import catalog, owner_of
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
@@ -59,7 +65,7 @@ if TYPE_CHECKING:
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.record import plain, record_json, score_of, score_record
     from sentbed._run.resume import branch, differences, resume
-    from sentbed._run.runner import build_encoder, execute, new_directory
+    from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
     from sentbed._run.sampling import Sampler
     from sentbed._run.training_states import STATES
 
@@ -70,18 +76,17 @@ _MODULES = {
     "_document.overrides": "apply_overrides set_values",
     "_document.structure": "structure unstructure",
     "_document.toml": "Document KeyPath",
-    "_encoder.batching": "WINDOW",
-    "_encoder.encoder": "ENCODER_FILE saved_recipe",
-    "_encoder.vector_store": "LIMIT_VARIABLE VectorStore",
+    "_encoder.batching": "WINDOW Progress",
+    "_encoder.encoder": "ENCODER_FILE saved_recipe self_contained",
+    "_encoder.vector_store": "ABOUT HEADER_SIZE LIMIT_VARIABLE SharedPasses Space VectorStore",
     "_locks": "is_locked locked",
     "_recipe.checks": "check test_data_problem",
-    "_recipe.fit": "REASONS TEMPLATE misfits",
+    "_recipe.fit": "REASONS TEMPLATE heeded_by misfits",
     "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
     "parse_template",
     "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Evaluate Expected Recipe "
     "Run Stage Validate Watch first_stages resolved_toml",
-    "_recipe.shared_pass": "can_share",
     "_registry.catalog": "catalog owner_of",
     "_registry.registry": "GROUP LIFECYCLE ComponentInfo Plugins load_plugins",
     "_registry.rules": "promise_fault",
@@ -90,7 +95,7 @@ _MODULES = {
     "_run.manifest": "MANIFEST describe",
     "_run.record": "plain record_json score_of score_record",
     "_run.resume": "branch differences resume",
-    "_run.runner": "build_encoder execute new_directory",
+    "_run.runner": "build_encoder execute head_seed new_directory",
     "_run.sampling": "Sampler",
     "_run.training_states": "STATES",
 }

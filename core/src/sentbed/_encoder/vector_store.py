@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +46,8 @@ ABOUT = "space.json"
 _HEADER = struct.Struct("<8sQQ16s")
 """Magic bytes, rows, width, BLAKE2b of the vectors that follow, float32 row by row."""
 _MAGIC = b"sbvec\0\0\1"
+HEADER_SIZE = _HEADER.size
+"""Bytes before the vectors of a file."""
 TOGETHER = 2**30
 """Bytes of vectors that one pass gives at most: more encoders than that take several."""
 _ABANDONED = 3600.0
@@ -67,18 +68,6 @@ class Space:
         """The name of its directory."""
         content = json.dumps(self.key, sort_keys=True, default=str)
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-
-
-@attrs.frozen
-class Held:
-    """What the store holds of a space."""
-
-    about: Mapping[str, Any]
-    vectors: int
-    size: int
-    """Bytes."""
-    used: float
-    """Seconds since the epoch."""
 
 
 def size_limit() -> int:
@@ -170,12 +159,12 @@ class VectorStore:
         """Encode for others as well, and keep theirs; None where there is nothing to be kept for any."""
         import numpy as np
 
-        size = _HEADER.size + 4 * len(texts) * width
+        size = HEADER_SIZE + 4 * len(texts) * width
         if not self._writes or size > self.limit:
             return None
         spaces, chosen = shared.spaces, []
         for number, (space, its) in enumerate(spaces):
-            more = _HEADER.size + 4 * len(texts) * its
+            more = HEADER_SIZE + 4 * len(texts) * its
             if size + more <= min(self.limit, TOGETHER) and not self._path(space, digest).exists():
                 chosen.append(number)
                 size += more
@@ -202,7 +191,7 @@ class VectorStore:
         path = self._path(space, digest)
         try:
             with path.open("rb") as stream:
-                header, content = stream.read(_HEADER.size), stream.read()
+                header, content = stream.read(HEADER_SIZE), stream.read()
         except OSError:
             return None
         expected = _HEADER.pack(_MAGIC, *shape, _checksum(content))
@@ -215,7 +204,7 @@ class VectorStore:
     def _keep(self, space: Space, digest: str, vectors: NDArray[np.float32]) -> None:
         path = self._path(space, digest)
         content = vectors.astype("<f4", copy=False).tobytes()
-        if not self._writes or _HEADER.size + len(content) > self.limit:
+        if not self._writes or HEADER_SIZE + len(content) > self.limit:
             return
         header = _HEADER.pack(_MAGIC, *vectors.shape, _checksum(content))
         try:
@@ -226,7 +215,7 @@ class VectorStore:
                 stream.write(header)
                 stream.write(content)
             with self._lock:
-                self._room -= _HEADER.size + len(content)
+                self._room -= HEADER_SIZE + len(content)
                 if self._room < 0:
                     self._room = self._evict()
         except (RunError, OSError) as error:
@@ -246,51 +235,24 @@ class VectorStore:
 
         It is a part of what is left to the limit: other processes fill the store as well.
         """
-        found = sorted(self._segments(), key=lambda item: item[1].st_mtime)
+        found = sorted(self.segments(), key=lambda item: item[1].st_mtime)
         excess = sum(state.st_size for _, state in found) - self.limit
         for path, state in found:
             if excess <= 0:
                 break
             path.unlink(missing_ok=True)
             excess -= state.st_size
-        self._tidy(_ABANDONED)
+        self.tidy(_ABANDONED)
         return max(0, -excess) // 8
 
-    def clear(self, older_than: float = 0.0) -> int:
-        """Remove what was not used for so many days; returns how many bytes that were.
-
-        Raises:
-            RunError: where something cannot be removed.
-        """
-        latest = time.time() - older_than * 86400 if older_than else math.inf
-        old = [(path, state) for path, state in self._segments() if state.st_mtime <= latest]
-        try:
-            for path, _ in old:
-                path.unlink(missing_ok=True)
-        except OSError as error:
-            raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
-        self._tidy(0)
-        return sum(state.st_size for _, state in old)
-
-    def held(self) -> list[Held]:
-        """Return what there is, the space that was used last first."""
-        found = []
-        for directory, group in groupby(sorted(self._segments()), lambda item: item[0].parent):
-            states = [state for _, state in group]
-            about = _about(directory / ABOUT)
-            size = sum(state.st_size for state in states)
-            row = 4 * about["width"] if about else 0
-            vectors = (size - _HEADER.size * len(states)) // row if row else 0
-            found.append(Held(about, vectors, size, max(state.st_mtime for state in states)))
-        return sorted(found, key=lambda space: -space.used)
-
-    def _segments(self) -> Iterator[tuple[Path, os.stat_result]]:
+    def segments(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Yield the files of vectors that there are."""
         for path in self.root.glob(f"*/*{SEGMENT}"):
             # Another process may have removed it.
             with suppress(OSError):
                 yield path, path.stat()
 
-    def _tidy(self, age: float) -> None:
+    def tidy(self, age: float) -> None:
         """Remove what writers that were killed left, and spaces that are empty for so many seconds."""
         now = time.time()
         for directory in self.root.glob("*/"):
@@ -315,11 +277,3 @@ def list_digest(texts: Sequence[str]) -> str:
 
 def _checksum(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
-
-
-def _about(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-        return found if isinstance(found["width"], int) else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}

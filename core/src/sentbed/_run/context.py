@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 import pluggy
 
+from sentbed._encoder.encoder import Encoder
+from sentbed._encoder.vector_store import SharedPasses
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
@@ -69,8 +71,8 @@ class RunContext:
     stages: int | None = None
     """Only so many of the recipe's stages are run, and nothing is evaluated after them: other runs go on from
     the state that is left. All of them where None."""
-    beside: Sequence[Recipe] = ()
-    """Recipes of other runs that will encode the same texts with the same backbone."""
+    share: Callable[[Mapping[str, Encoder], Callable[[str], None]], Mapping[str, SharedPasses]] | None = None
+    """Called with the encoders that were built, and `warn`: what fills the store for other runs as well."""
     stop: Stop = attrs.field(factory=Stop)
     """Whether the run was asked to end."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)

@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 import attrs
 
-from sentbed._encoder.companions import Companions
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
-from sentbed._encoder.vector_store import VectorStore
+from sentbed._encoder.vector_store import SharedPasses, VectorStore
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared
@@ -25,8 +24,8 @@ class Evaluations:
     plugins: Plugins | None = None
     store: VectorStore | None = None
     """Where vectors are kept, of the evaluations before and after training."""
-    shared: dict[str, Companions] = attrs.field(factory=dict)
-    """Encoder -> the encoders of other runs for which its passes fill the store as well."""
+    shared: Mapping[str, SharedPasses] = attrs.field(factory=dict)
+    """Encoder -> what fills the store for encoders of other runs as well."""
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(factory=list, init=False)
 
     def prepare(self, recipe: Recipe) -> None:

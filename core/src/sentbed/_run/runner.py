@@ -16,14 +16,11 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
-from sentbed._encoder.companions import Companions
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._locks import locked
 from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
-from sentbed._recipe.shared_pass import can_share
-from sentbed._registry.plugin_code import reason_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
@@ -161,26 +158,12 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
                     yield from prepared.texts() if isinstance(prepared, DrivesEncoder) else ()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
-    return Encoder.build(recipe.encoders[name], engine, texts, head_seed=_head_seed(recipe, name))
+    return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
 
 
-def _head_seed(recipe: Recipe, name: str) -> int:
+def head_seed(recipe: Recipe, name: str) -> int:
     """Return the seed of what comes after the backbone, which does not depend on what that has drawn."""
     return derive(recipe.run.seed, "encoder", name, "head")
-
-
-def _accompany(context: RunContext, encoders: dict[str, Encoder]) -> None:
-    """Let the passes of the encoders give vectors to those of other recipes over the same backbones."""
-    for other in context.beside:
-        if not can_share(context.recipe, other):
-            continue
-        for name, encoder in encoders.items():
-            companions = context.evaluations.shared.setdefault(name, Companions(encoder))
-            try:
-                companions.add(other.encoders[name], _head_seed(other, name))
-            except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
-                what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
-                context.warn(f"{what}: {reason_of(error)}")
 
 
 def _go(context: RunContext, resumed: State | None) -> None:
@@ -204,8 +187,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     recipe = context.recipe
     encoders = build_encoders(recipe, engine, context.evaluations)
     require_fit(context.begun, encoders)
-    if context.evaluations.store is not None:
-        _accompany(context, encoders)
+    if context.share is not None and context.evaluations.store is not None:
+        context.evaluations.shared = context.share(encoders, context.warn)
     # What other runs have their encoders draw changes nothing here.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})

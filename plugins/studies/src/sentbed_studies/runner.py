@@ -40,6 +40,7 @@ from sentbed_studies.cells import Study
 from sentbed_studies.progress import STUDY, is_finished, lock_of, needed, write_state
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
+from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.sharing import Prefix, Task, Work, plan_work
 from sentbed_studies.study_table import StudyTable
 
@@ -301,4 +302,5 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     new_directory(run)
     if searched is not None:
         shutil.copy2(searched / RANKING, run / RANKING)
-    execute(RunContext(recipe.run.name, run, recipe, stages=job.stages, beside=beside), plugins)
+    share = partial(share_passes, recipe, beside) if beside else None
+    execute(RunContext(recipe.run.name, run, recipe, stages=job.stages, share=share), plugins)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.tools import Recipe, can_share, first_stages
+from sentbed.tools import Recipe, first_stages
 
 from sentbed_studies.cell_keys import Identities, directory_of, short
 from sentbed_studies.cells import Cell
 from sentbed_studies.search_table import Search
+from sentbed_studies.shared_pass import can_share
 
 Key: TypeAlias = str
 

@@ -17,8 +17,10 @@ def info() -> None:
 
     from sentbed.tools import LIMIT_VARIABLE, VectorStore
 
+    from sentbed_workbench.kept_vectors import held
+
     store = VectorStore()
-    spaces = store.held()
+    spaces = held(store)
     click.echo(f"place    {store.root}")
     click.echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
     click.echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
@@ -46,8 +48,10 @@ def clear(older_than: float) -> None:
     """Remove the vectors, or those that were not used for some days."""
     from sentbed.tools import VectorStore
 
+    from sentbed_workbench import kept_vectors
+
     store = VectorStore()
-    click.echo(f"removed {_gigabytes(store.clear(older_than))} from {store.root}")
+    click.echo(f"removed {_gigabytes(kept_vectors.clear(store, older_than))} from {store.root}")
 
 
 def _gigabytes(size: int) -> str:

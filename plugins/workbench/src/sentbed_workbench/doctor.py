@@ -226,9 +226,11 @@ def _data_directory() -> Iterator[Finding]:
 def _vectors() -> Iterator[Finding]:
     from sentbed.tools import LIMIT_VARIABLE, VectorStore
 
+    from sentbed_workbench.kept_vectors import held
+
     store = VectorStore()
-    held = store.held()
-    size, vectors = sum(space.size for space in held), sum(space.vectors for space in held)
+    spaces = held(store)
+    size, vectors = sum(space.size for space in spaces), sum(space.vectors for space in spaces)
     detail = f"{_gb(size)} of {_gb(store.limit)}, {vectors:,} vectors, {store.root}"
     remedy = "" if store.limit else f"`export {LIMIT_VARIABLE}=5`"
     yield Finding("data", "kept vectors", "yes" if store.limit else "no", detail, remedy)

@@ -7,8 +7,8 @@ import attrs
 import pytest
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe
-from sentbed._recipe.shared_pass import can_share
 from sentbed.protocols import BackboneTraits, Head, PoolerTraits
+from sentbed_studies.shared_pass import can_share
 from sentbed_studies.sharing import groups
 from toy_plugin import RECIPE, Average, Characters, Gap, Toy
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,13 +15,13 @@ import pytest
 from numpy.typing import NDArray
 from sentbed import Encoder, build_encoder
 from sentbed import _source_hash as sources
-from sentbed._encoder.companions import Companions
 from sentbed._encoder.vector_store import SEGMENT, VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
+from sentbed_studies.shared_pass import Companions, share_passes
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -254,7 +255,8 @@ def executed(tmp_path: Path, plugins: Plugins) -> Callable[..., Any]:
         count += 1
         directory = tmp_path / f"run-{count}"
         directory.mkdir()
-        result = execute(RunContext("toy", directory, recipe, beside=beside), plugins)
+        share = partial(share_passes, recipe, beside)
+        result = execute(RunContext("toy", directory, recipe, share=share), plugins)
         return result.scores, json.loads((directory / "manifest.json").read_text())["cache"]
 
     return go

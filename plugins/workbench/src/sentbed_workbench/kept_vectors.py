@@ -1,0 +1,65 @@
+"""Housekeeping of the vectors that evaluations have kept: what there is, and removing it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.tools import ABOUT, HEADER_SIZE, VectorStore
+
+
+@attrs.frozen
+class Held:
+    """What the store holds of a space."""
+
+    about: Mapping[str, Any]
+    vectors: int
+    size: int
+    """Bytes."""
+    used: float
+    """Seconds since the epoch."""
+
+
+def held(store: VectorStore) -> list[Held]:
+    """Return what the store holds, the space that was used last first."""
+    found = []
+    for directory, group in groupby(sorted(store.segments()), lambda item: item[0].parent):
+        states = [state for _, state in group]
+        about = _about(directory / ABOUT)
+        size = sum(state.st_size for state in states)
+        row = 4 * about["width"] if about else 0
+        vectors = (size - HEADER_SIZE * len(states)) // row if row else 0
+        found.append(Held(about, vectors, size, max(state.st_mtime for state in states)))
+    return sorted(found, key=lambda space: -space.used)
+
+
+def clear(store: VectorStore, older_than: float = 0.0) -> int:
+    """Remove what was not used for so many days; returns how many bytes that were.
+
+    Raises:
+        RunError: where something cannot be removed.
+    """
+    latest = time.time() - older_than * 86400 if older_than else math.inf
+    old = [(path, state) for path, state in store.segments() if state.st_mtime <= latest]
+    try:
+        for path, _ in old:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
+    store.tidy(0)
+    return sum(state.st_size for _, state in old)
+
+
+def _about(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+        return found if isinstance(found["width"], int) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
