@@ -314,7 +314,7 @@ def test_caching_that_drops_others_in_its_second_pass_is_found(
     sound: Bench, small: Mapping[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     testing.check_derivative(sound, small[DROPPED], micro_batch=2)
-    monkeypatch.setattr("sentbed_hardware._torch.caching.rewind", lambda _: None)
+    monkeypatch.setattr("sentbed_hardware._torch.gradient_caching.rewind", lambda _: None)
     with pytest.raises(AssertionError, match=r"^derivative: bert/mean/info-nce: the loss and its gradient"):
         testing.check_derivative(sound, small[DROPPED], micro_batch=2)
 

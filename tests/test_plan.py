@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from sentbed import build_encoder, locate
 from sentbed._cli.main import main
 from sentbed.protocols import LABEL, TokenIds, Training
-from sentbed_hardware._torch import outline
+from sentbed_hardware._torch import planning
 from sentbed_workbench.plan import Plan, plan
 
 ROOT = Path(__file__).parent.parent
@@ -30,9 +30,9 @@ SCRATCH = ROOT / "recipes" / "scratch.toml"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed of this machine is no matter here."""
-    monkeypatch.setattr(outline, "SECONDS", 0.001)
-    monkeypatch.setattr(outline, "SIZE", 128)
-    monkeypatch.setattr(outline, "COPIED", 2**16)
+    monkeypatch.setattr(planning, "SECONDS", 0.001)
+    monkeypatch.setattr(planning, "SIZE", 128)
+    monkeypatch.setattr(planning, "COPIED", 2**16)
 
 
 def planned(path: Path, *settings: str, on: str | None = None) -> Plan:

@@ -23,7 +23,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
-from sentbed_studies.shared_pass import Companions, can_share, share_passes
+from sentbed_studies.shared_pass import SharedBackbone, can_share, share_passes
 from sentbed_studies.sharing import groups
 
 RECIPE = """
@@ -182,7 +182,7 @@ def test_a_prefix_is_shared_too(
     prompt = 'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
     first = build_encoder(recipe(model("opt"), "last", "{}", prompt))
     others = [recipe(model("opt"), pooler, head, prompt) for pooler in ("last", "mean") for head in HEADS]
-    companions = Companions(first)
+    companions = SharedBackbone(first)
     for other in others:
         companions.add(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix  # type: ignore[attr-defined]
@@ -194,6 +194,6 @@ def test_a_prefix_is_shared_too(
     assert (store.taken, store.encoded) == (3 * len(others), 3)
 
 
-def kept_by(store: VectorStore, encoder: Encoder, shared: Companions | None = None) -> bytes:
+def kept_by(store: VectorStore, encoder: Encoder, shared: SharedBackbone | None = None) -> bytes:
     space = encoder.space()
     return store.encode(space, TEXTS, encoder.encode, encoder.width, shared).tobytes()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sentbed._doctor_helpers import Trial, elsewhere, first_line, packages, present, unmet, version_of
+
 # mypy: implicit-reexport
 from sentbed._encoder.batching import pad, plan_batches
-from sentbed._findings import Trial, elsewhere, first_line, packages, present, unmet, version_of
 from sentbed._formatting import score_digits
 from sentbed._machine import core_quota, memory_limit, physical_memory, usable_cores
 from sentbed._paths import (

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sentbed._cli.options import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
+    from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.field_docs import field_docs
     from sentbed._document.overrides import apply_overrides, set_values
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, test_data_problem
-    from sentbed._recipe.fit import REASONS, TEMPLATE, heeded_by, misfits
+    from sentbed._recipe.compatibility import REASONS, TEMPLATE, heeded_by, misfits
     from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
@@ -63,14 +63,14 @@ if TYPE_CHECKING:
     from sentbed._registry.settings import Settings
     from sentbed._run.context import RunContext
     from sentbed._run.manifest import MANIFEST, describe
-    from sentbed._run.record import plain, record_json, score_of, score_record
+    from sentbed._run.report_json import plain, record_json, score_of, score_record
     from sentbed._run.resume import branch, differences, resume
     from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
     from sentbed._run.sampling import Sampler
     from sentbed._run.training_states import STATES
 
 _MODULES = {
-    "_cli.options": "FAILED done_elsewhere progress_bars set_before_axes set_option",
+    "_cli.common": "FAILED done_elsewhere progress_bars set_before_axes set_option",
     "_document.extends": "EXTENDS leaves",
     "_document.field_docs": "field_docs",
     "_document.overrides": "apply_overrides set_values",
@@ -81,7 +81,7 @@ _MODULES = {
     "_encoder.vector_store": "ABOUT HEADER_SIZE LIMIT_VARIABLE SharedPasses Space VectorStore",
     "_locks": "is_locked locked",
     "_recipe.checks": "check test_data_problem",
-    "_recipe.fit": "REASONS TEMPLATE heeded_by misfits",
+    "_recipe.compatibility": "REASONS TEMPLATE heeded_by misfits",
     "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
     "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
     "parse_template",
@@ -93,7 +93,7 @@ _MODULES = {
     "_registry.settings": "Settings",
     "_run.context": "RunContext",
     "_run.manifest": "MANIFEST describe",
-    "_run.record": "plain record_json score_of score_record",
+    "_run.report_json": "plain record_json score_of score_record",
     "_run.resume": "branch differences resume",
     "_run.runner": "build_encoder execute head_seed new_directory",
     "_run.sampling": "Sampler",

@@ -19,7 +19,7 @@ from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl, protocols
 from sentbed._encoder.batching import pad
-from sentbed._run.record import record_json
+from sentbed._run.report_json import record_json
 from sentbed._text_table import TextTable
 from sentbed.protocols import (
     Backbone,

@@ -10,8 +10,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.causal import CausalFamily
-from sentbed_backbones._torch.packed_causal import PackedCausal
-from sentbed_backbones._torch.states import SharedPrefixStates
+from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.token_states import SharedPrefixStates
 from sentbed_backbones.causal import Causal
 
 SaveModel = Callable[..., Path]
@@ -88,7 +88,7 @@ def test_the_form_for_encoding_is_packed_where_there_is_one(
         for reuse in (True, False):
             built = Causal(model=directory, reuse_prefix=reuse).build(no_texts)
             module = built.inference(built.module, torch.float32)
-            assert isinstance(module, PackedCausal) == (kind not in PLAIN)
+            assert isinstance(module, FastCausal) == (kind not in PLAIN)
             assert isinstance(module, SharedPrefixStates) == (kind in PLAIN and reuse)
 
 

@@ -10,8 +10,8 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
+from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.opt import OptFamily
-from sentbed_backbones._torch.packed_causal import PackedCausal
 from sentbed_backbones.opt import Opt
 
 SaveModel = Callable[..., Path]
@@ -64,7 +64,7 @@ def test_fp32_weights_are_encoded_in_the_packed_form_and_others_as_they_are(
 ) -> None:
     directory = str(save_model("opt"))
     built = Opt(model=directory).build(no_texts)
-    assert isinstance(built.inference(built.module, torch.float32), PackedCausal)
+    assert isinstance(built.inference(built.module, torch.float32), FastCausal)
     narrow = Opt(model=directory, dtype="bf16").build(no_texts)
     weights = {id(parameter) for parameter in narrow.module.parameters()}
     assert {id(p) for p in narrow.inference(narrow.module, torch.float32).parameters()} == weights

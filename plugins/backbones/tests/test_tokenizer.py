@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from sentbed import ModelError
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed.protocols import TokenIds
-from sentbed_backbones._torch.tokenizer import BulkTokenizer, train_byte_bpe, train_wordpiece
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones._torch.train_tokenizer import train_byte_bpe, train_wordpiece
 
 SaveModel = Callable[..., Path]
 

@@ -9,8 +9,7 @@ from file_server import FileServer, Served, serving
 from sentbed._cli import main as cli
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import KnownData, KnownFile
-from sentbed_data import catalog as known
-from sentbed_data import download
+from sentbed_data import catalog, download
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def two_collections(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None
     def both(plugins: Plugins) -> dict[str, KnownData]:
         return {"letters": letters, "stories": stories}
 
-    monkeypatch.setattr(known, "collections", both)
+    monkeypatch.setattr(catalog, "collections", both)
 
 
 @pytest.fixture

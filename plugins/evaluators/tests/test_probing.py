@@ -9,7 +9,7 @@ import pytest
 from sentbed import DataError, RunError
 from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Classifier, Outcome
-from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.probing_files import TASKS
 

@@ -12,7 +12,7 @@ from sentbed import DataError, RunError
 from sentbed_evaluators import feature_table
 from sentbed_evaluators import tasks as shared
 from sentbed_evaluators.classifier import Outcome
-from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.sentglue import SentGLUE
 

@@ -14,8 +14,8 @@ from sentbed import RuntimeUnavailableError
 from sentbed._encoder.batching import encode_into
 from sentbed.protocols import BuildContext, Head, TokenBatch
 from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
-from sentbed_hardware._torch.fitting import FittingTrainer
-from sentbed_hardware._torch.scaling import ScalingTrainer
+from sentbed_hardware._torch.loss_scaling import ScalingTrainer
+from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware.cuda import Cuda
 
 GIB = 2**30

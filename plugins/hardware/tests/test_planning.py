@@ -12,7 +12,7 @@ from sentbed.protocols import (
     LossOutput,
     LossTraits,
 )
-from sentbed_hardware._torch import outline
+from sentbed_hardware._torch import planning
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
@@ -54,8 +54,8 @@ def test_adamw_holds_two_numbers_a_weight_and_adafactor_a_row_and_a_column() -> 
 
 
 def test_the_processor_is_timed_in_its_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outline, "SECONDS", 0.01)
-    monkeypatch.setattr(outline, "SIZE", 128)
+    monkeypatch.setattr(planning, "SECONDS", 0.01)
+    monkeypatch.setattr(planning, "SIZE", 128)
     before = torch.get_num_threads()
     device = Cpu(precision="fp32", threads=1).outline()
     assert (device.kind, device.precision, device.count) == ("cpu", "fp32", 1)
@@ -70,10 +70,10 @@ def test_the_processor_is_timed_in_its_precision(monkeypatch: pytest.MonkeyPatch
 
 
 def test_of_a_product_the_operations_are_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outline, "_fastest", lambda call: 0.5)
-    monkeypatch.setattr(outline, "SIZE", 16)
-    assert outline._products(torch.float32) == 2 * 16**3 / 0.5
-    assert outline._copies() == 2 * outline.COPIED / 0.5
+    monkeypatch.setattr(planning, "_fastest", lambda call: 0.5)
+    monkeypatch.setattr(planning, "SIZE", 16)
+    assert planning._products(torch.float32) == 2 * 16**3 / 0.5
+    assert planning._copies() == 2 * planning.COPIED / 0.5
 
 
 def test_another_processor_cannot_be_timed() -> None:

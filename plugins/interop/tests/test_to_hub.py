@@ -27,7 +27,7 @@ from sentbed.protocols import (
 from sentbed_interop import card
 from sentbed_interop.citations import bibliography
 from sentbed_interop.exchange import export_encoder
-from sentbed_interop.runs import record_of
+from sentbed_interop.source_run import record_of
 
 RECIPE = """
 schema = 1

@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Pooler,
     PoolerTraits,
 )
-from sentbed_interop._torch import st_prompt, st_verify
+from sentbed_interop._torch import prompt_in_tokenizer, st_verify
 from sentbed_interop.exchange import export_encoder
 from sentbed_interop.sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
@@ -201,9 +201,9 @@ def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_w
 ) -> None:
     """Without pre-tokenisation there is no place to cut at."""
     prompt = ResolvedPrompt(Template("say:", ":so"), "none")
-    (cut,) = st_prompt.cuts(prompt, None)
+    (cut,) = prompt_in_tokenizer.cuts(prompt, None)
     assert (cut.first, cut.last, cut.cuts_question) == (0, 3, True)
-    changed = st_prompt.with_prompt(byte_pairs, prompt, cut)
+    changed = prompt_in_tokenizer.with_prompt(byte_pairs, prompt, cut)
     for text in ("hello there", "?", "日本"):
         assert changed.encode(text).ids == byte_pairs.encode(prompt.apply(text)).ids
 
@@ -213,9 +213,9 @@ def test_signs_at_a_seam_merge_as_in_the_whole_prompt(byte_pairs: Tokenizer, rul
     """The vocabulary has tokens such as `."` and `'"`, which ids of pieces would miss."""
     template = 'This sentence : "{text}" means in one word:"'
     prompt = ResolvedPrompt(parse_template(template), rules)
-    cut = next(iter(st_prompt.cuts(prompt, None)))
+    cut = next(iter(prompt_in_tokenizer.cuts(prompt, None)))
     assert (cut.prefix[: cut.first], cut.suffix[cut.last :]) == ("This sentence :", ' means in one word:"')
-    changed = st_prompt.with_prompt(byte_pairs, prompt, cut)
+    changed = prompt_in_tokenizer.with_prompt(byte_pairs, prompt, cut)
     for text in filter(None, TEXTS):
         assert changed.encode(text).ids == byte_pairs.encode(prompt.apply(text)).ids
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli_w
-from sentbed._run.record import record_json as to_json
+from sentbed._run.report_json import record_json as to_json
 from sentbed.protocols import Items, ReportData, RunStatus, Score
 from sentbed_report import score_items as kept
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData

@@ -12,13 +12,13 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed._run.record import plain
+from sentbed._run.report_json import plain
 from sentbed.errors import RunError
 from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve, Watched
 from sentbed_report.figures import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed_report.markdown import escape, to_markdown
 from sentbed_report.page import to_html
-from sentbed_report.record import to_json
+from sentbed_report.report_json import to_json
 from sentbed_report.run_report import Bootstrapped, Candidate, Difference, Ranking, RunReport
 from sentbed_report.score_tables import GeometryPoint, encoder_order, geometry_panels, score_tables
 from sentbed_report.statistics import Comparison

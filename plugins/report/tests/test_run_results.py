@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
-from sentbed._run.record import record_json as to_json
+from sentbed._run.report_json import record_json as to_json
 from sentbed.protocols import Items, ReportData, Score
 from sentbed_report import score_items as items
 from sentbed_report.comparability import bootstrapped

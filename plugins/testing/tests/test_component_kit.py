@@ -14,7 +14,7 @@ import attrs
 import faulty_classes as classes
 import faulty_parts as parts
 import pytest
-from sentbed._registry.info import Clash, ComponentInfo
+from sentbed._registry.plugin_info import Clash, ComponentInfo
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import PoolerTraits
 from sentbed.protocols.traits import Pooling

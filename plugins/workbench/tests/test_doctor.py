@@ -19,7 +19,7 @@ from sentbed_workbench import doctor
 from sentbed_workbench.doctor import AREAS, Diagnosis, examine
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
-HEAD = "import sentbed\nfrom sentbed._findings import Trial\nfrom sentbed.protocols import Finding\n"
+HEAD = "import sentbed\nfrom sentbed._doctor_helpers import Trial\nfrom sentbed.protocols import Finding\n"
 GIB = 2**30
 
 

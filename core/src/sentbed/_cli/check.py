@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sentbed._cli.options import BAD_INPUT, set_option
+from sentbed._cli.common import BAD_INPUT, set_option
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentbed._cli.check import check
-from sentbed._cli.options import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option
+from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option
 from sentbed._cli.plugins import plugins
 from sentbed._registry.catalog import owner_of
 from sentbed._version import __version__
 from sentbed.errors import PluginError, RecipeError, SentbedError
 
 if TYPE_CHECKING:
-    from sentbed._registry.info import Offer
+    from sentbed._registry.plugin_info import Offer
 
 
 _OFFERED = "sentbed.commands"

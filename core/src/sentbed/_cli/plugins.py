@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from sentbed._registry.info import ComponentInfo, PluginInfo
+    from sentbed._registry.plugin_info import ComponentInfo, PluginInfo
     from sentbed._registry.registry import Plugins
 
 
@@ -118,7 +118,7 @@ def _components(found: Plugins) -> list[tuple[str, str, str, str]]:
 def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
     import json
 
-    from sentbed._run.record import fields
+    from sentbed._run.report_json import fields
     from sentbed._version import API_VERSION
 
     document = {

@@ -130,7 +130,7 @@ class _Merge:
         return merged
 
     def values(self, low: Any, high: Any, at: KeyPath, source: KeyPath) -> Any:
-        """Return what becomes of a value that both documents have."""
+        """Merge tables and named arrays recursively; otherwise the second value replaces the first."""
         if isinstance(low, dict) and isinstance(high, dict):
             if "use" not in low or low["use"] == high.get("use", low["use"]):
                 self.move(at, source)

@@ -14,7 +14,7 @@ from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._encoder.vector_store import SharedPasses, Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
-from sentbed._recipe.fit import misfits
+from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe

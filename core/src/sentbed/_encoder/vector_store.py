@@ -1,4 +1,4 @@
-"""Vectors that are kept: one store a machine, for all evaluators, runs and processes.
+"""On-disk cache of sentence vectors, shared by all evaluators, runs and processes.
 
 A *space* is everything that decides a vector besides the texts; see `Encoder.space`. In it lies one file for
 each list of texts that was encoded together. It appears whole and never changes: processes need no locks.

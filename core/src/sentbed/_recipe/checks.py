@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from sentbed._recipe.fit import misfits
+from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, EncoderRecipe, Recipe, Stage
 from sentbed._registry.registry import Plugins
 from sentbed.errors import Problem, RecipeError, SentbedError

@@ -58,7 +58,7 @@ def api_refusal(api: object, distribution: str) -> str | None:
 
 def unmet_sentbed(distribution: str) -> str:
     """Return a clause that says which other sentbed a distribution asks for; "" where this one will do."""
-    from sentbed._findings import requirements
+    from sentbed._doctor_helpers import requirements
 
     try:
         wanted = [one for one in requirements(distribution) if one.name.lower() == "sentbed"]

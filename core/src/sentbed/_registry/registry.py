@@ -16,10 +16,6 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._registry.catalog import owner_of
-from sentbed._registry.info import Clash as Clash
-from sentbed._registry.info import ComponentInfo as ComponentInfo
-from sentbed._registry.info import Offer as Offer
-from sentbed._registry.info import PluginInfo as PluginInfo
 from sentbed._registry.plugin_code import (
     api_refusal,
     declared_api,
@@ -30,6 +26,10 @@ from sentbed._registry.plugin_code import (
     would_offer,
     written_api,
 )
+from sentbed._registry.plugin_info import Clash as Clash
+from sentbed._registry.plugin_info import ComponentInfo as ComponentInfo
+from sentbed._registry.plugin_info import Offer as Offer
+from sentbed._registry.plugin_info import PluginInfo as PluginInfo
 from sentbed._registry.rules import fault_of, offer_fault
 from sentbed._registry.settings import Settings, fits, read_settings
 from sentbed.errors import PluginError, suggest

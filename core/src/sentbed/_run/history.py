@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.record import plain, score_of, score_record
+from sentbed._run.report_json import plain, score_of, score_record
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,

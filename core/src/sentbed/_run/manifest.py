@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sentbed._machine import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
-from sentbed._run.record import fields
+from sentbed._run.report_json import fields
 from sentbed._version import API_VERSION
 
 MANIFEST = "manifest.json"

@@ -21,7 +21,7 @@ from sentbed._run import training_states as states
 from sentbed._run.checkpoints import CHECKPOINTS
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.record import plain
+from sentbed._run.report_json import plain
 from sentbed._run.runner import RunResult, execute
 from sentbed._run.training_states import State
 from sentbed.errors import RunError

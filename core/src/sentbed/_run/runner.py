@@ -28,7 +28,7 @@ from sentbed._run.context import RunContext
 from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
-from sentbed._run.record import RECORD, plain, record_json
+from sentbed._run.report_json import RECORD, plain, record_json
 from sentbed._run.stage_inputs import VECTORS
 from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.training_states import State

@@ -306,7 +306,7 @@ class _Turns:
         self._drawn = lru_cache(maxsize=1)(self._draw)
 
     def take(self, epoch: int, start: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The parts of `count` turns of an epoch, and the how-manieth turn of its part each is, from 0."""
+        """Return the part of each of `count` turns of an epoch, and the turn's rank within its part."""
         if self._in_turn:
             return self._alternating(np.arange(start, start + count))
         pieces = []

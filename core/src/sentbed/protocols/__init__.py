@@ -31,6 +31,7 @@ from sentbed.protocols.components import (
     Schedule,
     Tracker,
 )
+from sentbed.protocols.doctor import Finding
 from sentbed.protocols.engine import (
     Columns,
     Engine,
@@ -57,7 +58,6 @@ from sentbed.protocols.evaluation import (
     Vectors,
 )
 from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
-from sentbed.protocols.findings import Finding
 from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
 from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
 from sentbed.protocols.report import (

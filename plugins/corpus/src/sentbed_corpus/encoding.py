@@ -205,7 +205,7 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
 
 
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
-    """Return of each part that decides vectors which release it is of: an upgrade may compute otherwise."""
+    """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins)
     parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
     found = {part: plugins.origin(type(component)) for part, component in parts.items()}
@@ -262,7 +262,7 @@ def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: E
 
 @attrs.define
 class _Shown:
-    """Rows that are shown as done: a shard that is begun again is not shown twice."""
+    """Progress by shard; rows of a shard that is restarted are not counted twice."""
 
     forward: Advance
     part: dict[int, int] = attrs.field(factory=dict)

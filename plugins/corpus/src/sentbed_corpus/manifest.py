@@ -1,4 +1,4 @@
-"""`corpus.json`: what the shards of a directory are of."""
+"""`corpus.json`: inputs, settings and encoder of an encoded corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an input file is cut into shards; in passing, all of it is looked at."""
+"""Split input files into shards, validating every row on the way."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _write_parquet(path: Path, vectors: NDArray[Any], kept: Mapping[str, Any], w
 
 
 def is_whole(path: Path, rows: int, request: Request) -> bool:
-    """Whether a shard's file is there and has so many rows; what is damaged is not."""
+    """Whether a shard's file exists, can be read and has the expected number of rows."""
     import numpy as np
 
     if not path.is_file():

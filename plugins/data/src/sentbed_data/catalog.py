@@ -1,4 +1,4 @@
-"""Known collections of data: which there are, where they lie, and whether they are what they should be."""
+"""Known data collections: list them, locate their files and verify them."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Dataset
 
+from sentbed_data.file_source import FileSource
 from sentbed_data.library_formats import HUB
 from sentbed_data.readers import LINES, TABLES, read_lines
-from sentbed_data.source import FileSource
 
 
 @attrs.frozen(kw_only=True)

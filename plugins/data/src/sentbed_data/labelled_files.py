@@ -10,7 +10,6 @@ import attrs
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
-from sentbed_data.plain_text import several
 from sentbed_data.readers import fault, resolve
 from sentbed_data.text_formats import (
     codec,
@@ -21,6 +20,7 @@ from sentbed_data.text_formats import (
     select,
     tsv_rows,
 )
+from sentbed_data.text_lines import several
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 

@@ -13,8 +13,8 @@ from sentbed.protocols import DataSource, DataTraits
 
 from sentbed_data.counted import CountedTable
 from sentbed_data.library_formats import require
-from sentbed_data.plain_text import numbered_lines, several
 from sentbed_data.text_formats import codec
+from sentbed_data.text_lines import numbered_lines, several
 from sentbed_data.words import WORD
 
 _COUNT = attrs.validators.optional(attrs.validators.ge(1))

@@ -12,8 +12,8 @@ from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
 from sentbed_data.counted import CountedTable
-from sentbed_data.plain_text import numbered_lines, text_file
 from sentbed_data.text_formats import codec
+from sentbed_data.text_lines import numbered_lines, text_file
 
 _Side: TypeAlias = tuple[Path, str]
 

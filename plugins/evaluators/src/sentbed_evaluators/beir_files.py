@@ -10,8 +10,8 @@ from sentbed import DataError
 from sentbed.errors import suggest
 from sentbed.helpers import sha256
 
-from sentbed_evaluators.collection import Collection
 from sentbed_evaluators.json_lines import read_objects, text_of
+from sentbed_evaluators.retrieval_data import Collection
 from sentbed_evaluators.text_lines import lines
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"

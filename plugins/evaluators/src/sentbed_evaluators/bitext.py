@@ -22,7 +22,7 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.pairs import read_lines
-from sentbed_evaluators.parallel import ParallelFiles
+from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.similarity import nonzero
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import attrs
 from sentbed import DataError
 
 from sentbed_evaluators import logistic
-from sentbed_evaluators.fits import Examples, Fitted, Task, Training, predict
+from sentbed_evaluators.classifier_data import Examples, Fitted, Task, Training, predict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -243,9 +243,9 @@ class _Fits:
         classifier = self._classifier
         if classifier.protocol == "logistic":
             return logistic.fit(self._train, self._look, self._classes, tasks, classifier.seed, self._advance)
-        from sentbed_evaluators._torch import linear
+        from sentbed_evaluators._torch import batched_logistic
 
-        return linear.fit(
+        return batched_logistic.fit(
             self._train,
             self._look,
             self._classes,

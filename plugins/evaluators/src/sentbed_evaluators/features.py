@@ -1,4 +1,4 @@
-"""What a classifier of sentence pairs sees of two embeddings."""
+"""Features of a sentence pair, computed from its two embeddings."""
 
 from __future__ import annotations
 

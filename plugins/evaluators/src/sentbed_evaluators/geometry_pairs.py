@@ -11,7 +11,7 @@ from sentbed import FilePath, locate
 from sentbed.helpers import sha256
 
 from sentbed_evaluators.pairs import PairFile
-from sentbed_evaluators.parallel import ParallelFiles
+from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.senteval_files import find_root, read_task
 
 

@@ -160,7 +160,7 @@ def _missing_message(missing: dict[str, str], at_hand: int) -> str:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep mteb silent, and from the generators of random numbers, which it seeds when a task is made.
+    """Silence mteb and restore the global random states, which it reseeds when creating a task.
 
     A run that evaluates in the middle of its training would else draw the same dropout again and again.
     """

@@ -20,7 +20,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.fits import Examples
+from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import nonzero

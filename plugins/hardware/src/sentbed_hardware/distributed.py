@@ -74,7 +74,7 @@ class Distributed:
         """Work for the first process until that ends, where this is another one; return whether it was."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
-        from sentbed_hardware._torch.serving import serve
+        from sentbed_hardware._torch.worker import serve
 
         serve(self)
         return True

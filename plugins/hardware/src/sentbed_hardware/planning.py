@@ -15,13 +15,13 @@ class Planned(Runtime):
 
     def sketch_pooler(self, pooler: Pooler, width: int) -> Sketch:
         """Return what a pooler behind token states of this width holds."""
-        from sentbed_hardware._torch.outline import sketch_pooler
+        from sentbed_hardware._torch.planning import sketch_pooler
 
         return sketch_pooler(pooler, width)
 
     def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
         """Return what a loss over vectors of this width holds and computes."""
-        from sentbed_hardware._torch.outline import sketch_loss
+        from sentbed_hardware._torch.planning import sketch_loss
 
         return sketch_loss(loss, width, batch_size, columns)
 
@@ -40,7 +40,7 @@ class PlannedProcessor(Planned):
             )
         # As `Cpu.build` does, for a process that goes on to run the recipe.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-        from sentbed_hardware._torch.outline import cpu
+        from sentbed_hardware._torch.planning import cpu
 
         return cpu(self)
 
@@ -52,6 +52,6 @@ class PlannedAccelerator(Planned):
 
     def outline(self, on: str | None = None) -> Device:
         """Return the device that is here, or the one named; raises `RuntimeUnavailableError`."""
-        from sentbed_hardware._torch.outline import accelerator
+        from sentbed_hardware._torch.planning import accelerator
 
         return accelerator(self, on)

@@ -77,7 +77,7 @@ class Tpu(PlannedAccelerator):
         """Work for the first process, where this is another one; see `Distributed.serve`."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
-        from sentbed_hardware._torch.serving import serve
+        from sentbed_hardware._torch.worker import serve
 
         try:
             serve(self)

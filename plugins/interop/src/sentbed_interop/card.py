@@ -19,7 +19,7 @@ from sentbed_report.score_tables import score_tables, shown
 from sentbed_report.wording import number
 
 from sentbed_interop.citations import bibliography, parts_in
-from sentbed_interop.runs import RunRecord, parts_of
+from sentbed_interop.source_run import RunRecord, parts_of
 
 METRICS: Mapping[str, str] = {
     "spearman": "spearmanr",

@@ -69,7 +69,7 @@ class ToHub(Exporter):
         from sentbed.helpers import write_atomic
 
         from sentbed_interop.card import Stated, recipe_table, render
-        from sentbed_interop.runs import record_of
+        from sentbed_interop.source_run import record_of
 
         record = record_of(encoder, self.run)
         refused, differences = _write_layout(encoder, directory)

@@ -1,4 +1,4 @@
-"""Points before they are drawn."""
+"""Smoothing and downsampling of curves for plots."""
 
 from __future__ import annotations
 

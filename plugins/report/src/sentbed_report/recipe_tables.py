@@ -11,7 +11,7 @@ from sentbed.protocols import RecipeTable, TableTraits
 
 @attrs.frozen
 class Bootstrap(RecipeTable):
-    """`[bootstrap]`: intervals of the scores, and whether encoders of the run differ; none where left out."""
+    """`[bootstrap]`: confidence intervals and paired comparisons of encoders; off if absent."""
 
     traits: ClassVar[TableTraits] = TableTraits(decides=False)
 

@@ -1,4 +1,4 @@
-"""How scores become tables: what may stand in one row or column, and what may not.
+"""Group comparable scores into tables of encoders by tasks.
 
 A table holds one evaluator, metric, protocol id and aggregation; a column holds one task under one complete
 protocol. So a change from `NAME@start` to `NAME` always compares like with like, and two scores that differ

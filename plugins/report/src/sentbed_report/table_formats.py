@@ -1,4 +1,4 @@
-"""How the tables of `papers.py` are written: Markdown, LaTeX, CSV, text."""
+"""Render the tables of `paper_tables.py` as Markdown, LaTeX, CSV or text."""
 
 from __future__ import annotations
 

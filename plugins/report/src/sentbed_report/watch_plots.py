@@ -1,4 +1,4 @@
-"""What a stage's `watch` and its loss have shown beside the training loss: trajectories, scores, metrics."""
+"""Plots of watched evaluations and loss metrics over a training stage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Place:
 
 @attrs.frozen
 class Trajectory:
-    """The way of one encoder through that plane; looks that gave no finite numbers are left out."""
+    """Path of one encoder through the plane; points with non-finite scores are dropped."""
 
     encoder: str
     places: tuple[Place, ...]
@@ -164,7 +164,7 @@ _Item = TypeVar("_Item")
 
 
 def _shared(lines: Iterable[tuple[_Key, str, _Item]]) -> list[tuple[_Key, list[_Item]]]:
-    """Put lines of one key into one panel, and what one encoder has twice, measured otherwise, into two."""
+    """Group lines with the same key into panels, with each encoder at most once per panel."""
     panels: list[tuple[_Key, dict[str, _Item]]] = []
     for key, encoder, line in lines:
         free = (panel for of, panel in panels if of == key and encoder not in panel)

@@ -19,7 +19,7 @@ def write_report(directory: Path, data: RunReport, name: str = "report") -> Path
     """
     from sentbed_report.markdown import to_markdown
     from sentbed_report.page import to_html
-    from sentbed_report.record import to_json
+    from sentbed_report.report_json import to_json
 
     # The numbers first: whatever happens while plots are drawn, they are on disk.
     for suffix, render in ((".json", to_json), (".md", to_markdown), (".html", to_html)):

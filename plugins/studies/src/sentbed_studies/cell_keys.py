@@ -100,7 +100,7 @@ class Identities:
 
 
 def decisive(recipe: Recipe) -> Recipe:
-    """Return a recipe without what no score depends on."""
+    """Return a recipe with everything reset that cannot affect a score."""
     return attrs.evolve(
         recipe,
         run=attrs.evolve(recipe.run, name="any", cache=True),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Default(click.Group):
-    """A group in which what is not the name of a command is a recipe to run."""
+    """Click group that treats an unknown command name as a recipe to run."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -117,7 +117,7 @@ def run(
 
 @contextmanager
 def reported(directory: Path) -> Iterator[None]:
-    """Write the report of what there is where a study is ended; then the error goes on its way."""
+    """Write the report of the finished cells if the study is interrupted, then re-raise."""
     from sentbed_studies.write_reports import write_reports
 
     try:

@@ -136,7 +136,7 @@ def status_of(place: Path, directory: Path) -> CellStatus:
 
 
 def needed(place: Path, work: Work) -> list[Prefix]:
-    """Return the shared stages that are still to be done, shorter ones first: what has begun needs none."""
+    """Return the shared stages that unstarted cells still need, shorter ones first."""
     wanted = set()
     for task in work.tasks:
         if manifest_status(place / task.directory) is not None:

@@ -117,5 +117,5 @@ def missed(numbers: Sequence[Number]) -> bool:
 
 
 def _decided(found: Number) -> bool:
-    """Whether a number has a tolerance, and a score that it names, or several."""
+    """Whether a number has a tolerance and matches at least one score."""
     return found.row.decides and (found.row.found is not None or found.row.fits > 1)

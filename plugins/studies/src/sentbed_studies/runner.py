@@ -260,7 +260,7 @@ def _do_bundle(
 
 
 def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -> Outcome:
-    """Do a job, unless it has finished or another process is at it."""
+    """Run a job unless it has finished or another process holds its lock."""
     started = time.perf_counter()
     run = directory / job.directory
     with locked(lock_of(directory, run)) as free:

@@ -64,7 +64,7 @@ def share_passes(
 
     A recipe of `others` that cannot share is left out; one whose encoder cannot be built is named by `warn`.
     """
-    shared = {name: Companions(encoder) for name, encoder in encoders.items()}
+    shared = {name: SharedBackbone(encoder) for name, encoder in encoders.items()}
     for other in others:
         for name, companions in shared.items() if can_share(recipe, other) else ():
             try:
@@ -76,7 +76,7 @@ def share_passes(
 
 
 @attrs.define(eq=False, slots=False)
-class Companions:
+class SharedBackbone:
     """Further encoders whose vectors come from an encoder's passes; all weights stay as they are."""
 
     encoder: Encoder

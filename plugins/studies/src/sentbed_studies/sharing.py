@@ -1,4 +1,4 @@
-"""What cells of a study have in common and is done once: first stages, and passes of a backbone."""
+"""Work shared between the cells of a study: first stages and backbone passes."""
 
 from __future__ import annotations
 

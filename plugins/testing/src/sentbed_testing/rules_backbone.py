@@ -10,7 +10,7 @@ from sentbed.protocols import BuildContext, BuiltBackbone, Module, Tensor, Token
 
 from sentbed_testing.sentences import SENTENCES
 from sentbed_testing.subject import Subject
-from sentbed_testing.tensors import distance, load_torch, seeded
+from sentbed_testing.token_states import distance, load_torch, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

@@ -9,7 +9,7 @@ from sentbed.protocols import LABEL, LossOutput, Module, Tensor
 
 from sentbed_testing import tensors
 from sentbed_testing.subject import Subject
-from sentbed_testing.tensors import WIDTH, build, load_torch, seeded
+from sentbed_testing.token_states import WIDTH, build, load_torch, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

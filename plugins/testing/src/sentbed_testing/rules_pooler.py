@@ -11,7 +11,7 @@ from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing import tensors
 from sentbed_testing.subject import Subject
-from sentbed_testing.tensors import WIDTH, build, distance, load_torch, over, rows_of, seeded
+from sentbed_testing.token_states import WIDTH, build, distance, load_torch, over, rows_of, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

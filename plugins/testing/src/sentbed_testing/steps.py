@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sentbed import Encoder
 from sentbed.protocols import Engine, Optimizer, StepResult
 
-from sentbed_testing.bench import TOWER, Bench, batch
 from sentbed_testing.cases import Case
+from sentbed_testing.engine_pair import TOWER, Bench, batch
 from sentbed_testing.measures import (
     Arrays,
     apart,

@@ -41,7 +41,7 @@ def describe(info: ComponentInfo) -> str:
 
 
 def traits_lines(info: ComponentInfo) -> list[str]:
-    """Return `name: value` of each trait in which a component with default fields differs from most."""
+    """Return `name: value` for each trait not at its default, for a component with default fields."""
     said = KINDS[info.kind].traits_of(info.cls)
     if said is None:
         return ["they follow from the fields"]

@@ -35,7 +35,7 @@ from sentbed.tools import (
 )
 
 from sentbed_workbench.component_docs import default_of
-from sentbed_workbench.json_limits import limit
+from sentbed_workbench.validator_schema import limit
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -58,7 +58,7 @@ class Work:
 
 
 def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
-    """Look at the data of a stage; where it cannot be had, texts are taken to be as long as they may be."""
+    """Sample text lengths from a stage's data; assume `max_length` if it cannot be read."""
     import numpy as np
 
     stage = recipe.stage[index]

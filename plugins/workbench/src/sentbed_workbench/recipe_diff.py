@@ -73,7 +73,7 @@ class Difference:
 def read(
     places: tuple[str, str], overrides: Sequence[str], plugins: Plugins, cells: Sequence[str] = ()
 ) -> tuple[Explanation, Explanation]:
-    """Read two recipes, or those of run directories; see `explaining.explain`.
+    """Read two recipes, or those of run directories; see `explain.explain`.
 
     One cell is that of each recipe that has a study; of two, each is that of one recipe.
 
@@ -221,7 +221,7 @@ def _shown(value: Any) -> str:
 
 
 def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[str, Any]:
-    """Return the same for programs."""
+    """Return the differences as a dict, for JSON."""
 
     def side(found: Side | None) -> dict[str, Any] | None:
         if found is None:

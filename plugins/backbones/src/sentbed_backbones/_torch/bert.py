@@ -11,9 +11,9 @@ import transformers
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built import Family, base_of
-from sentbed_backbones._torch.packed_bert import PackedBert
-from sentbed_backbones._torch.states import EncoderStates
-from sentbed_backbones._torch.tokenizer import train_wordpiece
+from sentbed_backbones._torch.fast_bert import FastBert
+from sentbed_backbones._torch.token_states import EncoderStates
+from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 
 SIZES: Mapping[str, tuple[int, int]] = {
     "tiny": (2, 128),
@@ -59,7 +59,7 @@ class BertFamily(Family):
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
         """Return the packed form where the architecture is the plain one."""
-        return PackedBert(model, dtype, layers) if PackedBert.fits(model) else None
+        return FastBert(model, dtype, layers) if FastBert.fits(model) else None
 
     def max_length(self, model: Any) -> int:
         """Return the positions: RoBERTa and its kin count from behind the padding id."""

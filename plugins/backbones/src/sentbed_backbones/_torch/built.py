@@ -20,7 +20,7 @@ from sentbed.protocols import (
     Module,
 )
 
-from sentbed_backbones._torch.states import Read
+from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local
 

@@ -10,9 +10,9 @@ import transformers
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built import Family
-from sentbed_backbones._torch.packed_causal import PackedCausal
-from sentbed_backbones._torch.states import CausalStates, SharedPrefixStates
-from sentbed_backbones._torch.tokenizer import train_byte_bpe
+from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates
+from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
 SIZES: Mapping[str, tuple[int, int, int, int]] = {
     "tiny": (2, 128, 2, 352),
@@ -69,7 +69,7 @@ class CausalFamily(Family):
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
         """Return the packed form of an OPT or a LLaMA."""
-        return PackedCausal(model, dtype, layers) if PackedCausal.fits(model) else None
+        return FastCausal(model, dtype, layers) if FastCausal.fits(model) else None
 
     def encoding(self, states: Any) -> Module:
         """Return the states behind a prefix that is computed once."""

@@ -10,7 +10,7 @@ from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.causal import CausalFamily
-from sentbed_backbones._torch.tokenizer import train_byte_bpe
+from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
 SIZES: Mapping[str, tuple[int, int, int]] = {
     "tiny": (2, 128, 2),

@@ -1,6 +1,6 @@
 """A backbone without its weights: what it counts, computes and keeps, from its configuration alone.
 
-The model is built on the device `meta`, where tensors have no content; see `passes.py` for what it computes.
+The model is built on the device `meta`, where tensors have no content; `pass_costs.py` says what it computes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sentbed_backbones._torch.built import DTYPES, Family, base_of, quiet
 from sentbed_backbones._torch.causal import CausalFamily
 from sentbed_backbones._torch.loading import _initialise, _set_dropout
 from sentbed_backbones._torch.opt import OptFamily
-from sentbed_backbones._torch.passes import costs
+from sentbed_backbones._torch.pass_costs import costs
 from sentbed_backbones._torch.t5 import T5Family
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.files import TOKENIZERS, is_local, problems_of

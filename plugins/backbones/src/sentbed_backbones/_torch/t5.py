@@ -10,9 +10,9 @@ import transformers
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built import Family
-from sentbed_backbones._torch.packed_t5 import PackedT5
-from sentbed_backbones._torch.states import EncoderDecoderStates, EncoderStates
-from sentbed_backbones._torch.tokenizer import train_byte_bpe
+from sentbed_backbones._torch.fast_t5 import FastT5
+from sentbed_backbones._torch.token_states import EncoderDecoderStates, EncoderStates
+from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
 SIZES: Mapping[str, Mapping[str, tuple[int, int, int, int, int]]] = {
     "1.0": {
@@ -97,7 +97,7 @@ class T5Family(Family):
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
         """Return the packed form of a T5 or an mT5."""
-        return PackedT5(model, dtype, layers, self.decodes) if PackedT5.fits(model) else None
+        return FastT5(model, dtype, layers, self.decodes) if FastT5.fits(model) else None
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""

@@ -1,33 +1,20 @@
-"""Tokenising in bulk, and training a tokenizer."""
+"""A fast tokenizer of transformers, called for many texts at once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import tokenizers
-import transformers
 from sentbed import ModelError
 from sentbed.protocols import (
     TokenIds,
     Tokenizer,
 )
-
-SPECIAL_TOKENS = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
-
-
-NO_TEXT = "there is no training text to train a tokenizer on; give the recipe a stage, or name a `model`"
 
 
 class BulkTokenizer(Tokenizer):
@@ -106,89 +93,3 @@ def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str
     # has merged into the one before it, such as an accent, stands between two tokens.
     kept = max(min(end, following), len(text[:following].rstrip()))
     return text[: min(kept, len(text) - 1)]
-
-
-def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
-    """Train BERT's kind of tokenizer on these texts; returns a transformers tokenizer.
-
-    The same texts give the same tokenizer in every process. Half of the vocabulary at most goes to single
-    characters, the most frequent ones; a word with any other character is unknown.
-    """
-    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
-    splitter = tokenizers.pre_tokenizers.BertPreTokenizer()
-    words = Counter(
-        word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
-    )
-    if not words:
-        raise ModelError(NO_TEXT)
-    special = list(SPECIAL_TOKENS.values())
-    alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
-    known = (word for word, count in words.items() if alphabet.issuperset(word) for _ in range(count))
-    # The library numbers continuation characters in the order of a hash table: as special tokens they have an
-    # order of ours. The draft's vocabulary then goes into a tokenizer to which they are not special.
-    continued = [f"##{character}" for character in sorted(alphabet)]
-    draft = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"]))
-    draft.pre_tokenizer = splitter
-    trainer = tokenizers.trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        special_tokens=special + continued,
-        initial_alphabet=sorted(alphabet),
-        limit_alphabet=len(alphabet),
-        show_progress=False,
-    )
-    draft.train_from_iterator(known, trainer)
-    tokenizer = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(vocab=draft.get_vocab(), unk_token=SPECIAL_TOKENS["unk_token"])
-    )
-    tokenizer.add_special_tokens(special)
-    tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = splitter
-    tokenizer.decoder = tokenizers.decoders.WordPiece()
-    first, last = (SPECIAL_TOKENS[key] for key in ("cls_token", "sep_token"))
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=f"{first} $A {last}",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
-    )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL_TOKENS)
-
-
-def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str) -> Any:
-    """Train a byte-level BPE as GPT-2 and OPT have, of which no text is unknown; returns a tokenizer.
-
-    `specials` are the special tokens by their role, in the order of their ids; `template` says where they
-    stand around a text `$A`.
-    """
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    names = list(dict.fromkeys(specials.values()))
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=names,
-        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(_required(texts), trainer)
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=template, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
-    )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
-
-
-def _required(texts: Iterable[str]) -> Iterator[str]:
-    found = False
-    for text in texts:
-        found = True
-        yield text
-    if not found:
-        raise ModelError(NO_TEXT)
-
-
-def _alphabet(words: Counter[str], size: int) -> set[str]:
-    """Return the most frequent characters; ties go by code point."""
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for character in word:
-            counts[character] += count
-    ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    return set(ranked[:size])

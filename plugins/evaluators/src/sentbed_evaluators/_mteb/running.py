@@ -124,7 +124,7 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
 
 
 def unload(tasks: Sequence[AbsTask]) -> None:
-    """Let go of the data of all tasks, of which mteb keeps those of benchmarks as long as it is loaded."""
+    """Release the data of all tasks; mteb keeps those of benchmarks alive otherwise."""
     for task in tasks:
         for part in _parts(task):
             if part.data_loaded:

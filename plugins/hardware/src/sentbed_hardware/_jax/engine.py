@@ -29,7 +29,7 @@ from sentbed_hardware._common.files import write_tensors
 from sentbed_hardware._common.fingerprint import fingerprint
 from sentbed_hardware._common.processes import Processes
 from sentbed_hardware._common.requirements import common_width
-from sentbed_hardware._jax import several
+from sentbed_hardware._jax import lead_engine
 from sentbed_hardware._jax.buckets import Buckets, widen
 from sentbed_hardware._jax.compiling import Compiled
 from sentbed_hardware._jax.functional import Arrays, FunctionalEncoder
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def build_engine(parameters: Tpu) -> Engine:
     """See `Tpu.build`."""
-    processes = several.join(parameters)
+    processes = lead_engine.join(parameters)
     devices = _devices(parameters, processes.world)
     # Without this a TPU computes products of fp32 in bf16.
     jax.config.update("jax_default_matmul_precision", "highest")
@@ -68,7 +68,7 @@ def build_engine(parameters: Tpu) -> Engine:
     buckets = Buckets(parameters.lengths, parameters.token_budget * count, count)
     engine = JaxEngine(layout, buckets, parameters.precision == "bf16", facts)
     engine.processes = processes
-    return several.lead(engine)
+    return lead_engine.lead(engine)
 
 
 def _devices(parameters: Tpu, processes: int) -> list[Any]:

@@ -11,7 +11,7 @@ from sentbed.helpers import usable_cores
 
 from sentbed_hardware._common.processes import neighbours
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.mirror import LeadEngine, spread
+from sentbed_hardware._torch.lead_engine import LeadEngine, spread
 
 if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu

@@ -23,9 +23,9 @@ from sentbed.protocols import BuiltBackbone, Engine, TokenBatch, Training
 
 from sentbed_hardware._common.encoder import EncoderModule
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.fitting import FittingTrainer
-from sentbed_hardware._torch.mirror import spread
-from sentbed_hardware._torch.scaling import ScalingTrainer
+from sentbed_hardware._torch.lead_engine import spread
+from sentbed_hardware._torch.loss_scaling import ScalingTrainer
+from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware.distributed import is_member
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from sentbed_hardware._common.requirements import (
     require_output,
 )
 from sentbed_hardware._torch import gradients, training_state
-from sentbed_hardware._torch.average import Average
-from sentbed_hardware._torch.caching import BatchVectors
+from sentbed_hardware._torch.gradient_caching import BatchVectors
+from sentbed_hardware._torch.momentum_encoder import Average
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 

@@ -13,7 +13,7 @@ from sentbed import ModelError
 from sentbed.protocols import TokenIds
 from tokenizers import Tokenizer
 
-from sentbed_interop._torch.st_prompt import Cut, cuts, with_prompt
+from sentbed_interop._torch.prompt_in_tokenizer import Cut, cuts, with_prompt
 
 if TYPE_CHECKING:
     from sentbed import Encoder

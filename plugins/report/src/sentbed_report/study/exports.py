@@ -62,7 +62,7 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
 
 
 def to_long_csv(data: StudyData, summaries: Sequence[Summary]) -> str:
-    """Return comma-separated values of several tables, one score of one seed a line; see `formats.to_csv`."""
+    """Return several tables as long CSV, one score of one seed per line; see `table_formats.to_csv`."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(harmless, _types(data)))

@@ -1,4 +1,4 @@
-"""What each axis of a study does to one column: its labels over all cells, and two axes at a time."""
+"""Main effects of a study's axes on one score column, and interactions of two axes."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[s
 def _is_mean_of(
     summary: Summary, row: SummaryRow, average: SummaryColumn, numbers: Mapping[str, float]
 ) -> bool:
-    """Whether an average that no evaluator gave is of the very tasks of which a table has numbers."""
+    """Whether an average computed here covers exactly the tasks for which the paper has numbers."""
     others = numbers.keys() - _keys(summary, row, average)
     tasks = [_keys(summary, row, column) for column in summary.columns if not column.average]
     return len(others) == len(tasks) and all(others & keys for keys in tasks)

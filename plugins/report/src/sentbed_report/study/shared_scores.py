@@ -15,7 +15,7 @@ Rows: TypeAlias = Sequence[tuple[str, Score]]
 
 
 def alike(rows: Rows) -> Iterator[tuple[Rows, str]]:
-    """Yield the scores of each table, and in what it is unlike its siblings; empty where it has none.
+    """Yield the scores of each table and how it differs from its siblings, empty if it has none.
 
     A table holds one evaluator and protocol id, each of its columns one metric under one protocol. What a row
     has of an evaluator stays together, unless it has one task under two protocols.

@@ -1,8 +1,8 @@
 """Makes the tables of a study out of its scores.
 
-Which scores may stand in one column is what `report/papers.py` says of runs: here every cell under every seed
-is a row of such a table first, and the rows of one cell become one. So the average of a row is that of each
-seed, and its spread the spread of these averages. Scores that may not stand in one table stand in several.
+Every cell under every seed is first a row of a table as `paper_tables.py` makes them of runs, which decides
+the scores that share a column; then the rows of one cell become one. So the average of a row is that of each
+seed, and its spread the spread of these averages. Scores that cannot share a table go into several.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class SummaryRow:
 
     @property
     def remark(self) -> str:
-        """What its status says; of one that has finished its seeds, where other rows have more or fewer."""
+        """Status of an unfinished row; for a finished one, its seed count if rows differ in it."""
         if self.status == "finished":
             return count(len(self.scored), "seed") if self.counted else ""
         return f"{self.status}, {len(self.seeds)} of {self.total}" if self.seeds else self.status

@@ -9,9 +9,9 @@ from sentbed.helpers import write_atomic
 
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary import Summary
+from sentbed_report.study_page.effect_tables import views_of
+from sentbed_report.study_page.html import to_html
 from sentbed_report.study_page.markdown import to_markdown
-from sentbed_report.study_page.page import to_html
-from sentbed_report.study_page.views import views_of
 
 __all__ = ["write_study_report"]
 

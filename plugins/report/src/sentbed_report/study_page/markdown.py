@@ -9,8 +9,8 @@ from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study.table_formats import published_table, with_deviation
 from sentbed_report.study_page import texts
+from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.results import Entry, ResultTable
-from sentbed_report.study_page.views import EFFECTS, Views
 from sentbed_report.wording import duration
 
 

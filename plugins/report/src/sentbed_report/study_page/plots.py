@@ -15,7 +15,7 @@ from sentbed_report.curves import finite, padded_range, thinned
 from sentbed_report.figures import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study_page.marks import LINES, TONES, chosen, group_tones, left_out, tone
+from sentbed_report.study_page.line_styles import LINES, TONES, chosen, group_tones, left_out, tone
 from sentbed_report.svg import colour, draw, label_text
 from sentbed_report.wording import count, number
 

@@ -39,7 +39,7 @@ def summary_line(data: StudyData) -> str:
 
 
 def of_which(data: StudyData) -> str:
-    """Return of which cells the best is marked, where it is not all of them."""
+    """Return the phrase saying the best is among finished cells only; empty if all have finished."""
     return "" if data.finished == data.total else ", of the cells that have finished"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import RecipeError, load_recipe
-from sentbed._recipe.fit import REASONS, misfits
+from sentbed._recipe.compatibility import REASONS, misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import ComponentInfo, Plugins

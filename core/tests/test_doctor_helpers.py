@@ -10,7 +10,16 @@ from types import ModuleType
 import attrs
 import pytest
 from sentbed import RunError
-from sentbed._findings import Trial, elsewhere, first_line, packages, present, requirements, unmet, version_of
+from sentbed._doctor_helpers import (
+    Trial,
+    elsewhere,
+    first_line,
+    packages,
+    present,
+    requirements,
+    unmet,
+    version_of,
+)
 from sentbed.protocols import Finding
 
 HELPERS = """

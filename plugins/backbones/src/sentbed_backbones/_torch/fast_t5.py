@@ -16,7 +16,7 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 
 from sentbed_backbones._torch.packed_linear import Linear, is_plain, linear
-from sentbed_backbones._torch.states import EncoderDecoderStates
+from sentbed_backbones._torch.token_states import EncoderDecoderStates
 
 KINDS = (
     transformers.T5EncoderModel,
@@ -64,7 +64,7 @@ class DecoderLayer(NamedTuple):
     inner: Inner
 
 
-class PackedT5(torch.nn.Module):
+class FastT5(torch.nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a T5 or mT5, eval mode.
 
     With `layers`, `TokenStates.layers` is there: the embeddings, then every layer of the encoder, the last

@@ -14,13 +14,13 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 
 from sentbed_backbones._torch.packed_linear import linear, linear_of
-from sentbed_backbones._torch.states import positions
+from sentbed_backbones._torch.token_states import positions
 
 ATTENTION_TOKENS = 64
 """Tokens that one attention product takes at least, in bf16 on a processor."""
 
 
-class PackedBert(torch.nn.Module):
+class FastBert(torch.nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
 
     @staticmethod

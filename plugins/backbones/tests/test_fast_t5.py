@@ -7,9 +7,9 @@ import pytest
 import torch
 import transformers
 from sentbed.protocols import BuildContext, TokenStates
-from sentbed_backbones._torch.packed_t5 import ATTENTION_TOKENS, LARGEST_FP16, PackedT5
-from sentbed_backbones._torch.states import EncoderDecoderStates, EncoderStates
+from sentbed_backbones._torch.fast_t5 import ATTENTION_TOKENS, LARGEST_FP16, FastT5
 from sentbed_backbones._torch.t5 import T5Family
+from sentbed_backbones._torch.token_states import EncoderDecoderStates, EncoderStates
 from sentbed_backbones.t5 import T5
 from torch.nn import functional
 
@@ -62,8 +62,8 @@ def decodes(model: Any) -> bool:
     return hasattr(model, "decoder")
 
 
-def pack(model: Any, dtype: torch.dtype = torch.float32, layers: bool = False) -> PackedT5:
-    return PackedT5(model, dtype, layers, decodes(model))
+def pack(model: Any, dtype: torch.dtype = torch.float32, layers: bool = False) -> FastT5:
+    return FastT5(model, dtype, layers, decodes(model))
 
 
 @torch.no_grad()
@@ -110,7 +110,7 @@ def assert_close(found: TokenStates, right: TokenStates) -> None:
 
 
 def test_fp32_states_are_those_of_transformers(model: Any) -> None:
-    assert PackedT5.fits(model)
+    assert FastT5.fits(model)
     assert_all_shapes(model, "left")
 
 
@@ -167,7 +167,7 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either:
 def test_the_decoder_is_not_computed_where_it_is_not_wanted() -> None:
     model = small("t5")
     ids = random_ids(3, 6)
-    states = PackedT5(model, torch.float32)(ids, None)
+    states = FastT5(model, torch.float32)(ids, None)
     assert states.decoder_state is None
     wanted = pack(model)(ids, None)
     assert wanted.decoder_state is not None
@@ -200,7 +200,7 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
 def test_rows_that_attend_as_a_group_do_not_see_each_other(
     either: Any, monkeypatch: pytest.MonkeyPatch, group: int
 ) -> None:
-    monkeypatch.setattr(PackedT5, "group", lambda *_: group)
+    monkeypatch.setattr(FastT5, "group", lambda *_: group)
     packed = pack(either, layers=True)
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
@@ -303,7 +303,7 @@ def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> Non
 
 @pytest.mark.parametrize("projection", ["gelu", "gelu_new", "silu", "gated-relu", "gated-silu"])
 def test_a_feed_forward_part_that_is_not_packed_does_not_fit(projection: str) -> None:
-    assert not PackedT5.fits(small("t5-encoder", feed_forward_proj=projection))
+    assert not FastT5.fits(small("t5-encoder", feed_forward_proj=projection))
 
 
 def test_other_architectures_do_not_fit() -> None:
@@ -312,12 +312,12 @@ def test_other_architectures_do_not_fit() -> None:
     head = transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes))
     causal = transformers.T5EncoderModel(transformers.T5Config(**sizes, is_decoder=True))
     for model in (umt5, head, head.encoder, causal):
-        assert not PackedT5.fits(model)
+        assert not FastT5.fits(model)
 
 
 def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either: Any) -> None:
     kind = type("Shifted", (type(either),), {})
-    assert not PackedT5.fits(kind(either.config))
+    assert not FastT5.fits(kind(either.config))
 
 
 def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> None:
@@ -325,7 +325,7 @@ def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> Non
         pass
 
     either.encoder.block[1].layer[0].SelfAttention.v = Adapter(32, 32)
-    assert not PackedT5.fits(either)
+    assert not FastT5.fits(either)
 
 
 @pytest.mark.parametrize("needs", [frozenset(), frozenset({"layers"}), frozenset({"decoder"})], ids=str)
@@ -336,7 +336,7 @@ def test_the_backbone_encodes_by_the_packed_form(
     context = BuildContext(lambda: sentences, needs=needs)
     built = T5(version=version, vocab_size=300, dropout=0.5).build(context)  # type: ignore[arg-type]
     packed = built.inference(built.module, torch.float32)
-    assert any(isinstance(part, PackedT5) for part in packed.modules())
+    assert any(isinstance(part, FastT5) for part in packed.modules())
     ids = random_ids(4, 9)
     states = packed(ids, None)
     assert (states.decoder_state is not None) == ("decoder" in needs)

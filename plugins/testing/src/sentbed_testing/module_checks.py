@@ -1,118 +1,23 @@
-"""Token states, vectors and measures for the parts that are torch modules. Core loads PyTorch here only."""
+"""Checks of a torch module: what it holds, its gradients, numbers that are not finite, data dependence."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from sentbed.protocols import Module, Tensor, TokenStates
+from sentbed.protocols import Module, Tensor
 
-from sentbed_testing.measures import apart
-from sentbed_testing.subject import NotRunError, Subject
+from sentbed_testing.subject import NotRunError
+from sentbed_testing.token_states import load_torch
 
-WIDTH = 6
-LENGTHS = (7, 2, 4, 1, 9)
-"""Tokens of the sentences of a batch."""
-LAYERS = 3
-"""Beside the embeddings."""
-GARBAGE = 1e4
-"""The size of what stands in the states of padding; bf16 has it."""
 _NO_EQUALITY: Any = object.__eq__
 FINITE = "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0"
 """What to do where numbers are not finite."""
 STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
 """Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
-
-
-def load_torch() -> Any:
-    """Return PyTorch. Raises `NotRunError` where it is not installed."""
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise NotRunError("PyTorch is not installed; run `pip install torch`") from error
-
-
-@contextmanager
-def seeded(seed: int = 0) -> Iterator[None]:
-    """Seed torch's generator, and put it back."""
-    torch = load_torch()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
-
-
-def build(subject: Subject, seed: int = 0) -> Module:
-    """Return the module of a pooler or a loss, drawn after a seed."""
-    part = subject.ready
-    with seeded(seed):
-        return part.build(WIDTH)
-
-
-def draw_states(
-    lengths: Sequence[int] = LENGTHS,
-    width: int = WIDTH,
-    side: str = "right",
-    needs: Collection[str] = (),
-    more: int = 0,
-    seed: int = 0,
-    garbage: float = GARBAGE,
-) -> TokenStates:
-    """Return token states of sentences of these lengths, of numbers that are the same wherever padding is.
-
-    Args:
-        lengths: real tokens of each sentence.
-        width: of a token state.
-        side: where padding is, `right` or `left`; `none` cuts all sentences to the shortest, without a mask.
-        needs: what of `layers`, `decoder` and `mask-token` the states are to have.
-        more: padding beside what the longest sentence asks for.
-        seed: of the numbers.
-        garbage: the size of the numbers in padding.
-    """
-    torch = load_torch()
-    generator = torch.Generator().manual_seed(seed)
-    sentences = [torch.randn(LAYERS + 1, length, width, generator=generator) for length in lengths]
-    given = [torch.randn(len(lengths), width, generator=generator) for _ in range(2)]
-    if side == "none":
-        layers = torch.stack([sentence[:, : min(lengths)] for sentence in sentences], dim=1)
-        mask = None
-    else:
-        longest = max(lengths) + more
-        layers = garbage * torch.randn(LAYERS + 1, len(lengths), longest, width, generator=generator)
-        mask = torch.zeros(len(lengths), longest, dtype=torch.long)
-        for row, (sentence, length) in enumerate(zip(sentences, lengths, strict=True)):
-            place = slice(0, length) if side == "right" else slice(longest - length, longest)
-            layers[:, row, place] = sentence
-            mask[row, place] = 1
-    return TokenStates(
-        layers[-1],
-        mask,
-        tuple(layers) if "layers" in needs else None,
-        given[0] if "decoder" in needs else None,
-        given[1] if "mask-token" in needs else None,
-    )
-
-
-def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates:
-    """Return states with every tensor but the mask changed."""
-    layers = None if states.layers is None else tuple(map(change, states.layers))
-    rest = (None if value is None else change(value) for value in states[3:])
-    return TokenStates(change(states.last_hidden_state), states.attention_mask, layers, *rest)
-
-
-def rows_of(states: TokenStates, rows: Any) -> TokenStates:
-    """Return some rows of a batch."""
-    chosen = over(states, lambda value: value[rows])
-    mask = states.attention_mask
-    return chosen if mask is None else chosen._replace(attention_mask=mask[rows])
-
-
-def distance(one: Tensor, other: Tensor) -> float:
-    """Return the largest difference as a share of the largest value of `other`; infinite for other shapes."""
-    return apart(one.detach().numpy(), other.detach().numpy())
 
 
 def held(module: Module) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Past(NamedTuple):
     """What is returned of it, each `(1, shared, width)`."""
 
 
-class PackedCausal(torch.nn.Module):
+class FastCausal(torch.nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
     With `layers`, `TokenStates.layers` is there: the embeddings, then every layer, the last behind all norms.

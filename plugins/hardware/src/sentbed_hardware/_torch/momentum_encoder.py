@@ -9,7 +9,7 @@ import torch
 from sentbed.protocols import TokenIds
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._torch.caching import encode
+from sentbed_hardware._torch.gradient_caching import encode
 from sentbed_hardware._torch.tower import Chunk, Tower
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from sentbed.protocols import BuildContext
-from sentbed_backbones._torch.packed_bert import ATTENTION_TOKENS, PackedBert
+from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, FastBert
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
 
@@ -50,7 +50,7 @@ def states_of(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -
 @pytest.mark.parametrize("kind", PLAIN)
 def test_fp32_states_are_those_of_transformers_without_padding(load: Callable, kind: str) -> None:
     model = load(kind)
-    packed = PackedBert(model, torch.float32)
+    packed = FastBert(model, torch.float32)
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None)
@@ -61,7 +61,7 @@ def test_fp32_states_are_those_of_transformers_without_padding(load: Callable, k
 @pytest.mark.parametrize("kind", PLAIN)
 def test_fp32_states_are_those_of_transformers_with_padding(load: Callable, kind: str) -> None:
     model = load(kind)
-    packed = PackedBert(model, torch.float32)
+    packed = FastBert(model, torch.float32)
     for rows, length in SHAPES:
         ids, mask = right_padded(rows, length, model.config.pad_token_id)
         states = packed(ids, mask)
@@ -79,7 +79,7 @@ def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load: 
     ids[0, 4] = model.config.pad_token_id
     mask = torch.ones_like(ids)
     expected = states_of(model, ids, mask)
-    states = PackedBert(model, torch.float32)(ids, mask).last_hidden_state
+    states = FastBert(model, torch.float32)(ids, mask).last_hidden_state
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
 
 
@@ -88,8 +88,8 @@ def test_sentences_that_attend_as_a_group_do_not_see_each_other(
     load: Callable, monkeypatch: pytest.MonkeyPatch, group: int
 ) -> None:
     model = load()
-    monkeypatch.setattr(PackedBert, "group", lambda *_: group)
-    packed = PackedBert(model, torch.float32)
+    monkeypatch.setattr(FastBert, "group", lambda *_: group)
+    packed = FastBert(model, torch.float32)
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None).last_hidden_state
@@ -101,7 +101,7 @@ def test_sentences_that_attend_as_a_group_do_not_see_each_other(
 @pytest.mark.parametrize("kind", PLAIN)
 def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> None:
     model = load(kind)
-    packed = PackedBert(model, torch.bfloat16)
+    packed = FastBert(model, torch.bfloat16)
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None).last_hidden_state
@@ -114,7 +114,7 @@ def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> No
 @needs_bf16_products
 def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> None:
     model = load()
-    packed = PackedBert(model, torch.bfloat16)
+    packed = FastBert(model, torch.bfloat16)
     for rows, length in SHAPES:
         ids, mask = right_padded(rows, length, 0)
         states = packed(ids, mask).last_hidden_state.float()
@@ -124,7 +124,7 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> 
 
 @needs_bf16_products
 def test_a_bf16_sentence_has_the_same_states_alone_and_in_a_group(load: Callable) -> None:
-    packed = PackedBert(load(), torch.bfloat16)
+    packed = FastBert(load(), torch.bfloat16)
     ids = random_ids(7, 14)
     assert packed.group(ids, None) > 1
     together = packed(ids, None).last_hidden_state.float()
@@ -135,7 +135,7 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_in_a_group(load: Callable
 
 def test_only_short_unpadded_bf16_sentences_on_a_processor_are_grouped(load: Callable) -> None:
     model = load()
-    bf16, fp32 = PackedBert(model, torch.bfloat16), PackedBert(model, torch.float32)
+    bf16, fp32 = FastBert(model, torch.bfloat16), FastBert(model, torch.float32)
     short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)
     assert bf16.group(short, None) == ATTENTION_TOKENS // 8
     assert bf16.group(long, None) == 1
@@ -150,7 +150,7 @@ def test_the_form_without_onednn_gives_the_same_states(
 ) -> None:
     model = load(kind)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    packed = PackedBert(model, torch.float32)
+    packed = FastBert(model, torch.float32)
     ids, mask = right_padded(5, 9, model.config.pad_token_id)
     states = packed(ids, mask).last_hidden_state
     torch.testing.assert_close(
@@ -161,14 +161,14 @@ def test_the_form_without_onednn_gives_the_same_states(
 def test_the_epsilon_of_layer_normalisation_is_the_models_own(load: Callable) -> None:
     model = load(layer_norm_eps=0.1)
     ids = random_ids(3, 7)
-    states = PackedBert(model, torch.float32)(ids, None).last_hidden_state
+    states = FastBert(model, torch.float32)(ids, None).last_hidden_state
     torch.testing.assert_close(states, states_of(model, ids), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> None:
     model = load().to(dtype)
-    packed = PackedBert(model, dtype)
+    packed = FastBert(model, dtype)
     ids = random_ids(2, 40)
     before = packed(ids, None).last_hidden_state.clone()
     with torch.no_grad():
@@ -179,7 +179,7 @@ def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> Non
 
 def test_the_packed_form_carries_no_gradient(load: Callable) -> None:
     model = load()
-    assert not PackedBert(model, torch.float32)(random_ids(2, 5), None).last_hidden_state.requires_grad
+    assert not FastBert(model, torch.float32)(random_ids(2, 5), None).last_hidden_state.requires_grad
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
@@ -201,7 +201,7 @@ def test_another_architecture_is_encoded_by_a_copy_of_the_module(
     built = Bert(model=str(save_model(kind, **overrides))).build(no_texts)
     built.module.train()
     copy = built.inference(built.module, torch.float32)
-    assert not isinstance(copy, PackedBert)
+    assert not isinstance(copy, FastBert)
     assert built.module.training
     assert not copy.training
     assert not any(parameter.requires_grad for parameter in copy.parameters())
@@ -233,7 +233,7 @@ def test_plain_architectures_are_packed_without_dropout_whatever_mode_the_module
     built = Bert(model=str(save_model(kind)), dropout=0.5).build(no_texts)
     built.module.train(training)
     packed = built.inference(built.module, torch.float32)
-    assert isinstance(packed, PackedBert)
+    assert isinstance(packed, FastBert)
     assert built.module.training == training
     ids = random_ids(3, 6)
     expected = states_of(built.module.model.eval(), ids)
@@ -247,5 +247,5 @@ def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(load: Callable)
             output.last_hidden_state += 1
             return output
 
-    assert PackedBert.fits(load())
-    assert not PackedBert.fits(Shifted(load().config))
+    assert FastBert.fits(load())
+    assert not FastBert.fits(Shifted(load().config))

@@ -12,8 +12,8 @@ import pytest
 import torch
 from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
-from sentbed_hardware._torch.caching import BatchVectors
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 from sentbed_hardware.adamw import AdamW
 

@@ -11,7 +11,7 @@ import torch
 from sentbed import RunError
 from sentbed.protocols import Head, TokenIds
 from sentbed_hardware._torch.cuda import CudaEngine
-from sentbed_hardware._torch.fitting import FittingTrainer
+from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.adamw import AdamW
 

@@ -8,7 +8,7 @@ import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult
 
-from sentbed_hardware._torch.fitting import FittingTrainer
+from sentbed_hardware._torch.out_of_memory import FittingTrainer
 
 FIRST, LARGEST = 2.0**16, 2.0**24
 STEPS_TO_DOUBLE = 2000

@@ -12,7 +12,7 @@ import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, TokenIds
 from sentbed_hardware._torch.cuda import CudaEngine
-from sentbed_hardware._torch.scaling import FIRST, STEPS_TO_DOUBLE, ScalingTrainer
+from sentbed_hardware._torch.loss_scaling import FIRST, STEPS_TO_DOUBLE, ScalingTrainer
 from sentbed_hardware._torch.trainer import TorchTrainer
 
 

@@ -12,8 +12,8 @@ from sentbed.helpers import TextTable
 from sentbed.protocols import Dataset, DataSource, DataTraits
 
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
+from sentbed_data.memory_mapped import open_streamed
 from sentbed_data.readers import TABLES, collect, read_rows, resolve
-from sentbed_data.stream import open_streamed
 from sentbed_data.text_formats import codec
 
 

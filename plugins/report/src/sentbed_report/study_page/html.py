@@ -14,8 +14,8 @@ from sentbed_report.figures import Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots
+from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.plots import geometry_plots, learning_curves, ranking_plot
-from sentbed_report.study_page.views import EFFECTS, Views
 from sentbed_report.wording import duration, number, signed
 
 

@@ -1,4 +1,4 @@
-"""What is trained together, and what comes of it: shared by both ways to train a classifier."""
+"""Data classes shared by both classifier trainers: examples, settings, tasks, fitted weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validators of attrs allow, in words of JSON Schema."""
+"""Convert attrs validators to JSON Schema keywords."""
 
 from __future__ import annotations
 

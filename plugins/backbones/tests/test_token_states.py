@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 from sentbed.protocols import TokenStates
-from sentbed_backbones._torch.states import (
+from sentbed_backbones._torch.token_states import (
     CausalStates,
     EncoderDecoderStates,
     EncoderStates,

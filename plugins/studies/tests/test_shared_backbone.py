@@ -21,7 +21,7 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
-from sentbed_studies.shared_pass import Companions, share_passes
+from sentbed_studies.shared_pass import SharedBackbone, share_passes
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -72,13 +72,13 @@ def encoder(recipes: list[Recipe]) -> Encoder:
 
 
 @pytest.fixture
-def companions(encoder: Encoder, recipes: list[Recipe]) -> Companions:
+def companions(encoder: Encoder, recipes: list[Recipe]) -> SharedBackbone:
     """The others'."""
     return accompanied(encoder, recipes[1:])
 
 
-def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> Companions:
-    companions = Companions(encoder)
+def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> SharedBackbone:
+    companions = SharedBackbone(encoder)
     for recipe in recipes:
         companions.add(recipe.encoders["encoder"], 5)
     return companions
@@ -110,7 +110,7 @@ def spaces(store: VectorStore) -> set[str]:
     return {path.parent.name for path in segments(store)}
 
 
-def names(companions: Companions) -> set[str]:
+def names(companions: SharedBackbone) -> set[str]:
     found = [one.space() for one in (companions.encoder, *companions.others)]
     return {space.name for space in found if space is not None}
 
@@ -119,7 +119,7 @@ def names(companions: Companions) -> set[str]:
 
 
 def test_a_pass_fills_the_space_of_every_companion(
-    encoder: Encoder, companions: Companions, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore
 ):
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert spaces(store) == names(companions)
@@ -143,7 +143,7 @@ def build_alone(companion: Encoder) -> NDArray[np.float32]:
 
 
 def test_a_segment_that_is_there_is_not_written_again(
-    encoder: Encoder, companions: Companions, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore
 ):
     second = companions.others[1]
     kept(second, store, TEXTS)
@@ -163,7 +163,7 @@ def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: Vecto
 
 
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delattr(Placed, "fingerprint")
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -177,7 +177,7 @@ def test_an_engine_without_a_way_has_no_companions(recipes: list[Recipe], monkey
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
-    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -188,7 +188,7 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
 
 
 def test_where_nothing_may_be_kept_no_other_is_encoded(
-    encoder: Encoder, companions: Companions, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore
 ):
     store.limit = 0
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -196,7 +196,7 @@ def test_where_nothing_may_be_kept_no_other_is_encoded(
 
 
 def test_where_there_is_room_for_some_only_these_are_encoded(
-    encoder: Encoder, companions: Companions, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore
 ):
     # Four distinct texts of width 4 take 40 + 64 bytes.
     store.limit = 2 * 104
@@ -205,7 +205,7 @@ def test_where_there_is_room_for_some_only_these_are_encoded(
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -220,7 +220,7 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
 
 def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder: Encoder, companions: Companions, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise ValueError("a pooler's fault")
@@ -234,7 +234,7 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
 
 
 def test_progress_goes_to_the_end_and_not_beyond(
-    encoder: Encoder, companions: Companions, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: VectorStore
 ):
     told: list[tuple[str, int, int]] = []
     encoder.evaluate(

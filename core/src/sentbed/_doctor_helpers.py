@@ -1,4 +1,4 @@
-"""What a plugin's `findings` hook looks with: versions of packages, another process, what takes long."""
+"""Helpers for `findings` hooks: package versions, checks in a subprocess, slow checks."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from sentbed.protocols import Head
-from sentbed_hardware._torch.average import Average
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.momentum_encoder import Average
 from sentbed_hardware._torch.tower import Tower
 
 # Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.

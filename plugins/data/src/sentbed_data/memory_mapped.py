@@ -196,7 +196,7 @@ def _mapped_texts(path: Path, names: Sequence[str], limit: int | None) -> list[A
 
 
 def _require_texts(batch: Any, names: Sequence[str], path: Path, start: int) -> None:
-    """Hold a batch to what the strict readers hold rows to; a slice at a time, so that little is copied."""
+    """Check that all texts of a batch are valid and non-blank, one slice at a time to save memory."""
     from pyarrow import compute
 
     batch.validate(full=True)
