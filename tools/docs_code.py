@@ -48,8 +48,8 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
 
 
 def public_names(module: types.ModuleType) -> list[str]:
-    """Return what a module offers: `__all__`, or every name without an underscore that is no module."""
-    return getattr(module, "__all__", None) or [
+    """Return what a module offers: every name without an underscore that is no module."""
+    return [
         name
         for name in dir(module)
         if not name.startswith("_")

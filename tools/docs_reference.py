@@ -29,7 +29,7 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             public_names(protocols),
         ),
         "reference/python.md": module_page(
-            "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, sentbed.__all__
+            "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, public_names(sentbed)
         ),
         "reference/helpers.md": module_page(
             "Helpers", "What components may import from `sentbed.helpers`.", helpers, public_names(helpers)

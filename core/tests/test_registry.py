@@ -3,18 +3,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
-from typing import get_type_hints
 
 import attrs
 import pytest
 import toy_plugin
 from sentbed import PluginError, __version__, hookspecs
 from sentbed._registry.registry import LIFECYCLE, OFFERED, OFFERS, Plugins, load_plugins
-from sentbed.kinds import KINDS, Kind
+from sentbed.kinds import KINDS, Kind, kind_of
 from sentbed.protocols import Pooler, PoolerTraits
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
@@ -248,8 +247,10 @@ def test_what_a_kind_must_have_is_asked_for_by_name(kind: Kind, name: str, distr
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=str)
 def test_a_kind_and_its_hook_agree(kind: Kind):
-    hint = get_type_hints(getattr(hookspecs, kind.hook))["return"]
-    assert hint == Sequence[type[kind.base]]  # type: ignore[name-defined]
+    hint = getattr(hookspecs, kind.hook).__annotations__["return"]
+    assert hint == f"Sequence[type[{kind.base_name}]]"
+    assert kind.base.__name__ == kind.base_name
+    assert kind_of(kind.base) is kind
 
 
 def test_every_hook_is_that_of_a_kind_an_offer_or_a_run():

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from sentbed._doctor_helpers import Trial, elsewhere, first_line, packages, present, unmet, version_of
-
 # mypy: implicit-reexport
-from sentbed._encoder.batching import pad, plan_batches
-from sentbed._formatting import score_digits
-from sentbed._machine import core_quota, memory_limit, physical_memory, usable_cores
-from sentbed._paths import (
-    CACHE_VARIABLE,
-    DATA_VARIABLE,
-    atomic_file,
-    cache_root,
-    cannot_write,
-    data_root,
-    sha256,
-    write_atomic,
-    write_directory,
-)
-from sentbed._registry.plugin_code import reason_of
-from sentbed._seeds import derive
-from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
-from sentbed._source_hash import code_of, package_code
-from sentbed._text_table import TextTable
+from typing import TYPE_CHECKING
+
+from sentbed._lazy import lazy
+
+if TYPE_CHECKING:
+    from sentbed._doctor_helpers import Trial, elsewhere, first_line, packages, present, unmet, version_of
+    from sentbed._encoder.batching import pad, plan_batches
+    from sentbed._formatting import score_digits
+    from sentbed._machine import core_quota, memory_limit, physical_memory, usable_cores
+    from sentbed._paths import (
+        CACHE_VARIABLE,
+        DATA_VARIABLE,
+        atomic_file,
+        cache_root,
+        cannot_write,
+        data_root,
+        sha256,
+        write_atomic,
+        write_directory,
+    )
+    from sentbed._registry.plugin_code import reason_of
+    from sentbed._seeds import derive
+    from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
+    from sentbed._source_hash import code_of, package_code
+    from sentbed._text_table import TextTable
+
+__getattr__, __dir__ = lazy(__name__)

@@ -9,34 +9,37 @@ in one ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pluggy
 
-from sentbed.protocols import (
-    Backbone,
-    DataSource,
-    Evaluation,
-    Evaluator,
-    Executor,
-    Exporter,
-    Finding,
-    Importer,
-    KnownData,
-    LazyCommand,
-    Loss,
-    Optimizer,
-    Pooler,
-    ReportData,
-    ReportSection,
-    Run,
-    Runtime,
-    Schedule,
-    StepResult,
-    Tracker,
-)
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from sentbed.protocols import (
+        Backbone,
+        DataSource,
+        Evaluation,
+        Evaluator,
+        Executor,
+        Exporter,
+        Finding,
+        Importer,
+        KnownData,
+        LazyCommand,
+        Loss,
+        Optimizer,
+        Pooler,
+        ReportData,
+        ReportSection,
+        Run,
+        Runtime,
+        Schedule,
+        StepResult,
+        Tracker,
+    )
 
 hookspec = pluggy.HookspecMarker("sentbed")
 hookimpl = pluggy.HookimplMarker("sentbed")

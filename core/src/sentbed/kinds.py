@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
-from typing import Any, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
 
 import attrs
 
 from sentbed import protocols
-from sentbed.protocols import Component, ComponentTraits
+
+if TYPE_CHECKING:
+    from sentbed.protocols import Component, ComponentTraits
 
 
 @attrs.frozen
@@ -19,15 +22,21 @@ class Kind:
     name: str
     hook: str
     """The hook that offers it; see `hookspecs`."""
-    base: type[Component]
-    """The class that its components inherit from; as the type of a field, it is a component of this kind."""
+    base_name: str
+    """The class in `sentbed.protocols` that its components inherit from."""
     example: str
     """Where it stands in a recipe or on the command line, with `{}` in the place of its table or name."""
 
     @property
+    def base(self) -> type[Component]:
+        """The class that its components inherit from, and the type of a field that holds one."""
+        found: type[Component] = getattr(protocols, self.base_name)
+        return found
+
+    @property
     def traits(self) -> type[ComponentTraits]:
         """The class of their traits, as the base class says."""
-        said: property = vars(self.base).get("traits", Component.traits)
+        said: property = vars(self.base).get("traits", protocols.Component.traits)
         found: type[ComponentTraits] = get_type_hints(said.fget)["return"]
         return found
 
@@ -43,7 +52,7 @@ class Kind:
 
     def traits_of(self, cls: type[Any]) -> ComponentTraits | None:
         """Return what a component says whose fields have their defaults; None where some have none."""
-        if isinstance(cls.traits, ComponentTraits):
+        if isinstance(cls.traits, protocols.ComponentTraits):
             return cls.traits
         if cls.traits is self.base.traits:
             return self.traits()
@@ -55,25 +64,29 @@ class Kind:
 
 
 _ALL = (
-    Kind("backbone", "backbones", protocols.Backbone, "[encoder]\nbackbone = {}"),
-    Kind("pooler", "poolers", protocols.Pooler, "[encoder]\npooler = {}"),
-    Kind("loss", "losses", protocols.Loss, "[[stage]]\nloss = {}"),
-    Kind("data", "data_sources", protocols.DataSource, "[[stage]]\ndata = {}"),
-    Kind("evaluator", "evaluators", protocols.Evaluator, "[[evaluate]]\n{}"),
-    Kind("runtime", "runtimes", protocols.Runtime, "[runtime]\n{}"),
-    Kind("optimizer", "optimizers", protocols.Optimizer, "[[stage]]\noptimizer = {}"),
-    Kind("schedule", "schedules", protocols.Schedule, "[[stage]]\nschedule = {}"),
-    Kind("tracker", "trackers", protocols.Tracker, "[[tracker]]\n{}"),
-    Kind("exporter", "exporters", protocols.Exporter, "sentbed export ENCODER DIRECTORY --to {}"),
-    Kind("importer", "importers", protocols.Importer, "sentbed import SOURCE DIRECTORY --from {}"),
-    Kind("executor", "executors", protocols.Executor, "sentbed study RECIPE --executor {}"),
+    Kind("backbone", "backbones", "Backbone", "[encoder]\nbackbone = {}"),
+    Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
+    Kind("loss", "losses", "Loss", "[[stage]]\nloss = {}"),
+    Kind("data", "data_sources", "DataSource", "[[stage]]\ndata = {}"),
+    Kind("evaluator", "evaluators", "Evaluator", "[[evaluate]]\n{}"),
+    Kind("runtime", "runtimes", "Runtime", "[runtime]\n{}"),
+    Kind("optimizer", "optimizers", "Optimizer", "[[stage]]\noptimizer = {}"),
+    Kind("schedule", "schedules", "Schedule", "[[stage]]\nschedule = {}"),
+    Kind("tracker", "trackers", "Tracker", "[[tracker]]\n{}"),
+    Kind("exporter", "exporters", "Exporter", "sentbed export ENCODER DIRECTORY --to {}"),
+    Kind("importer", "importers", "Importer", "sentbed import SOURCE DIRECTORY --from {}"),
+    Kind("executor", "executors", "Executor", "sentbed study RECIPE --executor {}"),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Name of a kind -> the kind, in the order in which users are shown them."""
 
-KIND_OF: Mapping[Any, Kind] = MappingProxyType({kind.base: kind for kind in _ALL})
-"""Base class of a component, as the type of a field -> its kind."""
+
+@cache
+def kind_of(base: Any) -> Kind | None:
+    """Return the kind whose components inherit from a class, which is the type of a field."""
+    name = getattr(base, "__name__", "")
+    return next((kind for kind in _ALL if kind.base_name == name and kind.base is base), None)
 
 
 class Found(Protocol):

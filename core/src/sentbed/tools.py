@@ -7,8 +7,9 @@ is imported when it is first used.
 from __future__ import annotations
 
 # mypy: implicit-reexport
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentbed._lazy import lazy
 
 if TYPE_CHECKING:
     from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
@@ -69,45 +70,4 @@ if TYPE_CHECKING:
     from sentbed._run.sampling import Sampler
     from sentbed._run.training_states import STATES
 
-_MODULES = {
-    "_cli.common": "FAILED done_elsewhere progress_bars set_before_axes set_option",
-    "_document.extends": "EXTENDS leaves",
-    "_document.field_docs": "field_docs",
-    "_document.overrides": "apply_overrides set_values",
-    "_document.structure": "structure unstructure",
-    "_document.toml": "Document KeyPath",
-    "_encoder.batching": "WINDOW Progress",
-    "_encoder.encoder": "ENCODER_FILE saved_recipe self_contained",
-    "_encoder.vector_store": "ABOUT HEADER_SIZE LIMIT_VARIABLE SharedPasses Space VectorStore",
-    "_locks": "is_locked locked",
-    "_recipe.checks": "check test_data_problem",
-    "_recipe.compatibility": "REASONS TEMPLATE heeded_by misfits",
-    "_recipe.load": "component_of executor_of load_recipe read_document structure_recipe",
-    "_recipe.prompts": "MASK Demonstration Prompt PromptTokenizer ResolvedPrompt Template lines_of "
-    "parse_template",
-    "_recipe.recipe": "MAIN_ENCODER RESOLVED SCHEMA Checkpoint EncoderRecipe Evaluate Expected Recipe "
-    "Run Stage Validate Watch first_stages resolved_toml",
-    "_registry.catalog": "catalog owner_of",
-    "_registry.registry": "GROUP LIFECYCLE ComponentInfo Plugins load_plugins",
-    "_registry.rules": "promise_fault",
-    "_registry.settings": "Settings",
-    "_run.context": "RunContext",
-    "_run.manifest": "MANIFEST describe",
-    "_run.report_json": "plain record_json score_of score_record",
-    "_run.resume": "branch differences resume",
-    "_run.runner": "build_encoder execute head_seed new_directory",
-    "_run.sampling": "Sampler",
-    "_run.training_states": "STATES",
-}
-"""Module -> the names that it gives."""
-_HOMES = {name: f"sentbed.{module}" for module, names in _MODULES.items() for name in names.split()}
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `sentbed.tools` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__, __dir__ = lazy(__name__)

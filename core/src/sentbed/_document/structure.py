@@ -22,7 +22,7 @@ import cattrs
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._paths import FilePath, ModelId, absolute
 from sentbed.errors import PluginError, Problem, suggest
-from sentbed.kinds import KIND_OF, Components
+from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ def make_converter(plugins: Components | None, base: Path, check: bool = True) -
 
 
 def _is_kind(cls: Any) -> bool:
-    return isinstance(cls, type) and cls in KIND_OF
+    return isinstance(cls, type) and kind_of(cls) is not None
 
 
 def _primitive(value: Any, kind: Any) -> Any:
@@ -172,7 +172,9 @@ def _component(
     converter: cattrs.Converter, plugins: Components | None, check: bool, value: Any, base: Any
 ) -> Component:
     assert plugins is not None, "tables without components need no plugins"
-    kind = KIND_OF[base].name
+    found = kind_of(base)
+    assert found is not None, "the hook is for base classes of kinds"
+    kind = found.name
     if not isinstance(value, dict):
         raise _fault(value, f'a table with `use = "..."` that names a {kind}')
     fields = dict(value)

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from sentbed.kinds import Kind
-from sentbed.protocols import LazyCommand, RecipeTable
+from sentbed.protocols.commands import LazyCommand
 
 
 def fault_of(kind: Kind, cls: Any) -> str | None:
@@ -50,6 +50,8 @@ def offer_fault(hook: str, name: str, value: Any) -> str | None:
         if not isinstance(value, LazyCommand) or ":" not in value.target:
             return f'found {value!r}, expected `LazyCommand("package.module:command", "What it does.")`'
         return None
+    from sentbed.protocols import RecipeTable
+
     if not (inspect.isclass(value) and issubclass(value, RecipeTable) and attrs.has(value)):
         return f"found {value!r}, expected an attrs class below `sentbed.protocols.RecipeTable`"
     if not inspect.getdoc(value):

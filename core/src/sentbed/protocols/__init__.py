@@ -7,83 +7,90 @@ Everything numeric that crosses from an engine to an evaluator is a NumPy array.
 from __future__ import annotations
 
 # mypy: implicit-reexport
-from sentbed.protocols.commands import LazyCommand
-from sentbed.protocols.components import (
-    LABEL,
-    AnyEncoder,
-    Backbone,
-    BuildContext,
-    BuiltBackbone,
-    Component,
-    Dataset,
-    DataSource,
-    Exporter,
-    Importer,
-    KnownArchive,
-    KnownData,
-    KnownFile,
-    KnownMade,
-    Loss,
-    LossOutput,
-    Mixture,
-    Optimizer,
-    Pooler,
-    Schedule,
-    Tracker,
-)
-from sentbed.protocols.doctor import Finding
-from sentbed.protocols.engine import (
-    Columns,
-    Engine,
-    Head,
-    PlacedEncoder,
-    Runtime,
-    StepResult,
-    Trainer,
-    Training,
-)
-from sentbed.protocols.evaluation import (
-    Direction,
-    DrivesEncoder,
-    Evaluation,
-    Evaluator,
-    Items,
-    PartProgress,
-    Preparation,
-    Prepared,
-    Scatter,
-    Score,
-    TextEncoder,
-    Texts,
-    Vectors,
-)
-from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
-from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
-from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
-from sentbed.protocols.report import (
-    START,
-    ExpectedRow,
-    ReportData,
-    ReportSection,
-    RunStatus,
-    StageCurve,
-    Watched,
-)
-from sentbed.protocols.run import Run
-from sentbed.protocols.tokens import (
-    Module,
-    Tensor,
-    TokenBatch,
-    TokenIds,
-    Tokenizer,
-    TokenStates,
-)
-from sentbed.protocols.traits import (
-    BackboneTraits,
-    ComponentTraits,
-    DataTraits,
-    EvaluatorTraits,
-    LossTraits,
-    PoolerTraits,
-    RuntimeTraits,
-)
+from typing import TYPE_CHECKING
+
+from sentbed._lazy import lazy
+
+if TYPE_CHECKING:
+    from sentbed.protocols.commands import LazyCommand
+    from sentbed.protocols.components import (
+        LABEL,
+        AnyEncoder,
+        Backbone,
+        BuildContext,
+        BuiltBackbone,
+        Component,
+        Dataset,
+        DataSource,
+        Exporter,
+        Importer,
+        KnownArchive,
+        KnownData,
+        KnownFile,
+        KnownMade,
+        Loss,
+        LossOutput,
+        Mixture,
+        Optimizer,
+        Pooler,
+        Schedule,
+        Tracker,
+    )
+    from sentbed.protocols.doctor import Finding
+    from sentbed.protocols.engine import (
+        Columns,
+        Engine,
+        Head,
+        PlacedEncoder,
+        Runtime,
+        StepResult,
+        Trainer,
+        Training,
+    )
+    from sentbed.protocols.evaluation import (
+        Direction,
+        DrivesEncoder,
+        Evaluation,
+        Evaluator,
+        Items,
+        PartProgress,
+        Preparation,
+        Prepared,
+        Scatter,
+        Score,
+        TextEncoder,
+        Texts,
+        Vectors,
+    )
+    from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
+    from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
+    from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
+    from sentbed.protocols.report import (
+        START,
+        ExpectedRow,
+        ReportData,
+        ReportSection,
+        RunStatus,
+        StageCurve,
+        Watched,
+    )
+    from sentbed.protocols.run import Run
+    from sentbed.protocols.tokens import (
+        Module,
+        Tensor,
+        TokenBatch,
+        TokenIds,
+        Tokenizer,
+        TokenStates,
+    )
+    from sentbed.protocols.traits import (
+        BackboneTraits,
+        ComponentTraits,
+        DataTraits,
+        EvaluatorTraits,
+        LossTraits,
+        PoolerTraits,
+        RuntimeTraits,
+    )
+
+__getattr__, __dir__ = lazy(__name__)

@@ -38,7 +38,7 @@ def data_sources() -> list[type]:
 def known_data() -> tuple[KnownData, ...]:
     """Return the collections of data that the sources of this distribution read."""
 
-    from sentbed_data.known_data import KNOWN
+    from sentbed_data.known_collections import KNOWN
 
     return KNOWN
 

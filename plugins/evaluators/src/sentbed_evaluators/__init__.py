@@ -42,7 +42,7 @@ def evaluators() -> list[type]:
 @hookimpl
 def known_data() -> tuple[KnownData, ...]:
     """Return the collections of data that the evaluators of this distribution read."""
-    from sentbed_evaluators.known_data import known_collections
+    from sentbed_evaluators.known_collections import known_collections
 
     return known_collections()
 

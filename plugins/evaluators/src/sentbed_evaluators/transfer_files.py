@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError
 
 from sentbed_evaluators import directories
-from sentbed_evaluators.known_data import how_to_get
+from sentbed_evaluators.known_collections import how_to_get
 from sentbed_evaluators.senteval_files import ROOTS, digest
 from sentbed_evaluators.text_lines import lines
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from sentbed.protocols import Module, Tensor
 
+from sentbed_testing.random_states import load_torch
 from sentbed_testing.subject import NotRunError
-from sentbed_testing.token_states import load_torch
 
 _NO_EQUALITY: Any = object.__eq__
 FINITE = "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 
 import attrs
 from sentbed import FilePath, ModelId
-from sentbed.kinds import KIND_OF
+from sentbed.kinds import kind_of
 from sentbed.tools import Document, structure, unstructure
 
 from sentbed_testing.subject import NotRunError, Subject, installed
@@ -54,7 +54,7 @@ def field_types(subject: Subject) -> Findings:
 def _unfit(hint: Any) -> Iterator[Any]:
     """Yield the parts of a type that no table of TOML can be structured as."""
     origin = get_origin(hint)
-    if hint in PLAIN or hint in KIND_OF:
+    if hint in PLAIN or kind_of(hint):
         return
     if origin is Literal:
         yield from (value for value in get_args(hint) if not isinstance(value, str | int | float | bool))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import LABEL, LossOutput, Module, Tensor
 
-from sentbed_testing import tensors
+from sentbed_testing import module_checks
+from sentbed_testing.random_states import WIDTH, build, load_torch, seeded
 from sentbed_testing.subject import Subject
-from sentbed_testing.token_states import WIDTH, build, load_torch, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
@@ -67,9 +67,9 @@ def finite(subject: Subject) -> Findings:
     given = draw_vectors(subject.part)
     vectors = {n: v.requires_grad_() for n, v in given.items() if v.is_floating_point()}
     leaves = {**vectors, **dict(module.named_parameters())}
-    for name, _ in tensors.not_finite(lambda: call(module, given).loss, leaves):
+    for name, _ in module_checks.not_finite(lambda: call(module, given).loss, leaves):
         what = f"the gradient of `{name}`" if name else "the loss"
-        yield f"{what} is NaN or infinite", tensors.FINITE
+        yield f"{what} is NaN or infinite", module_checks.FINITE
 
 
 def output(subject: Subject) -> Findings:
@@ -170,10 +170,10 @@ def gradient(subject: Subject) -> Findings:
         tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
     off: list[tuple[float, str]] = []
     for name, (function, at) in tried.items():
-        found = tensors.disagreement(function, at)
+        found = module_checks.disagreement(function, at)
         what = f"the gradient of `{name}` is off by {found:.2g} of its norm (allowed {GRADIENT:g})"
         off.append((found, what))
-    for what in tensors.worst_first(off, GRADIENT):
+    for what in module_checks.worst_first(off, GRADIENT):
         yield what, fix
 
 
@@ -195,17 +195,17 @@ def stateless(subject: Subject) -> Findings:
         module.train(training)
         given = _arguments(subject, module)
         copies = [{name: value.clone() for name, value in part.items()} for part in given]
-        before = tensors.held(module)
+        before = module_checks.held(module)
         first = call(module, *given)
-        if names := tensors.changed(before, tensors.held(module)):
+        if names := module_checks.changed(before, module_checks.held(module)):
             yield (
                 f"a call changes `{names[0]}`",
                 "what is kept from step to step is a state: write `initial_state`, and return the next one",
             )
-        if not tensors.same(list(given), copies):
+        if not module_checks.same(list(given), copies):
             yield "a call writes into its arguments", "take copies: no operation that ends in `_`"
         again = call(module, *copies)
-        if not tensors.same([first.loss, first.state], [again.loss, again.state]):
+        if not module_checks.same([first.loss, first.state], [again.loss, again.state]):
             yield (
                 "the same call after the same seed gives another loss",
                 "keep nothing between calls, and draw from torch's own generator",
@@ -215,7 +215,7 @@ def stateless(subject: Subject) -> Findings:
 def save(subject: Subject) -> Findings:
     """Weights that are saved and loaded into a new module give the same loss."""
     module, fresh = build(subject), build(subject, seed=1)
-    for name in tensors.loose_tensors(module):
+    for name in module_checks.loose_tensors(module):
         yield (
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             "make it a `torch.nn.Parameter`, or return it as state",
@@ -241,7 +241,7 @@ def traceable(subject: Subject) -> Findings:
     def fakes(fake: Any) -> None:
         module(*({name: fake(value) for name, value in part.items()} for part in given))
 
-    if error := tensors.data_dependence(fakes):
+    if error := module_checks.data_dependence(fakes):
         yield (
             f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
             f"({type(error).__name__})",

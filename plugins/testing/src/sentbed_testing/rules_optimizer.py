@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Tensor
 
-from sentbed_testing import tensors
+from sentbed_testing import module_checks, random_states
 from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ STEPS = 5
 
 
 def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
-    torch = tensors.load_torch()
+    torch = random_states.load_torch()
     generator = torch.Generator().manual_seed(seed)
     shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
     return [
@@ -40,7 +40,7 @@ def _copies(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
 
 def descends(subject: Subject) -> Findings:
     """A small step makes a loss smaller, moves every parameter, and stays finite."""
-    torch = tensors.load_torch()
+    torch = random_states.load_torch()
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -74,7 +74,7 @@ def rate(subject: Subject) -> Findings:
         group["lr"] = 0.0
     before = _copies(parameters)
     _step(stopped, parameters)
-    if not tensors.same(before, _copies(parameters)):
+    if not module_checks.same(before, _copies(parameters)):
         yield (
             "with the rate 0 a step moves weights",
             "scale the whole step, decay included, by the group's `lr`",
@@ -88,14 +88,17 @@ def resume(subject: Subject) -> Findings:
     for _ in range(STEPS):
         _step(optimizer, parameters)
     saved = deepcopy(optimizer.state_dict())
-    others = [(name, tensors.load_torch().nn.Parameter(value.detach().clone())) for name, value in parameters]
+    others = [
+        (name, random_states.load_torch().nn.Parameter(value.detach().clone())) for name, value in parameters
+    ]
     again = subject.ready.build(others)
     again.load_state_dict(saved)
     for _ in range(STEPS):
         _step(optimizer, parameters)
         _step(again, others)
     off = max(
-        tensors.distance(one, other) for one, other in zip(_copies(others), _copies(parameters), strict=True)
+        random_states.distance(one, other)
+        for one, other in zip(_copies(others), _copies(parameters), strict=True)
     )
     if off > 0:
         yield (

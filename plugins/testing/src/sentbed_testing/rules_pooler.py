@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Module, Tensor, TokenStates
 
-from sentbed_testing import tensors
+from sentbed_testing import module_checks, random_states
+from sentbed_testing.random_states import WIDTH, build, distance, load_torch, over, rows_of, seeded
 from sentbed_testing.subject import Subject
-from sentbed_testing.token_states import WIDTH, build, distance, load_torch, over, rows_of, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
@@ -27,7 +27,7 @@ STATES = ("last_hidden_state", "decoder_state", "mask_state")
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
-    return tensors.draw_states(needs=subject.part.traits.needs, **how)
+    return random_states.draw_states(needs=subject.part.traits.needs, **how)
 
 
 def _pool(module: Module, states: TokenStates, training: bool = False, seed: int = 0) -> Tensor:
@@ -40,7 +40,7 @@ def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
     """Yield `in training`, but where it draws there, and `when encoding`, with the pooler in that mode."""
     module = build(subject)
     states = _states(subject)
-    draws = not tensors.same(_pool(module, states, True), _pool(module, states, True, seed=1))
+    draws = not module_checks.same(_pool(module, states, True), _pool(module, states, True, seed=1))
     for name, training in (("in training", True), ("when encoding", False)):
         if not (training and draws):
             yield name, partial(_pool, module, training=training)
@@ -54,12 +54,12 @@ def finite(subject: Subject) -> Findings:
         leaves = {f"layers[{number}]": layer for number, layer in enumerate(states.layers or ())}
         leaves |= {name: getattr(states, name) for name in STATES if getattr(states, name) is not None}
         leaves |= dict(module.named_parameters())
-        for name, wrong in tensors.not_finite(partial(_pool, module, states, training), leaves):
+        for name, wrong in module_checks.not_finite(partial(_pool, module, states, training), leaves):
             what = f"the gradient of `{name}` is" if name else "the vectors are"
             rows = wrong.nonzero()[:, 0].tolist()
-            short = not name and all(tensors.LENGTHS[row] == 1 for row in rows)
+            short = not name and all(random_states.LENGTHS[row] == 1 for row in rows)
             where = " where a sentence has one token" if short else ""
-            yield f"{mode}, {what} NaN or infinite{where}", tensors.FINITE
+            yield f"{mode}, {what} NaN or infinite{where}", module_checks.FINITE
 
 
 def shape(subject: Subject) -> Findings:
@@ -109,7 +109,7 @@ def padding(subject: Subject) -> Findings:
             default=0.0,
         )
         leaks.append((into, f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)"))
-    for what in (*tensors.worst_first(changes, TOLERANCE), *tensors.worst_first(leaks, 0)):
+    for what in (*module_checks.worst_first(changes, TOLERANCE), *module_checks.worst_first(leaks, 0)):
         yield what, fix
 
 
@@ -119,7 +119,7 @@ def alone(subject: Subject) -> Findings:
         states = _states(subject)
         vectors = pool(states)
         worst = 0.0
-        for row, length in enumerate(tensors.LENGTHS):
+        for row, length in enumerate(random_states.LENGTHS):
             one = over(rows_of(states, [row]), partial(_without_padding, length=length))
             worst = max(worst, distance(pool(one._replace(attention_mask=None)), vectors[row : row + 1]))
         if not worst <= TOLERANCE:
@@ -182,10 +182,10 @@ def gradient(subject: Subject) -> Findings:
         for name, weight in module.named_parameters():
             tried[name] = (lambda value, n=name: total(states, **{n: value}), weight.detach())
         for name, (function, at) in tried.items():
-            found = tensors.disagreement(function, at)
+            found = module_checks.disagreement(function, at)
             what = f"{mode}, the gradient of `{name}` is off by {found:.2g} of its norm"
             off.append((found, f"{what} (allowed {GRADIENT:g})"))
-    for what in tensors.worst_first(off, GRADIENT):
+    for what in module_checks.worst_first(off, GRADIENT):
         yield what, fix
 
 
@@ -196,16 +196,16 @@ def stateless(subject: Subject) -> Findings:
         mode = "in training" if training else "when encoding"
         # Two copies lie alike in memory; some libraries add in another order where the alignment differs.
         states, copied = (over(_states(subject), lambda value: value.clone()) for _ in range(2))
-        before = tensors.held(module)
+        before = module_checks.held(module)
         first = _pool(module, states, training)
-        if names := tensors.changed(before, tensors.held(module)):
+        if names := module_checks.changed(before, module_checks.held(module)):
             yield (
                 f"{mode}, a call changes `{names[0]}`",
                 "compute from the arguments alone; what is to be learned is a parameter",
             )
-        if not tensors.same(tuple(states), tuple(copied)):
+        if not module_checks.same(tuple(states), tuple(copied)):
             yield f"{mode}, a call writes into its arguments", "take copies: no operation that ends in `_`"
-        if not tensors.same(_pool(module, copied, training), first):
+        if not module_checks.same(_pool(module, copied, training), first):
             yield (
                 f"{mode}, the same call after the same seed gives other vectors",
                 "keep nothing between calls, and draw from torch's own generator",
@@ -215,7 +215,7 @@ def stateless(subject: Subject) -> Findings:
 def save(subject: Subject) -> Findings:
     """Weights that are saved and loaded into a new module give the same vectors."""
     module, fresh = build(subject), build(subject, seed=1)
-    for name in tensors.loose_tensors(module):
+    for name in module_checks.loose_tensors(module):
         yield (
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             "make it a `torch.nn.Parameter`, or `register_buffer` it",
@@ -248,7 +248,7 @@ def traceable(subject: Subject) -> Findings:
             mask = states.attention_mask
             module(over(states, fake)._replace(attention_mask=fake(mask)))
 
-        if error := tensors.data_dependence(call):
+        if error := module_checks.data_dependence(call):
             yield (
                 f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
                 f"({type(error).__name__})",

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 
 import attrs
 from sentbed import FilePath, ModelId, __version__
-from sentbed.kinds import KIND_OF
+from sentbed.kinds import kind_of
 from sentbed.tools import (
     EXTENDS,
     MAIN_ENCODER,
@@ -142,8 +142,8 @@ class _Tables:
         members = [member for member in get_args(kind) if member is not type(None)]
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
-        if kind in KIND_OF:
-            return self.define(KIND_OF[kind].name, lambda: self.choice(KIND_OF[kind].name))
+        if (known := kind_of(kind)) is not None:
+            return self.define(known.name, lambda: self.choice(known.name))
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
@@ -155,8 +155,8 @@ class _Tables:
             return {"type": "object", "additionalProperties": self.keys_of(members[1])}
         if attrs.has(kind):
             inline = _inline(kind)
-            if inline is not None:
-                return self.define(_path(kind), lambda: self.choice(KIND_OF[inline].name, kind))
+            if inline is not None and (inlined := kind_of(inline)) is not None:
+                return self.define(_path(kind), lambda: self.choice(inlined.name, kind))
             return self.define(_path(kind), lambda: self.keys(kind))
         return {}
 
@@ -171,9 +171,8 @@ class _Tables:
 
     def complete(self, kind: Any) -> Schema:
         """Return what is required of a value that no other file adds to; nothing, if nothing is."""
-        if kind in KIND_OF:
-            name = KIND_OF[kind].name
-            return self.define(f"{name}.complete", lambda: self.required_choice(name))
+        if (known := kind_of(kind)) is not None:
+            return self.define(f"{known.name}.complete", lambda: self.required_choice(known.name))
         if get_origin(kind) in (Union, types.UnionType):
             found = [schema for member in get_args(kind) if (schema := self.complete(member))]
             return found[0] if len(found) == 1 else {"allOf": found} if found else {}

@@ -194,7 +194,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
     folder, gaps = missing
     more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
     # It imports this module.
-    from sentbed_evaluators.known_data import how_to_get
+    from sentbed_evaluators.known_collections import how_to_get
 
     raise DataError(
         f"task `{task}` needs `{gaps[0]}`{more}, missing in `{folder}`; put the files there "

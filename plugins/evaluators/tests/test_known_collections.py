@@ -10,7 +10,7 @@ from sentbed_data.catalog import KNOWN, PRESENT, WRONG, look
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_root as find_glue
-from sentbed_evaluators.known_data import how_to_get, known_collections, split_mrpc
+from sentbed_evaluators.known_collections import how_to_get, known_collections, split_mrpc
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.probing_files import find_root as find_probing
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, find_files

@@ -1,0 +1,41 @@
+"""Modules that import their public names when they are first used."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Lazy(NamedTuple):
+    """What a module defines so that it is lazy."""
+
+    getattr: Callable[[str], Any]
+    dir: Callable[[], list[str]]
+
+
+def lazy(module: str) -> Lazy:
+    """Return `__getattr__` and `__dir__` of a module: what it imports under `if TYPE_CHECKING` is public.
+
+    So type checkers read the same lines that say where a name is. They have the form `from A import B, C`.
+    """
+    loader: Any = sys.modules[module].__loader__
+    homes = {
+        alias.name: str(node.module)
+        for block in ast.parse(loader.get_source(module)).body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module `{module}` has no attribute `{name}`")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    return Lazy(find, lambda: sorted(homes))
