@@ -14,6 +14,9 @@ demo: $(VENV)/.demo
 mini: $(VENV)/.demo
 	for recipe in recipes/mini/studies/*.toml; do $(BIN)/sentbed study $$recipe || exit 1; done
 
+# Test files and what they start are compiled once, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A worker a core, each with one thread; the tests of a file share what they set up.
 WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -89,6 +90,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
             pytrace=False,
         )
     return result
+
+
+FURTHER = frozenset({"llama", "gpt2", "mistral", "roberta", "distilbert", "350m", "1.0", "1.1"})
+"""Architectures whose form has a family among the quick tests: BERT, T5 or OPT."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what repeats a test with a further family of the same form as slow."""
+    for item in items:
+        words = re.split(r"[-/\[\] ]", item.name.partition("[")[2])
+        if FURTHER.intersection(words):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

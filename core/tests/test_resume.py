@@ -165,7 +165,7 @@ def stop_at(plugins: Plugins, recipe: Recipe, out: Path, step: int) -> Path:
 # --- stopped anywhere, to the bit --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("every", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
 def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
     every: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
 ):

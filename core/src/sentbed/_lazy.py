@@ -34,8 +34,6 @@ def lazy(module: str) -> Lazy:
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module `{module}` has no attribute `{name}`")
-        value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[module], name, value)
-        return value
+        return getattr(import_module(homes[name]), name)
 
     return Lazy(find, lambda: sorted(homes))

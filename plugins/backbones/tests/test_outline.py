@@ -95,11 +95,13 @@ def test_counts_are_those_of_the_model_that_is_built(case: str, save_model: Call
     assert outline.at_most == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", quick(*FORMS))
 def test_activations_are_what_autograd_keeps(case: str, save_model: Callable[..., Path]) -> None:
     assert_activations(case, "fp32", save_model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", quick("bert"))
 def test_activations_are_what_autograd_keeps_under_bf16(case: str, save_model: Callable[..., Path]) -> None:
     assert_activations(case, "bf16", save_model)
@@ -120,6 +122,7 @@ def assert_activations(case: str, precision: str, save_model: Callable[..., Path
         assert outline.activations.of(texts, length) == pytest.approx(without, rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", ["bert", *(pytest.param(case, marks=pytest.mark.slow) for case in ("opt", "lora", "frozen"))]
 )
@@ -144,6 +147,7 @@ def test_operations_are_those_of_the_equations(save_model: Callable[..., Path]) 
     assert outline.backward.of(3, 10) == pytest.approx(2 * outline.forward.of(3, 10))
 
 
+@pytest.mark.slow
 def test_under_lora_the_gradient_of_the_weights_below_is_not_computed(
     save_model: Callable[..., Path],
 ) -> None:
@@ -170,6 +174,7 @@ def test_what_is_not_trained_is_only_passed_forward(save_model: Callable[..., Pa
     assert (encoding.backward, encoding.activations) == (Cost(), Cost())
 
 
+@pytest.mark.slow
 def test_no_weight_is_read(save_model: Callable[..., Path]) -> None:
     directory = save_model()
     expected = Bert(model=str(directory)).outline(OutlineContext())
@@ -197,6 +202,7 @@ def test_four_bits_take_what_bitsandbytes_takes(save_model: Callable[..., Path])
     assert outline.copy_bytes == 0
 
 
+@pytest.mark.slow
 def test_a_random_model_has_at_most_the_largest_vocabulary(sentences: tuple[str, ...]) -> None:
     backbone = Bert(init="random", vocab_size=200)
     outline = backbone.outline(OutlineContext())
@@ -231,6 +237,7 @@ def test_minilm_is_known_from_its_package() -> None:
     )
 
 
+@pytest.mark.slow
 def test_on_a_gpu_attention_keeps_no_matrix_of_scores(save_model: Callable[..., Path]) -> None:
     backbone = Bert(model=str(save_model()))
     cpu, cuda = (backbone.outline(OutlineContext(device=device)) for device in ("cpu", "cuda"))

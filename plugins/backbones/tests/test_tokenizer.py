@@ -472,7 +472,7 @@ def test_special_tokens_of_a_byte_level_tokenizer_stand_where_the_template_says(
 
 def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() -> None:
     code = (
-        "from sentbed_backbones._torch.tokenizer import train_byte_bpe\n"
+        "from sentbed_backbones._torch.train_tokenizer import train_byte_bpe\n"
         "texts = [f'{a} and {b} see the {c} \U0001f600' for a in ('cats', 'dogs', 'birds', 'cows')\n"
         "         for b in ('men', 'women', '我们') for c in ('tree', 'sea')]\n"
         "specials = {'pad_token': '<pad>', 'eos_token': '</s>', 'unk_token': '<unk>'}\n"

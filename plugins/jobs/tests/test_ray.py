@@ -18,6 +18,9 @@ ray = pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)
 
 from sentbed_jobs._ray import RayPool, reserved  # noqa: E402 - it needs ray
 
+pytestmark = pytest.mark.slow
+"""A cluster is started."""
+
 
 @pytest.fixture(scope="module")
 def _cluster() -> Iterator[None]:
@@ -114,7 +117,6 @@ def test_workers_get_equal_parts_that_have_a_place(nodes: list[int], workers: in
     assert reserved(resources, workers, None, gpus) == {"num_cpus": cpus, "num_gpus": gpus}
 
 
-@pytest.mark.slow
 def test_an_address_where_no_cluster_is_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
             fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
         ],
         "api": API_VERSION,
-        "libraries": _libraries({"sentbed", *(plugin.distribution for plugin in plugins.plugins)}),
+        "libraries": _libraries(frozenset({"sentbed", *(plugin.distribution for plugin in plugins.plugins)})),
         "python": platform.python_version(),
         "command": sys.argv,
         "git": _git(recipe_directory or Path.cwd()),
@@ -42,7 +43,8 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     }
 
 
-def _libraries(distributions: set[str]) -> dict[str, str]:
+@cache
+def _libraries(distributions: frozenset[str]) -> dict[str, str]:
     """Return the version of every installed library that these distributions ask for, extras included."""
     names = {
         re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
