@@ -55,7 +55,7 @@ def tokens(encoder: Any, texts: Mapping[str, list[str]], max_length: int) -> dic
 @pytest.mark.parametrize(
     ("optimizer", "head"),
     [
-        pytest.param("adamw", "{ projection = 48, bias = true }", marks=pytest.mark.whole),
+        pytest.param("adamw", "{ projection = 48, bias = true }", marks=pytest.mark.slow),
         pytest.param("adafactor", "{}", marks=pytest.mark.slow),
     ],
     ids=["adamw with projection", "adafactor without"],

@@ -13,6 +13,7 @@ from sentbed._lazy import lazy
 
 if TYPE_CHECKING:
     from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
+    from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.field_docs import field_docs
     from sentbed._document.overrides import apply_overrides, set_values

@@ -508,6 +508,7 @@ def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(opt_nf4
     assert all(state.quant_type == "nf4" and state.nested for state in packed.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_over_four_bits_changes_the_adapter_only(kind: str, tmp_path: Path) -> None:
     model = in_nf4(kind, tmp_path, torch.bfloat16)
@@ -525,6 +526,7 @@ def test_training_over_four_bits_changes_the_adapter_only(kind: str, tmp_path: P
     assert held == sum(2 * p.numel() + 1 for p in adapter)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind: str, tmp_path: Path) -> None:
     model = add_lora(in_nf4(kind, tmp_path, torch.bfloat16), SMALL)
@@ -551,6 +553,7 @@ def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(tmp_path:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("compute", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
 def test_a_merged_copy_of_four_bits_gives_the_same_vectors(

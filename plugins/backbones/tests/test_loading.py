@@ -693,6 +693,7 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
     assert torch.equal(vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NF4)
 def test_merged_four_bits_hold_their_dequantised_weights(
     save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
@@ -710,6 +711,7 @@ def test_merged_four_bits_hold_their_dequantised_weights(
     torch.testing.assert_close(plain, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opt", "gpt2"])
 def test_a_prefix_is_shared_over_four_bits_and_adapters(
     save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str

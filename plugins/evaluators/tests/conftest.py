@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sentbed.protocols import TextEncoder
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
-class TableEncoder:
+class TableEncoder(TextEncoder):
     """Gives each text the vector of a table, or else one drawn from the text's hash."""
 
     def __init__(self, table: dict[str, Sequence[float]] | None = None, width: int = 5) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sentbed import RunError
+from sentbed.protocols import TextEncoder
 from sentbed_evaluators import throughput
 from sentbed_evaluators.throughput import SHORTEST, WORDS, Throughput, texts_of
 
 
-class Watched:
+class Watched(TextEncoder):
     """Encodes nothing, and notes what it is asked for; `at_length` gives one of its own."""
 
     machine: ClassVar[dict[str, Any]] = {"device": "an abacus", "threads": 10}
@@ -117,7 +118,7 @@ def test_what_a_tokenizer_is_trained_on_has_every_word() -> None:
 
 
 def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder: Any) -> None:
-    with pytest.raises(RunError, match="needs an encoder with `at_length`"):
+    with pytest.raises(RunError, match="needs an encoder that cuts texts"):
         Throughput().prepare().evaluate(encoder)
 
 

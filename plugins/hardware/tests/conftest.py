@@ -122,7 +122,6 @@ class FirstDenseModule(torch.nn.Module):
     def __init__(self, width: int, out: int) -> None:
         super().__init__()
         self.dense = torch.nn.Linear(width, out)
-        self.width = out
 
     def forward(self, states: TokenStates) -> torch.Tensor:
         return self.dense(states.last_hidden_state[:, 0])
@@ -135,6 +134,9 @@ class FirstDensePooler(Pooler):
 
     def build(self, width: int) -> torch.nn.Module:
         return FirstDenseModule(width, self.out)
+
+    def output_width(self, width: int) -> int:
+        return self.out
 
 
 class NormModule(torch.nn.Module):

@@ -15,8 +15,8 @@ TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
 
 def module_of(toys: Any, head: Head, pooler: Any = None) -> tuple[EncoderModule, Any]:
     backbone = toys.backbone().build(BuildContext(tuple))
-    pooler = (pooler or toys.mean()).build(backbone.width)
-    return EncoderModule(backbone.module, pooler, head, backbone.width), backbone
+    pooler, width = pooler or toys.mean(), backbone.width
+    return EncoderModule(backbone.module, pooler.build(width), head, pooler.output_width(width)), backbone
 
 
 def by_hand(module: EncoderModule, batch: TokenBatch, normalize: bool) -> list[list[float]]:

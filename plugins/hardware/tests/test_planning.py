@@ -169,21 +169,6 @@ def test_a_loss_is_counted_without_being_computed() -> None:
     assert sketch.flops == 3 * 2 * 6 * 6 * 4
 
 
-def test_a_pooler_that_changes_the_width_says_so() -> None:
-    class Wide(torch.nn.Module):
-        width = 12
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense = torch.nn.Linear(4, 12)
-
-    @attrs.frozen
-    class Pooler:
-        name = "wide"
-
-        def build(self, width: int) -> torch.nn.Module:
-            return Wide()
-
-    sketch = Cpu().sketch_pooler(Pooler(), 4)
-    assert sketch.width == 12
+def test_a_pooler_is_sketched_with_what_it_trains(toys: Any) -> None:
+    sketch = Cpu().sketch_pooler(toys.first_dense(out=12), 4)
     assert sum(math.prod(shape) for shape in sketch.trained.values()) == 12 * 4 + 12

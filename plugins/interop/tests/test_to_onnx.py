@@ -173,6 +173,7 @@ def test_much_lies_beside_the_graph(
     assert "`model.onnx.data`, which has to stay beside it" in (tmp_path / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_other_vectors_are_an_error_with_the_figure(
     exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ def closed_while_busy(work: Doubling, task: int) -> None:
         asleep(work, 2)
 
 
+@pytest.mark.slow
 def test_workers_that_are_told_to_end_save_what_is_half_done_all_at_once_and_say_nothing(
     work: Doubling, capfd: pytest.CaptureFixture[str]
 ):
@@ -184,6 +185,7 @@ def test_workers_that_are_told_to_end_save_what_is_half_done_all_at_once_and_say
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_worker_that_somebody_else_told_to_end_died(work: Doubling):
     results = LocalPool(2, retries=0).run(work, [-8, 1])
     assert next(results) == (1, 2)
@@ -201,6 +203,7 @@ def test_workers_that_do_not_end_are_killed(work: Doubling, monkeypatch: pytest.
     assert all(gone(int(pid)) for pid, *_ in work.notes("started"))
 
 
+@pytest.mark.slow
 def test_a_second_interruption_does_not_wait_for_workers(work: Doubling):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -232,6 +235,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "task"), [(signal.SIGINT, -6), (signal.SIGKILL, -7)])
 def test_workers_end_with_the_process_that_started_them(number: signal.Signals, task: int, work: Doubling):
     script = work.directory / "script.py"

@@ -111,4 +111,4 @@ def test_each_real_token_gets_its_share_of_the_gradient_and_padding_none() -> No
 def test_the_pooler_has_no_weights_and_keeps_the_width() -> None:
     module = Mean().build(6)
     assert list(module.state_dict()) == []
-    assert getattr(module, "width", 6) == 6
+    assert Mean().output_width(6) == 6

@@ -37,7 +37,7 @@ POOLERS = [
     ("bf16 sum", {"bf16"}, r"(allowed 0\.02); sum in fp32"),
     ("centred on the batch", {"alone"}, "take no sum or mean over the rows"),
     ("knows its row", {"alone", "order"}, "rows in another order have vectors that differ by"),
-    ("wider", {"shape"}, r"returns (3, 12) of torch\.float32; .* in an attribute `width`"),
+    ("wider", {"shape"}, r"returns (3, 12) of torch\.float32; .* in `output_width`"),
     (
         "reads what it does not need",
         {"shape", "padding", "alone", "order", "gradient", "stateless", "save", "traceable", "bf16"},

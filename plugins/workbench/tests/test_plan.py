@@ -85,7 +85,7 @@ class Toy(toy_plugin.Toy):
         return self.device
 
     def sketch_pooler(self, pooler: Any, width: int) -> Sketch:
-        return Sketch({"dense": (width, 3)}, width=3)
+        return Sketch({"dense": (width, 3)})
 
     def sketch_loss(self, loss: Any, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
         assert columns == {"anchor", "positive"}

@@ -47,14 +47,14 @@ def _heard(found: Plugins) -> dict[str, list[str]]:
 def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str]:
     yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
     yield ""
-    yield from _columns([(hook, ", ".join(names) or "–") for hook, names in heard.items()])
+    yield from columns([(hook, ", ".join(names) or "–") for hook, names in heard.items()])
     yield from ["", *warnings] if warnings else []
 
 
 def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
-    head, *lines = _columns(rows)
+    head, *lines = columns(rows)
     yield head
     for plugin, line in zip(found.plugins, lines, strict=True):
         yield line
@@ -62,16 +62,17 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
             place = f" @ {plugin.place}" if plugin.place else ""
             yield f"    {' '.join(plugin.reason.split())}{place}"
         yield from (f"    {line}" for line in _claims(plugin, found))
-    components = _components(found)
+    components = component_rows(found)
     if components:
         yield ""
-        yield from _columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
+        yield from columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
     remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
     remarks += warnings
     yield from ["", *remarks] if remarks else []
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows with their columns below each other."""
     # `report.formats.aligned` would do, and takes 20 ms to import.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -104,7 +105,7 @@ def _whose(component: ComponentInfo, plugin: PluginInfo) -> str:
     return f"{component.distribution}:{component.plugin}" if same else component.distribution
 
 
-def _components(found: Plugins) -> list[tuple[str, str, str, str]]:
+def component_rows(found: Plugins) -> list[tuple[str, str, str, str]]:
     """Return the rows of the components; a name that none has has one for each claim."""
     from sentbed.kinds import KINDS
 

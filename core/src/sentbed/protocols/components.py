@@ -139,10 +139,11 @@ class Pooler(Component):
 
     @abstractmethod
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`.
+        """Return `module(TokenStates) -> (batch, output_width(width))`."""
 
-        Where the vector is not as wide as a token state, the module says so in an attribute `width`.
-        """
+    def output_width(self, width: int) -> int:
+        """Return the width of a sentence vector, given that of a token state."""
+        return width
 
 
 @attrs.frozen(eq=False)

@@ -221,6 +221,13 @@ class Runtime(Component):
     def build(self) -> Engine:
         """Claim the device. Raises `RuntimeUnavailableError` where the machine cannot do it."""
 
+    def with_threads(self, threads: int) -> Runtime:
+        """Return the runtime as it is where it may use so many threads, for one of several workers.
+
+        Itself where it does not count threads, or its recipe says how many.
+        """
+        return self
+
     def launch(self, command: Sequence[str]) -> int | None:
         """Start each process with `command`, wait, and return the exit code.
 

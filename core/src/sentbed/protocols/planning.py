@@ -84,8 +84,6 @@ class Sketch:
     """Of a loss: what it keeps for its backward pass."""
     flops: float = 0.0
     """Of a loss: operations of its forward and backward pass."""
-    width: int | None = None
-    """Of a pooler: width of its vector, where it is not that of a token state."""
 
 
 @attrs.frozen

@@ -236,8 +236,8 @@ class Encoding:
                 "put it where all machines see the same files"
             )
         runtime = self.runtime
-        if threads is not None and getattr(runtime, "threads", threads) is None:
-            runtime = attrs.evolve(runtime, threads=threads)  # type: ignore[misc]
+        if threads is not None:
+            runtime = runtime.with_threads(threads)
         return partial(self._encode, Encoder.load(directory, runtime))
 
     def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> dict[str, Any]:

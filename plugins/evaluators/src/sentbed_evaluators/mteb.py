@@ -107,8 +107,7 @@ class MTEB(Evaluator):
                 tasks = [task for task in every if task.metadata.name not in missing]
                 if missing and not (self.skip_missing and tasks):
                     raise DataError(_missing_message(missing, len(tasks)))
-                progress = getattr(encoder, "progress", None) or (lambda *_: None)
-                found = running.score_tasks(encoder, tasks, progress)
+                found = running.score_tasks(encoder, tasks, encoder.progress)
             finally:
                 running.unload(every)
         main = [scores[0] for scores in found]

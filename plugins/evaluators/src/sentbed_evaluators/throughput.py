@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, min_len
@@ -78,18 +78,15 @@ class Throughput(Evaluator):
             RunError: where the encoder cannot be told at how many tokens to cut.
             ModelError: where it has no positions for so many tokens.
         """
-        at_length: Any = getattr(encoder, "at_length", None)
-        if at_length is None:
-            raise RunError(
-                f"`{self.name}` needs an encoder with `at_length`, to encode texts of so many tokens, and "
-                "this one has none; measure it as an encoder of a recipe"
-            )
-        progress: Any = getattr(encoder, "progress", lambda *_: None)
         cases = [(length, size) for length in self.lengths for size in self.batch_sizes or (None,)]
         passes = self.warmup + self.repeats
         scores = []
         for place, (length, size) in enumerate(cases):
-            cut = at_length(length)
+            if (cut := encoder.at_length(length)) is None:
+                raise RunError(
+                    f"`{self.name}` needs an encoder that cuts texts at so many tokens, and this one has no "
+                    "length (`at_length`); measure it as an encoder of a recipe"
+                )
             batches = self._batches(length, size)
             rates = []
             for done in range(passes):
@@ -97,7 +94,7 @@ class Throughput(Evaluator):
                 for batch in batches:
                     cut.encode(batch)
                 seconds = time.perf_counter() - start
-                progress("throughput", place * passes + done + 1, len(cases) * passes)
+                encoder.progress("throughput", place * passes + done + 1, len(cases) * passes)
                 if done >= self.warmup:
                     rates.append(sum(map(len, batches)) / seconds)
             task = f"length-{length}" + ("" if size is None else f"-batch-{size}")
@@ -110,7 +107,7 @@ class Throughput(Evaluator):
                 "repeats": self.repeats,
                 "warmup": self.warmup,
                 "text": "different, nothing padded; tokenising is timed",
-                "machine": dict(getattr(encoder, "machine", {"device": getattr(encoder, "device", "cpu")})),
+                "machine": dict(encoder.machine),
             }
             median = statistics.median(rates)
             scores.append(Score(task, "examples/s", median, protocol))

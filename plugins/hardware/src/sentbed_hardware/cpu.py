@@ -35,6 +35,10 @@ class Cpu(Distributed, PlannedProcessor):
     deterministic: bool = False
     """Refuse operations whose result may change from run to run."""
 
+    def with_threads(self, threads: int) -> Cpu:
+        """See `Runtime.with_threads`."""
+        return self if self.threads is not None else attrs.evolve(self, threads=threads)
+
     def build(self) -> Engine:
         """Set threads and determinism in this process and return the engine.
 

@@ -66,8 +66,8 @@ def shape(subject: Subject) -> Findings:
     """It gives one vector a sentence, of the width that it says, however the sentences are padded."""
     torch = load_torch()
     module = build(subject)
-    width = getattr(module, "width", WIDTH)
-    fix = f"return `(batch, {width})`; a module with another width says so in an attribute `width`"
+    width = subject.ready.output_width(WIDTH)
+    fix = f"return `(batch, {width})`; a pooler with another width says so in `output_width`"
     for side, lengths in (("right", (7, 2, 4)), ("left", (7, 2, 4)), ("none", (3, 3)), ("right", (1,))):
         states = _states(subject, side=side, lengths=lengths)
         for mode in (True, False):

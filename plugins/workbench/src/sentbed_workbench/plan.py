@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.protocols import Device, OutlineContext, Runtime
-from sentbed.tools import EncoderRecipe, Recipe
+from sentbed.tools import EncoderRecipe, Recipe, unstructure
 
 from sentbed_workbench.plan_batches import look
 from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, known, numbers
@@ -120,13 +120,14 @@ def plan(recipe: Recipe, on: str | None = None) -> Plan:
 
 
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
-    precision = getattr(runtime, "precision", "fp32")
+    said = unstructure(runtime)
+    precision = said.get("precision", "fp32")
     unknown = Device(
         runtime.name,
         "unknown",
         "bf16" if precision == "auto" else precision,
-        count=(getattr(runtime, "devices", None) or 1) * getattr(runtime, "nodes", 1),
-        parallel=getattr(runtime, "parallel", "ddp"),
+        count=(said.get("devices") or 1) * said.get("nodes", 1),
+        parallel=said.get("parallel", "ddp"),
     )
     try:
         device: Device = known(runtime.outline(on), runtime, "outline")
@@ -142,7 +143,7 @@ def _encoder(recipe: EncoderRecipe, runtime: Runtime, device: Device, training: 
         sketch = known(runtime.sketch_pooler(recipe.pooler, outline.width), runtime, "sketch_pooler")
     except SentbedError as error:
         return Parts(recipe, problem=str(error))
-    pooled = sketch.width or outline.width
+    pooled = recipe.pooler.output_width(outline.width)
     after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
     head = recipe.head
     if head.projection is not None:

@@ -40,14 +40,11 @@ def show(kind: str, name: str | None) -> None:
 
 def _components(kind: str, found: Plugins) -> Iterator[str]:
     """Yield a line for each component of a kind, and how to see more of one."""
-    rows = [(c.name, c.distribution, c.summary) for c in found.components.values() if c.kind == kind]
-    for clash in found.clashes.values():
-        if clash.preferred is None and clash.kind == kind:
-            rows += [(c.name, c.distribution, "clash: not taken") for c in clash.claims]
+    from sentbed.tools import columns, component_rows
+
+    rows = [row[1:] for row in component_rows(found) if row[0] == kind]
     if not rows:
         yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
         return
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in sorted(rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from columns(rows)
     yield from ("", f"`sentbed show {kind} NAME` explains one")

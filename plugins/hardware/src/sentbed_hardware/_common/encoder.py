@@ -22,11 +22,10 @@ SHAPES = 256
 class EncoderModule(torch.nn.Module):
     """Token ids `(batch, length)` -> sentence vectors `(batch, width)`."""
 
-    def __init__(self, backbone: Module, pooler: Module, head: Head, width: int) -> None:
+    def __init__(self, backbone: Module, pooler: Module, head: Head, pooled: int) -> None:
         super().__init__()
         self.backbone = backbone
         self.pooler = pooler
-        pooled = int(getattr(pooler, "width", width))
         self.projection = (
             torch.nn.Identity()
             if head.projection is None

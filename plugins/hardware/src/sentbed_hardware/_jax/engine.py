@@ -137,7 +137,8 @@ class JaxEngine(Engine):
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> JaxEncoder:
         """Build pooler and head and put all weights on the devices."""
-        module = EncoderModule(backbone.module, pooler.build(backbone.width), head, backbone.width)
+        width = backbone.width
+        module = EncoderModule(backbone.module, pooler.build(width), head, pooler.output_width(width))
         if saved is not None:
             load_modules(module, saved / MODULES_FILE)
         encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)

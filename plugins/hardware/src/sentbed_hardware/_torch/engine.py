@@ -86,7 +86,8 @@ class TorchEngine(Engine):
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> TorchEncoder:
         """Build pooler and head and put everything on the device."""
-        module = EncoderModule(backbone.module, pooler.build(backbone.width), head, backbone.width)
+        width = backbone.width
+        module = EncoderModule(backbone.module, pooler.build(width), head, pooler.output_width(width))
         if saved is not None:
             load_modules(module, saved / MODULES_FILE)
         encoder: TorchEncoder = self.processes.together(type(self).place, self, backbone, module)

@@ -124,7 +124,7 @@ def sketch_pooler(pooler: Pooler, width: int) -> Sketch:
     """See `sentbed.protocols.planning`."""
     with torch.device("meta"):
         module = pooler.build(width)
-    return Sketch(trained=_shapes(module), width=getattr(module, "width", None))
+    return Sketch(trained=_shapes(module))
 
 
 def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
