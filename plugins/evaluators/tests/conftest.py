@@ -18,6 +18,8 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 class TableEncoder(TextEncoder):
     """Gives each text the vector of a table, or else one drawn from the text's hash."""
 
+    second: TextEncoder | None = None
+
     def __init__(self, table: dict[str, Sequence[float]] | None = None, width: int = 5) -> None:
         self.table = table or {}
         self.width = width

@@ -122,8 +122,9 @@ class Same(DataSource):
 
 
 @pytest.fixture
-def outlined(recipe_of: Callable[..., Recipe]) -> Callable[..., Recipe]:
+def outlined(recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recipe]:
     """The toy recipe, whose parts say what they know; `changes` are fields of its stage."""
+    monkeypatch.setattr(toy_plugin.Average, "output_width", lambda self, width: 3, raising=False)
 
     def make(
         device: Device = SLOW,
