@@ -92,17 +92,28 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
-FURTHER = frozenset({"llama", "gpt2", "mistral", "roberta", "distilbert", "350m", "1.0", "1.1"})
-"""Architectures whose form has a family among the quick tests: BERT, T5 or OPT."""
+FURTHER = frozenset({"llama", "gpt2", "mistral", "roberta", "distilbert", "350m", "1.1"})
+"""Architectures whose form has another family among the quick tests: BERT, T5 or OPT."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what repeats a test with a further family of the same form as slow."""
+    first: dict[str, pytest.Item] = {}
+    """Test function -> its quick case: of a first family where it has one."""
+    for item in sorted(items, key=_further):
+        first.setdefault(_function(item), item)
     for item in items:
-        words = re.split(r"[-/\[\] ]", item.name.partition("[")[2])
-        if FURTHER.intersection(words):
+        if _further(item) and first[_function(item)] is not item:
             item.add_marker(pytest.mark.slow)
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _further(item: pytest.Item) -> bool:
+    return bool(FURTHER.intersection(re.split(r"[-/\[\] ]", item.name.partition("[")[2])))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -85,7 +85,7 @@ def main() -> None:
     for precision in options.precision:
         recipes = cells(precision, options.tasks)
         if groups(recipes) != [list(range(len(recipes)))]:
-            raise SystemExit("the cells cannot share a pass; look at `shared_pass.py`")
+            raise SystemExit("the cells cannot share a pass; look at `sentbed_studies.shared_pass`")
         rounds: list[dict[str, Any]] = []
         alone: dict[int, Any] = {}
         for _ in range(options.rounds):

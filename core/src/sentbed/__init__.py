@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sentbed._source_hash  # its clock starts before any plugin is imported
-from sentbed._lazy import lazy
+from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._encoder.encoder import Encoder
@@ -27,4 +27,5 @@ if TYPE_CHECKING:
     )
     from sentbed.hookspecs import hookimpl
 
-__getattr__, __dir__ = lazy(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy(__name__)

@@ -5,12 +5,12 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-from sentbed._lazy import lazy
+from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._doctor_helpers import Trial, elsewhere, first_line, packages, present, unmet, version_of
     from sentbed._encoder.batching import pad, plan_batches
-    from sentbed._formatting import score_digits
+    from sentbed._lazy import lazy
     from sentbed._machine import core_quota, memory_limit, physical_memory, usable_cores
     from sentbed._paths import (
         CACHE_VARIABLE,
@@ -28,5 +28,7 @@ if TYPE_CHECKING:
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._source_hash import code_of, package_code
     from sentbed._text_table import TextTable
+    from sentbed.protocols.evaluation import score_digits
 
-__getattr__, __dir__ = lazy(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy(__name__)

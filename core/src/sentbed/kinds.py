@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
 
@@ -82,7 +82,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Name of a kind -> the kind, in the order in which users are shown them."""
 
 
-@cache
+@lru_cache(maxsize=1024)
 def kind_of(base: Any) -> Kind | None:
     """Return the kind whose components inherit from a class, which is the type of a field."""
     name = getattr(base, "__name__", "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-from sentbed._lazy import lazy
+from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
@@ -71,4 +71,5 @@ if TYPE_CHECKING:
     from sentbed._run.sampling import Sampler
     from sentbed._run.training_states import STATES
 
-__getattr__, __dir__ = lazy(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy(__name__)

@@ -107,3 +107,8 @@ def test_the_description_holds_what_the_manifest_needs(processor: Any) -> None:
 def test_no_threads_are_refused() -> None:
     with pytest.raises(ValueError, match="threads"):
         Cpu(threads=0)
+
+
+def test_threads_are_given_only_where_the_recipe_does_not_say() -> None:
+    assert Cpu(precision="fp32").with_threads(3) == Cpu(precision="fp32", threads=3)
+    assert Cpu(threads=2).with_threads(3) == Cpu(threads=2)

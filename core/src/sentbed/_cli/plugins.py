@@ -73,7 +73,6 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows with their columns below each other."""
-    # `report.formats.aligned` would do, and takes 20 ms to import.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

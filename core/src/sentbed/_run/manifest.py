@@ -30,7 +30,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
             fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
         ],
         "api": API_VERSION,
-        "libraries": _libraries(frozenset({"sentbed", *(plugin.distribution for plugin in plugins.plugins)})),
+        "libraries": dict(_libraries(frozenset({"sentbed", *(one.distribution for one in plugins.plugins)}))),
         "python": platform.python_version(),
         "command": sys.argv,
         "git": _git(recipe_directory or Path.cwd()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-from sentbed._lazy import lazy
+from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed.protocols.commands import LazyCommand
@@ -93,4 +93,5 @@ if TYPE_CHECKING:
         RuntimeTraits,
     )
 
-__getattr__, __dir__ = lazy(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy(__name__)

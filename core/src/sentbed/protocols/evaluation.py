@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +63,11 @@ class TextEncoder(ABC):
         encoder has no such thing as a length.
         """
         return None
+
+
+def score_digits(values: Iterable[float]) -> int:
+    """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
+    return 2 if max((abs(value) for value in values if math.isfinite(value)), default=100.0) >= 10 else 3
 
 
 @attrs.frozen(eq=False)
@@ -244,9 +250,23 @@ class Prepared:
 class DrivesEncoder:
     """What an evaluator prepares that drives the encoder itself: a library's tasks, or a stopwatch."""
 
-    evaluate: Callable[[TextEncoder], Evaluation]
+    drive: Callable[[TextEncoder], Evaluation]
+    """Returns the scores of an encoder."""
     texts: Callable[[], Iterable[str]] = tuple
     """Texts on which an encoder with random weights may train a tokenizer, where no stage gives it texts."""
+
+    def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
+        """Return the scores of an encoder, or of anything with `encode(texts)`."""
+        return self.drive(encoder if isinstance(encoder, TextEncoder) else _OnlyEncodes(encoder))
+
+
+@attrs.frozen(eq=False)
+class _OnlyEncodes(TextEncoder):
+    encoder: Any
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = self.encoder.encode(texts)
+        return vectors
 
 
 Preparation: TypeAlias = Prepared | DrivesEncoder

@@ -12,4 +12,5 @@ if TYPE_CHECKING:
     from sentbed_corpus.request import Request
     from sentbed_corpus.vectors import Vectors, open_vectors
 
-__getattr__, __dir__ = lazy(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__)

@@ -64,15 +64,15 @@ def share_passes(
 
     A recipe of `others` that cannot share is left out; one whose encoder cannot be built is named by `warn`.
     """
-    shared = {name: SharedBackbone(encoder) for name, encoder in encoders.items()}
+    passes = {name: SharedBackbone(encoder) for name, encoder in encoders.items()}
     for other in others:
-        for name, companions in shared.items() if can_share(recipe, other) else ():
+        for name, shared in passes.items() if can_share(recipe, other) else ():
             try:
-                companions.add(other.encoders[name], head_seed(other, name))
+                shared.add(other.encoders[name], head_seed(other, name))
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
                 warn(f"{what}: {reason_of(error)}")
-    return shared
+    return {name: shared for name, shared in passes.items() if shared.others}
 
 
 @attrs.define(eq=False, slots=False)
@@ -98,7 +98,7 @@ class SharedBackbone:
 
     @cached_property
     def _members(self) -> dict[str, tuple[Space, Encoder]]:
-        """The companions by the name of their space; none where the engine cannot promise the same bits."""
+        """The others by the name of their space; none where the engine cannot promise the same bits."""
         together, own = self._together(self.others), self.encoder.space()
         if together is None or own is None:
             return {}

@@ -1,6 +1,6 @@
 """The tables of a study: a cell a row, a task a column, mean and spread over the seeds, what differs.
 
-`summarise` (in `summarising.py`) makes them.
+`summarise` (in `summarize.py`) makes them.
 """
 
 from __future__ import annotations
