@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -22,9 +22,6 @@ from sentbed.protocols.traits import (
     LossTraits,
     PoolerTraits,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class Component(ABC):

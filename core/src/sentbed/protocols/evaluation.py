@@ -295,17 +295,6 @@ class Evaluator(Component):
         the encoder itself, as a library does, returns `DrivesEncoder`.
         """
 
-    def read(self) -> object:
-        """Read all its data, without an encoder; a run calls it before anything is built.
-
-        Raises `DataError` for what is wrong with it.
-        """
-        return None
-
     def files(self) -> Iterable[Path]:
         """Return files and directories that it reads and no field of it names: a study hashes them."""
-        return ()
-
-    def texts(self) -> Iterable[str]:
-        """Return texts on which a random encoder may train its tokenizer where no stage gives any."""
         return ()
