@@ -1,4 +1,4 @@
-"""How numbers are written."""
+"""Number formatting."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from collections.abc import Iterable
 
 
 def score_digits(values: Iterable[float]) -> int:
-    """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
+    """Return the decimals to print: 2 on the papers' scale of 100, 3 for small values such as alignment."""
     return 2 if max((abs(value) for value in values if math.isfinite(value)), default=100.0) >= 10 else 3

@@ -1,4 +1,4 @@
-"""Modules that import their public names when they are first used."""
+"""Lazy modules, which import their public names on first use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 
 class Lazy(NamedTuple):
-    """What a module defines so that it is lazy."""
+    """The two functions that a lazy module defines."""
 
     getattr: Callable[[str], Any]
     dir: Callable[[], list[str]]
 
 
 def lazy(module: str) -> Lazy:
-    """Return `__getattr__` and `__dir__` of a module: what it imports under `if TYPE_CHECKING` is public.
+    """Return `__getattr__` and `__dir__` for a module; its names under `if TYPE_CHECKING` are public.
 
-    So type checkers read the same lines that say where a name is. They have the form `from A import B, C`.
+    Type checkers thus read the same lines that locate a name. They have the form `from A import B, C`.
     """
     loader: Any = sys.modules[module].__loader__
     homes = {
