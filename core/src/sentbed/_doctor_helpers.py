@@ -24,13 +24,13 @@ _MARK = "sentbed-answer:"
 
 @attrs.frozen
 class Trial(Finding):
-    """A finding that `sentbed doctor --try` replaces by what `attempt` finds, which may take a minute."""
+    """A finding that `sentbed doctor --try` replaces by the result of `attempt`, which may take a minute."""
 
     attempt: Callable[[], Finding] = attrs.field(kw_only=True, eq=False, repr=False)
 
 
 def version_of(distribution: str) -> str | None:
-    """Return the version of an installed distribution, or None where it is not installed."""
+    """Return the version of a distribution, or None if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -38,7 +38,7 @@ def version_of(distribution: str) -> str | None:
 
 
 def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
-    """Yield what an installed distribution asks for on this machine, with one of its extras."""
+    """Yield the requirements of an installed distribution on this machine, including those of `extra`."""
     from packaging.requirements import Requirement
 
     for line in (requires(distribution) or ()) if version_of(distribution) else ():
@@ -48,7 +48,7 @@ def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
 
 
 def unmet(distribution: str) -> list[str]:
-    """Return which requirements of an installed distribution are not met by what is installed."""
+    """Return a message for each unmet requirement of an installed distribution."""
     problems = []
     for requirement in requirements(distribution):
         found = version_of(requirement.name)
@@ -58,9 +58,9 @@ def unmet(distribution: str) -> list[str]:
 
 
 def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str = "") -> Finding:
-    """Return whether the packages behind something are installed, in versions that fit.
+    """Return a finding on whether a feature's packages are installed in suitable versions.
 
-    `names` are those of distributions; `owner` is the distribution that asks for them, in its `extra`.
+    `names` are distributions; `owner` is the distribution that requires them, through its `extra`.
     """
     wanted = {requirement.name: requirement.specifier for requirement in requirements(owner, extra)}
     parts, absent, unfit = [], [], False
@@ -83,12 +83,12 @@ def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str 
 
 
 def present(area: str, what: str, there: bool, detail: str, remedy: str = "") -> Finding:
-    """Return a finding that is `yes` or `no`; the remedy is for `no`."""
+    """Return a `yes` or `no` finding; only `no` has the remedy."""
     return Finding(area, what, "yes" if there else "no", detail, "" if there else remedy)
 
 
 def first_line(*command: str) -> str | None:
-    """Return the first line that a command prints, or None where it fails or takes longer than 20 s."""
+    """Return the first line that a command prints, or None if it fails or takes longer than 20 s."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -98,12 +98,12 @@ def first_line(*command: str) -> str | None:
 
 
 def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -> Any:
-    """Return what a function of a module returns in a new process: what crashes or hangs there does no harm.
+    """Call a module's function in a new process, where a crash or a hang does no harm; return its result.
 
-    The result must go through JSON; `environment` is added to that of this process.
+    The result must be serialisable as JSON; `environment` is added to this process's environment.
 
     Raises:
-        RunError: where the function fails, kills its process or takes longer; says which.
+        RunError: if the function fails, its process is killed or it takes longer than `seconds`; says which.
     """
     code = (
         f"import json\nfrom {function.__module__} import {function.__name__} as function\n"

@@ -1,4 +1,4 @@
-"""Locks between processes that work on the same run or study."""
+"""Lock files between processes that work on the same run or study."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sentbed.errors import RunError
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Hold the lock file `path`; yields whether it was free. A process that dies gives it up.
+    """Hold the lock file `path`; yield whether it was free. The lock is released if the process dies.
 
     Raises:
-        RunError: where the file cannot be made or written.
+        RunError: if the file cannot be created or written.
     """
-    # Most commands lock nothing.
+    # Imported here: most commands lock nothing.
     from filelock import FileLock, Timeout
 
     lock, free = FileLock(path, timeout=0), True
@@ -28,7 +28,7 @@ def locked(path: Path) -> Iterator[bool]:
     except Timeout:
         free = False
     except OSError as error:
-        # Not every file system has locks.
+        # Not every file system supports locks.
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise RunError(cannot_write(path, error)) from error
     try:
@@ -38,7 +38,7 @@ def locked(path: Path) -> Iterator[bool]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file `path`; makes nothing. One that cannot be written is free."""
+    """Whether a process holds the lock file `path`, without creating it; False if it cannot be written."""
     try:
         if not path.exists():
             return False

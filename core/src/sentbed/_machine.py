@@ -1,4 +1,4 @@
-"""What of this machine the process may use: cores and memory, in its control group and outside."""
+"""Cores and memory that the process may use, on the machine and within its control group."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
-"""The control groups that this process is in; only Linux has it."""
+"""File that lists the process's control groups; exists only on Linux."""
 
 
 def usable_cores() -> int:
-    """Return the cores that this process may run on; macOS and Windows cannot tell them from all cores."""
+    """Return the number of cores this process may run on; on macOS and Windows, the number of all cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def core_quota() -> float | None:
-    """Return how many cores' time the control group grants, or None where it grants all."""
+    """Return the control group's CPU quota in cores, or None if it has none."""
     quotas = []
     for group in _groups("cpu"):
         words = _words(group / "cpu.max") or [
             *_words(group / "cpu.cfs_quota_us"),
             *_words(group / "cpu.cfs_period_us"),
         ]
-        # Without a quota version 2 says `max`, and version 1 -1.
+        # Without a quota, cgroup v2 has `max` and v1 -1.
         if len(words) == 2 and words[0].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
     return min(quotas, default=None)
 
 
 def physical_memory() -> int | None:
-    """Return the bytes of memory that the machine has, or None where the system does not tell."""
+    """Return the machine's memory in bytes, or None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -41,22 +41,22 @@ def physical_memory() -> int | None:
 
 
 def memory_limit() -> int | None:
-    """Return the bytes of memory that the control group grants, or None where it grants all."""
+    """Return the control group's memory limit in bytes, or None if it has none."""
     physical = physical_memory()
     words = [
         word
         for group in _groups("memory")
         for word in (*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes"))
     ]
-    # Without a limit version 2 says `max`, and version 1 a number that no machine has.
+    # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
     limits = [int(word) for word in words if word.isdecimal()]
     return min((limit for limit in limits if physical is None or limit < physical), default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Yield the directories of this process's control group and of all that it lies in.
+    """Yield the directories of this process's control group and its parents.
 
-    In a container the path may be that of the host, while the root is the container's own group.
+    In a container the path may be the host's, while the root is the container's own group.
     """
     for line in MEMBERSHIP.read_text().splitlines() if MEMBERSHIP.is_file() else ():
         _, controllers, path = line.split(":", 2)

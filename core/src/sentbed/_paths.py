@@ -1,4 +1,4 @@
-"""Where a file named in a recipe is, and how a file is written.
+"""Locations of files named in recipes, and atomic writing.
 
 A path in a recipe is relative to the recipe; `pkg:PACKAGE/path` is a file inside an installed Python
 package; `data:path` is a file under the directory that the environment variable `SENTBED_DATA` names.
@@ -18,7 +18,7 @@ from typing import BinaryIO, NewType
 from sentbed.errors import DataError, RunError
 
 FilePath = NewType("FilePath", str)
-"""A component field of this type is made absolute against the recipe's directory; `locate` resolves it."""
+"""Component fields of this type are made absolute against the recipe's directory; see `locate`."""
 
 ModelId = NewType("ModelId", str)
 """A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
@@ -28,17 +28,17 @@ CACHE_VARIABLE = "SENTBED_CACHE"
 
 
 def absolute(location: str, base: Path) -> str:
-    """Make a plain path absolute against `base`; a location with a scheme (`pkg:`, `data:`, `hub:`) stays."""
+    """Make a plain path absolute against `base`; return locations with a scheme (`pkg:` etc.) unchanged."""
     if location.startswith(("pkg:", "data:", "hub:")):
         return location
     return str((base / Path(location).expanduser()).resolve())
 
 
 def locate(location: str) -> Path:
-    """Return the file or directory that a location names; it exists.
+    """Return the existing file or directory that a location names.
 
     Raises:
-        DataError: where it does not exist, the package is not installed, or `SENTBED_DATA` is not set.
+        DataError: if it does not exist, the package is not installed, or `SENTBED_DATA` is not set.
     """
     path = _resolve(location)
     try:
@@ -59,7 +59,7 @@ def _resolve(location: str) -> Path:
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
-            # Not the name of a package at all: empty, or inside a package that is not there.
+            # Not a valid package name: empty, or inside a package that is not installed.
             spec = None
         if spec is None or not spec.submodule_search_locations:
             raise DataError(
@@ -79,7 +79,7 @@ def _resolve(location: str) -> Path:
 
 
 def data_root() -> Path | None:
-    """Return the directory that `SENTBED_DATA` names, or None where it is not set."""
+    """Return the directory that `SENTBED_DATA` names, or None if it is not set."""
     value = os.environ.get(DATA_VARIABLE)
     return Path(value).expanduser() if value else None
 
@@ -94,7 +94,7 @@ def cache_root() -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Return the hex digest of a file, or of all files below a directory with their relative names."""
+    """Return the SHA-256 hex digest of a file, or of all files below a directory with their names."""
     digest = hashlib.sha256()
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     for file in files:
@@ -108,10 +108,10 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under `path`, whole, when the block ends, or not at all.
+    """Open a file for writing that replaces `path` atomically at the end of the block.
 
     Raises:
-        RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
+        RunError: if the disk is full or `path` cannot be written; what was at `path` is unchanged.
     """
     import tempfile
 
@@ -138,16 +138,16 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a whole file, or leave what was there. Raises `RunError` as `atomic_file` does."""
+    """Write a file atomically. Raises `RunError`; see `atomic_file`."""
     with atomic_file(path) as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` write into a new directory, then put it in the place of `path`.
+    """Let `fill` write into a new directory, then replace `path` by it.
 
     Raises:
-        RunError: where the disk is full or the place cannot be written; what was at `path` stays as it was.
+        RunError: if the disk is full or `path` cannot be written; what was at `path` is unchanged.
     """
     import shutil
     import tempfile
@@ -173,14 +173,14 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> str:
-    """Return the sentence for a disk that is full or a place that cannot be written."""
+    """Return the message for a full disk or a path that cannot be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error)
     advice = "free some space, or choose another place" if full else "choose another place"
     return f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; {advice}"
 
 
 def _mode(mode: int) -> int:
-    """Return the mode that a plain `open` would have given: temporary files are made private."""
+    """Return the mode that a plain `open` would give; temporary files are private by default."""
     mask = os.umask(0)
     os.umask(mask)
     return mode & ~mask

@@ -1,4 +1,4 @@
-"""Seeds that follow from the run's."""
+"""Seeds derived from the run's seed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import hashlib
 
 
 def derive(seed: int, *words: str | int) -> int:
-    """Return a seed of 63 bits for the purpose that `words` name; others name other seeds."""
+    """Return a 63-bit seed for the purpose named by `words`."""
     digest = hashlib.sha256(repr((seed, *words)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end."""
+"""Handling of signals that ask a run to end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from functools import partial
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What batch systems send, and Ctrl-C."""
+"""The signals of batch systems and of Ctrl-C."""
 
 
 SAME_SIGNAL = 1.0
-"""Seconds within which a signal is the same one: a batch system tells every process, and a launcher passes it
-on."""
+"""Seconds within which a repeated signal counts as the same one: a batch system signals every process, and a
+launcher forwards the signal."""
 
 
 class Stop:
-    """Turns signals into `KeyboardInterrupt`: at once, or, inside of `patient`, after what is being done.
+    """Converts signals into `KeyboardInterrupt`: at once, or deferred inside `patient`.
 
-    `asked` says who asked for the end while there was patience. A second signal is never put off.
+    `asked` is the name of a deferred signal. A second signal is never deferred.
     """
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
@@ -34,7 +34,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals, unless they are another's: of a program that handles them, or a thread."""
+        """Handle the signals, unless the program handles them itself or this is not the main thread."""
         ours = {signal.SIG_DFL, signal.default_int_handler}
         main = threading.current_thread() is threading.main_thread()
         before = {number: signal.getsignal(number) for number in SIGNALS} if main else {}
@@ -49,7 +49,7 @@ class Stop:
 
     @contextmanager
     def patient(self) -> Iterator[None]:
-        """Put the first signal off until the end of this block; the caller then looks at `asked`."""
+        """Defer the first signal; the caller checks `asked` after the block."""
         self._patient = True
         try:
             yield

@@ -1,4 +1,4 @@
-"""What code is at work: a hash of sources, so that an edited component is another one."""
+"""Hashes of source code, so that an edited component counts as a different one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import accumulate
 from pathlib import Path
 
 STARTED = time.time()
-"""When this process began to load code: `sentbed/__init__.py` imports this module before any plugin is."""
+"""Time at which this process started; `sentbed/__init__.py` imports this module before any plugin."""
 
 
 def code_of(*parts: type | str) -> str | None:
-    """Return a hash of the source code of these modules, and of the whole package of each of these classes.
+    """Return a hash of the source code of these modules and of the whole packages of these classes.
 
-    None where it cannot be known: a class that was typed in, or a file that has changed since this process
-    started, which may run what the file said before.
+    Return None if the running code is not known: a class defined interactively, or a file that has changed
+    since this process started, which may run an older version.
     """
     files: set[Path] = set()
     for part in parts:
@@ -34,7 +34,7 @@ def code_of(*parts: type | str) -> str | None:
 
 
 def package_code(component: type) -> str:
-    """Return a hash of the package of a class as it lies on disk now; "" for a class that was typed in."""
+    """Return a hash of a class's package as now on disk; "" for a class defined interactively."""
     files = _package(component)
     return _content(_states(files)) if files else ""
 
@@ -46,7 +46,7 @@ def _states(files: set[Path]) -> tuple[tuple[Path, int, int, int], ...]:
 
 @lru_cache(maxsize=64)
 def _content(states: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Return a hash of files in these states: a package has many classes."""
+    """Return a hash of files in these states; cached, since a package has many classes."""
     digest = hashlib.sha256()
     for file, *_ in states:
         content = file.read_bytes()
@@ -56,10 +56,10 @@ def _content(states: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def _package(component: type) -> set[Path]:
-    """Return the files of a class's outermost package, or the one of its module where it is in none."""
+    """Return the files of a class's outermost package, or its module's file if there is no package."""
     names = accumulate(component.__module__.split("."), "{}.{}".format)
     packages = (_file(name) for name in names if hasattr(sys.modules.get(name), "__path__"))
-    # A namespace, which has no file, may hold what has nothing to do with the class.
+    # A namespace package has no file and may contain unrelated code.
     init = next(filter(None, packages), None)
     if init is None:
         return _file(component.__module__)

@@ -1,4 +1,4 @@
-"""A data set that fits in memory: named columns of text."""
+"""In-memory data set of named text columns."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sentbed.protocols import Dataset
 
 @attrs.frozen(eq=False)
 class TextTable(Dataset):
-    """Columns of text of one length; a `Dataset` for sources that fit in memory."""
+    """Text columns of equal length; a `Dataset` for sources that fit in memory."""
 
     data: Mapping[str, Sequence[str]]
     """Column name -> texts: `anchor`, `positive`, `negative`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Names of the columns."""
         return tuple(self.data)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over every column's name and texts, in order."""
+        """SHA-256 over the columns' names and texts, in order."""
         digest = hashlib.sha256()
         for name, texts in self.data.items():
             digest.update(name.encode() + b"\0\0")
@@ -40,7 +40,7 @@ class TextTable(Dataset):
         return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Every text, column by column; a list that stands under two names counts once."""
+        """Yield every text, column by column; a list used for two columns counts once."""
         wanted = (texts for name, texts in self.data.items() if columns is None or name in columns)
         for texts in {id(texts): texts for texts in wanted}.values():
             yield from texts

@@ -1,6 +1,6 @@
-"""The version of sentbed, and of what plugins are written against."""
+"""Versions of sentbed and of its plugin API."""
 
 __version__ = "0.1.0"
 
 API_VERSION = "2.0"
-"""What plugins are written against, MAJOR.MINOR: a minor version only adds; see `sentbed_api`."""
+"""Version of the plugin API, MAJOR.MINOR; a minor version only adds. See `sentbed_api`."""

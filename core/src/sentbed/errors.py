@@ -1,7 +1,7 @@
-"""Every error that sentbed raises on purpose.
+"""Exceptions that sentbed raises deliberately.
 
-A message says what was found, what was expected and what to do; a place (`file:line`, dotted path) follows
-behind `@`. The command line prints these without a traceback.
+A message says what was found, what was expected and what to do; the position (`file:line`, dotted path)
+follows after `@`. The command line prints these errors without a traceback.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import attrs
 
 
 class SentbedError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base class of all errors that sentbed raises deliberately."""
 
 
 class DataError(SentbedError):
-    """A data file cannot be used as it is; names the file and the line."""
+    """Raised if a data file cannot be used; names the file and the line."""
 
     def __init__(self, message: str, file: object = None, line: int | None = None) -> None:
         place = "" if file is None else f" @ {file}" + ("" if line is None else f":{line}")
@@ -24,23 +24,23 @@ class DataError(SentbedError):
 
 
 class ModelError(SentbedError):
-    """Model weights or a tokenizer are missing, unsafe or incomplete."""
+    """Raised if model weights or a tokenizer are missing, unsafe or incomplete."""
 
 
 class RuntimeUnavailableError(SentbedError):
-    """This machine cannot run what the recipe asks for."""
+    """Raised if this machine cannot run the recipe."""
 
 
 class PluginError(SentbedError):
-    """A plugin breaks the rules of the registry, a name is claimed twice, or the configuration is wrong."""
+    """Raised if a plugin breaks a rule, a name is claimed twice, or the configuration is invalid."""
 
 
 class RunError(SentbedError):
-    """A run cannot start or go on; what was computed so far is kept."""
+    """Raised if a run cannot start or continue; results so far are kept."""
 
 
 class RecipeError(SentbedError):
-    """All problems of a recipe, found in one pass."""
+    """Raised with all problems of a recipe, found in one pass."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -54,11 +54,11 @@ class RecipeError(SentbedError):
 
 @attrs.frozen
 class Problem:
-    """One thing that is wrong with a recipe.
+    """A problem in a recipe.
 
-    `message` is a full sentence that ends in what to do; `path` is the dotted path in the recipe
-    (`stage.0.loss.temperature`); `file` and `line` say where (line counts from 1, None where unknown);
-    `misfit` says that parts are right alone and do not go together: a study leaves such a cell out.
+    `message` is a full sentence that ends with a remedy; `path` is the dotted path in the recipe
+    (`stage.0.loss.temperature`); `file` and `line` give the position (lines from 1, None if unknown);
+    `misfit` marks parts that are valid alone but do not fit together: a study excludes such cells.
     """
 
     message: str
@@ -74,7 +74,7 @@ class Problem:
 
 
 def suggest(found: str, choices: Sequence[str]) -> str:
-    """Return ` Did you mean `x`?` for the closest choice, or the sorted choices where none is close."""
+    """Return ` Did you mean `x`?` for the closest choice, or the sorted choices if none is close."""
     from difflib import get_close_matches
 
     close = get_close_matches(found, choices, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""What the authors of components may use beside the protocols: files, seeds, batches, findings."""
+"""Helpers for authors of components, in addition to the protocols: files, seeds, batches, findings."""
 
 from __future__ import annotations
 

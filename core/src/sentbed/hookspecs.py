@@ -122,8 +122,8 @@ def commands() -> Mapping[str, LazyCommand]:
 def recipe_tables() -> Mapping[str, type[Any]]:
     """Return top-level tables of a recipe that belong to this plugin, by key: a `RecipeTable` each.
 
-    Such a table is structured and checked like core's own; where the plugin is not installed, a recipe that
-    has it is refused.
+    Such a table is structured and checked like core's own; if the plugin is not installed, a recipe with it
+    is refused.
     """
 
 
@@ -136,7 +136,7 @@ def known_data() -> Sequence[KnownData]:
 def findings(plugins: Any) -> Sequence[Finding]:
     """Return what this machine can do with the plugin, for `sentbed doctor`; it may load what it looks at.
 
-    `plugins` are all that are loaded (`sentbed.tools.Plugins`).
+    `plugins` are all loaded plugins (`sentbed.tools.Plugins`).
     """
 
 
@@ -147,7 +147,7 @@ def findings(plugins: Any) -> Sequence[Finding]:
 def run_started(run: Run) -> Mapping[str, Any] | None:
     """Called once, when the run directory exists and before anything is built.
 
-    What it returns stands in the manifest, such as where a tracker writes.
+    The returned facts are added to the manifest, such as where a tracker writes.
     """
 
 
@@ -155,7 +155,7 @@ def run_started(run: Run) -> Mapping[str, Any] | None:
 def run_resumed(run: Run, states: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Called instead of `run_started` when a run goes on from a checkpoint; returns the same.
 
-    `states` has what each plugin gave to `tracker_state` when the checkpoint was written, by its name.
+    `states` has what each plugin returned from `tracker_state` when the checkpoint was written, by name.
     """
 
 
@@ -203,8 +203,8 @@ def checkpoint_saved(run: Run, stage: str, step: int, path: Path) -> None:
 def tracker_state(run: Run) -> tuple[str, Mapping[str, Any]] | None:
     """Called when a checkpoint is written; returns the plugin's name and what it needs to go on, for JSON.
 
-    `files` in it names files and directories of the run directory that are copied where another run goes on
-    from this one.
+    Its key `files` lists files and directories of the run directory to copy if another run continues from
+    this one.
 
     The results of all plugins are kept together.
     """
@@ -229,7 +229,7 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
 def write_report(run: Run, data: ReportData) -> Path | None:
     """Called when a run ends, however it ends, and `report.json` is written: pages, tables, plots.
 
-    Returns the file that a person is to open; of several plugins' the first one is printed.
+    Returns the file for the user to open; if several plugins return one, the first is printed.
     """
 
 

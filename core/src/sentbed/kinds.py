@@ -1,4 +1,4 @@
-"""The kinds of component: for each its hook, base class, traits, and where a recipe has it."""
+"""Kinds of components: hook, base class, traits and position in a recipe."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Kind:
-    """One kind of component."""
+    """A kind of component."""
 
     name: str
     hook: str
-    """The hook that offers it; see `hookspecs`."""
+    """Hook that offers its components; see `hookspecs`."""
     base_name: str
-    """The class in `sentbed.protocols` that its components inherit from."""
+    """Name of the base class of its components, in `sentbed.protocols`."""
     example: str
-    """Where it stands in a recipe or on the command line, with `{}` in the place of its table or name."""
+    """Its position in a recipe or on the command line, with `{}` for its table or name."""
 
     @property
     def base(self) -> type[Component]:
-        """The class that its components inherit from, and the type of a field that holds one."""
+        """Base class of its components, and the type of fields that hold one."""
         found: type[Component] = getattr(protocols, self.base_name)
         return found
 
     @property
     def traits(self) -> type[ComponentTraits]:
-        """The class of their traits, as the base class says."""
+        """Class of its components' traits, from the base class's annotation."""
         said: property = vars(self.base).get("traits", protocols.Component.traits)
         found: type[ComponentTraits] = get_type_hints(said.fget)["return"]
         return found
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The names of the methods and properties that a component must define."""
+        """Names of the methods and properties that a component must define."""
         return tuple(sorted(self.base.__abstractmethods__))
 
     @property
     def on_command_line(self) -> bool:
-        """Whether its fields are options of a command, not keys of a recipe."""
+        """Whether fields are options of a command instead of keys of a recipe."""
         return self.example.startswith("sentbed ")
 
     def traits_of(self, cls: type[Any]) -> ComponentTraits | None:
-        """Return what a component says whose fields have their defaults; None where some have none."""
+        """Return the traits of a component with default fields, or None if a field has no default."""
         if isinstance(cls.traits, protocols.ComponentTraits):
             return cls.traits
         if cls.traits is self.base.traits:
@@ -79,29 +79,29 @@ _ALL = (
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
-"""Name of a kind -> the kind, in the order in which users are shown them."""
+"""Name -> kind, in the order shown to users."""
 
 
 @lru_cache(maxsize=1024)
 def kind_of(base: Any) -> Kind | None:
-    """Return the kind whose components inherit from a class, which is the type of a field."""
+    """Return the kind with this base class, which is the type of a field, or None."""
     name = getattr(base, "__name__", "")
     return next((kind for kind in _ALL if kind.base_name == name and kind.base is base), None)
 
 
 class Found(Protocol):
-    """A component's class, as `Components` finds it."""
+    """Result of `Components.find`."""
 
     @property
     def cls(self) -> type[Any]:
-        """The class."""
+        """The component class."""
 
 
 class Components(Protocol):
-    """The components that are installed; `sentbed.tools.Plugins` is one."""
+    """Protocol for the installed components, implemented by `sentbed.tools.Plugins`."""
 
     def names(self, kind: str) -> list[str]:
-        """Return the sorted names of the components of a kind."""
+        """Return the sorted names of a kind's components."""
 
     def find(self, kind: str, name: str) -> Found:
         """Return the component of this kind and name. Raises `PluginError`."""

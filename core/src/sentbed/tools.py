@@ -1,7 +1,7 @@
-"""What tools may use of core: recipes, runs, the registry, the vector store.
+"""Core's API for tools: recipes, runs, the registry, the vector store.
 
-Components need none of it: they have `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. A name
-is imported when it is first used.
+Components do not need it: they use `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. Names are
+imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command `check`: every problem of recipes, before anything is loaded."""
+"""The command `check`: list every problem in recipes, without loading anything."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 def _check(file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool) -> list[str]:
-    """Return what there is to say of a recipe without problems; nothing of a fragment, where they are passed.
+    """Return the lines to print for a valid recipe; none for a fragment, if `fragments` are skipped.
 
     Raises:
-        RecipeError: with every problem.
+        RecipeError: if the recipe has problems; lists all of them.
     """
     from sentbed._document.overrides import apply_overrides
     from sentbed._recipe.checks import check as check_recipe

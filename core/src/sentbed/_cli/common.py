@@ -1,4 +1,4 @@
-"""What several commands share: exit codes, options, bars, and a run in several processes."""
+"""Code shared by commands: exit codes, options, progress bars and launching several processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sentbed.protocols import Runtime
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-"""Exit codes: what was asked for cannot be done; a run failed or missed its `[expected]`; Ctrl-C."""
+"""Exit codes: the request cannot be carried out; a run failed or missed its `[expected]`; Ctrl-C."""
 
 
 def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callable[[Any], Any]:
@@ -26,10 +26,10 @@ set_before_axes = set_option("Override a value, before the axes do.")
 
 
 def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
-    """Return the exit code where this process is not the one that is to run the recipe; else None.
+    """Return the exit code if another process runs the recipe, or None if this one does.
 
-    Where the runtime wants several processes, they are started with these arguments of `sentbed`, and this
-    one waits; where this is one of them and not the first, it works for the first until that ends.
+    If the runtime needs several processes, start them with these arguments of `sentbed` and wait for them.
+    If this process is one of them but not the first, serve the first one until it ends.
     """
     code = runtime.launch([sys.executable, "-m", "sentbed", *arguments])
     if code is not None:
@@ -38,7 +38,7 @@ def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
 
 
 def progress_bars() -> Progress:
-    """Return bars on standard error, shown where that is a terminal."""
+    """Return progress bars on standard error, shown only if it is a terminal."""
     from rich import progress
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""The command line. Every command imports what it needs when it is called: `--help` is to be instant."""
+"""The command line. Commands import their dependencies when they are called, so that `--help` is instant."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 _OFFERED = "sentbed.commands"
-"""The key of plugins' commands in a context."""
+"""Key of the plugins' commands in `ctx.meta`."""
 
 
 class _Group(click.Group):
-    """Core's commands and those of plugins; errors become messages, unless `--traceback` is given."""
+    """Core's and plugins' commands; errors are printed as messages unless `--traceback` is given."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *_offered(ctx)})
@@ -65,7 +65,7 @@ class _Group(click.Group):
 
 
 def _offered(ctx: click.Context) -> Mapping[str, Offer]:
-    """Return the commands of plugins by name; plugins are loaded once per call of `sentbed`."""
+    """Return the plugins' commands by name; plugins are loaded once per `sentbed` process."""
     from sentbed._registry.registry import load_plugins
 
     if _OFFERED not in ctx.meta:
@@ -75,7 +75,7 @@ def _offered(ctx: click.Context) -> Mapping[str, Offer]:
 
 
 def _imported(name: str, offer: Offer) -> click.Command:
-    """Import a plugin's command. Raises `PluginError` where it cannot be."""
+    """Import a plugin's command. Raises `PluginError` if that fails."""
     from importlib import import_module
 
     from sentbed._registry.plugin_code import reason_of

@@ -1,4 +1,4 @@
-"""The command `plugins`: what is installed, what became of it, and what it offers."""
+"""The command `plugins`: installed plugins, their status, and the components they offer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plugins(hooks: bool, as_json: bool) -> None:
 def _heard(found: Plugins) -> dict[str, list[str]]:
     from sentbed._run.history import History
 
-    # As a run registers it: after the plugins.
+    # A run registers it after the plugins, too.
     found.manager.register(History(), name="history")
     return found.hooks()
 
@@ -72,7 +72,7 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows with their columns below each other."""
+    """Yield rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -86,7 +86,7 @@ def _offers(plugin: PluginInfo) -> str:
 
 
 def _claims(plugin: PluginInfo, found: Plugins) -> Iterator[str]:
-    """Yield what became of each name that this plugin claims with others."""
+    """Yield the outcome for each name that this plugin and others claim."""
     for clash in found.clashes.values():
         others = [c for c in clash.claims if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)]
         if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
@@ -99,13 +99,13 @@ def _claims(plugin: PluginInfo, found: Plugins) -> Iterator[str]:
 
 
 def _whose(component: ComponentInfo, plugin: PluginInfo) -> str:
-    """Return a component's distribution; with its plugin, where `plugin` is of the same one."""
+    """Return a component's distribution, followed by its plugin if `plugin` has the same distribution."""
     same = component.distribution == plugin.distribution
     return f"{component.distribution}:{component.plugin}" if same else component.distribution
 
 
 def component_rows(found: Plugins) -> list[tuple[str, str, str, str]]:
-    """Return the rows of the components; a name that none has has one for each claim."""
+    """Return one row per component; an unresolved name has one row per claim."""
     from sentbed.kinds import KINDS
 
     rows = [(c.kind, c.name, c.distribution, c.summary) for c in found.components.values()]

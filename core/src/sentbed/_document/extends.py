@@ -1,13 +1,12 @@
-"""`extends`: a recipe on top of others.
+"""`extends`: recipes that build on others.
 
-Bases are read first, in order, then the file that names them; a file that is reached twice counts once, where
-it comes first. Each file then has its say on those before it:
+Bases are read first, in order, then the file that names them; a file that is reached twice counts only the
+first time. Each file is then merged into those before it:
 
-- Tables are merged, key by key, down to the values. A component (a table with `use`) whose `use` is another
-  one replaces the table that was there: fields of one component mean nothing to another.
-- Arrays of tables that all have a `name` of their own, such as `[[stage]]`, are merged by name, new ones come
-  last.
-- Everything else is replaced.
+- Tables are merged recursively, key by key. A component (a table with `use`) with a different `use` replaces
+  the earlier table: the fields of one component mean nothing to another.
+- Arrays of tables with unique `name`s, such as `[[stage]]`, are merged by name; new elements are appended.
+- All other values are replaced.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ EXTENDS = "extends"
 
 
 def extend(content: bytes, file: str, schema: int) -> Document:
-    """Return the recipe that `file`, with this content, is on top of its bases.
+    """Return the recipe `file`, with this content, merged into its bases.
 
-    A base may be a fragment, without `schema`; one that has it must have `schema`.
+    A base may be a fragment without `schema`; if it has the key, its value must equal `schema`.
 
     Raises:
-        RecipeError: with every base that cannot be had.
+        RecipeError: if bases cannot be read; lists all of them.
     """
     layers: dict[Path, Document] = {}
     problems = list(_read(content, file, {}, layers, schema))
@@ -47,7 +46,7 @@ def extend(content: bytes, file: str, schema: int) -> Document:
 def _read(
     content: bytes, file: str, chain: Mapping[Path, str], layers: dict[Path, Document], schema: int
 ) -> Iterator[Problem]:
-    """Put a file into `layers`, its bases before it; `chain` holds the files that have led here."""
+    """Add a file to `layers` after its bases, yielding problems; `chain` holds the files that led to it."""
     try:
         document = parse(content, file)
     except RecipeError as error:
@@ -85,13 +84,13 @@ def _read(
 
 
 def _shown(base: Path, location: str, file: str) -> str:
-    """Return a base's path as the user would write it: relative where the recipe's is."""
+    """Return a base's path as the user would write it: relative if the recipe's is."""
     short = os.path.normpath(Path(file).parent / location)
     return short if Path(short).resolve() == base else str(base)
 
 
 def _relative(document: Document, directory: Path) -> Document:
-    """Let the strings of a file in another directory know where they come from."""
+    """Mark the strings of a file in another directory with that directory."""
     own = Path(document.file or "").resolve().parent
     return document if own == directory else attrs.evolve(document, data=_located(document.data, own))
 
@@ -105,7 +104,7 @@ def _located(value: Any, directory: Path) -> Any:
 
 
 class _Merge:
-    """Puts one document on top of another; keeps where every key comes from, and what was said before."""
+    """Merge of two documents that records each key's source and the values it replaces."""
 
     def __init__(self, low: Document, high: Document) -> None:
         self.low, self.high = low, high
@@ -120,7 +119,7 @@ class _Merge:
     def tables(
         self, low: Mapping[str, Any], high: Mapping[str, Any], at: KeyPath, source: KeyPath
     ) -> dict[str, Any]:
-        """Merge two tables: `at` is the path of the first and of the result, `source` that of the second."""
+        """Merge two tables; `at` is the path in the first and the result, `source` the path in the second."""
         merged = dict(low)
         for key, value in high.items():
             here, there = (*at, key), (*source, key)
@@ -151,17 +150,17 @@ class _Merge:
         return high
 
     def move(self, at: KeyPath, source: KeyPath) -> None:
-        """Let a key that was there stand where the second document has it."""
+        """Set the position of an existing key to its position in the second document."""
         if source in self.high.lines:
             self.lines[at], self.files[at] = self.high.lines[source], self.high.file
 
     def take(self, at: KeyPath, source: KeyPath) -> None:
-        """Take the lines of a key, and of all below it, from the second document."""
+        """Copy the positions of a key, and of all keys below it, from the second document."""
         for path in [path for path in self.high.lines if path[: len(source)] == source]:
             self.move((*at, *path[len(source) :]), path)
 
     def forget(self, at: KeyPath, value: Any) -> None:
-        """Take a value out; that it was said is remembered."""
+        """Remove the positions of a replaced value, and remember the value in `before`."""
         for path, said in leaves(value, at):
             place = self.files.get(path, self.low.file), self.lines.get(path, self.lines.get(at))
             self.before[path] = (Said(said, *place), *self.before.get(path, ()))
@@ -170,7 +169,7 @@ class _Merge:
 
 
 def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield the path and the value of everything that is no table with keys, and no array of tables."""
+    """Yield path and value of every leaf: anything but a non-empty table or array of tables."""
     inner: Mapping[Any, Any] = {}
     if isinstance(value, Mapping):
         inner = value
@@ -183,7 +182,7 @@ def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _names(value: Any) -> list[str]:
-    """Return the names of an array of tables, or none where they do not tell its elements apart."""
+    """Return the names in an array of tables, or an empty list if they are not unique strings."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return []
     names = [item.get("name") for item in value]

@@ -1,4 +1,4 @@
-"""The strings under the fields of a class."""
+"""Attribute docstrings of attrs classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Read the string under each field from the source; Python keeps none at run time."""
+    """Return the docstring under each field, read from the source; Python drops them at run time."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not attrs.has(base):

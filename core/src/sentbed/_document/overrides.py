@@ -1,4 +1,4 @@
-"""`PATH=VALUE`: settings of the command line, put into a document before it is structured."""
+"""`PATH=VALUE` overrides from the command line, applied to a document before it is structured."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sentbed._document.toml import Document, KeyPath
 from sentbed.errors import Problem, RecipeError
 
 TAKEN_OUT = object()
-"""In the place of a value: the key is to go."""
+"""Stands in for a value: the key is removed."""
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
-    """Return the document with `PATH=VALUE` settings applied; raises `RecipeError`."""
+    """Return the document with `PATH=VALUE` overrides applied. Raises `RecipeError` with all problems."""
     import tomli
 
     problems = []
@@ -29,7 +29,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             value = tomli.loads(f"v = {text}")["v"]
         except (ValueError, RecursionError):  # tomli's own error is a ValueError
             value = text
-        # Again at its own place: what is set later may lie below what was set before.
+        # Moved to the end: a later override may set a key below an earlier one.
         values.pop(path.strip(), None)
         values[path.strip()] = value if text else TAKEN_OUT
     try:
@@ -42,12 +42,12 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
 
 
 def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
-    """Return the document with each dotted path set to its value; `what` names a path in messages.
+    """Return the document with each dotted path set to its value; `what` describes the paths in messages.
 
-    An element of an array that is set to `false` is taken out: `"stage.nli" = false` in an axis.
+    An array element set to `false` is removed, such as `"stage.nli" = false` in an axis.
 
     Raises:
-        RecipeError: where a path leads nowhere.
+        RecipeError: if a path does not exist.
     """
     import copy
 
@@ -61,7 +61,7 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
             for key in keys[:-1]:
                 place = _step_into(place, key)
             if isinstance(place, list) and (value is TAKEN_OUT or value is False):
-                # At last: other paths count the elements as they stand in the file.
+                # Removed last: other paths count the elements in the file.
                 _index(place, keys[-1])
                 removed.append(attrs.evolve(document, data=data).key_path(path))
             elif isinstance(place, list):
@@ -97,7 +97,7 @@ def _table_at(place: Any, key: str) -> dict[str, Any]:
 
 
 def _index(place: list[Any], key: str) -> int:
-    """Find a list element by number, or a stage by its name."""
+    """Return the index of a list element, given by number or by `name`."""
     if key.isascii() and key.isdigit() and int(key) < len(place):
         return int(key)
     names = [item.get("name") for item in place if isinstance(item, dict)]

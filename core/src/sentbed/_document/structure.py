@@ -1,8 +1,8 @@
-"""Document -> attrs classes, closed and without coercion, every problem at once.
+"""Structuring of documents into attrs classes: no unknown keys, no coercion, all problems at once.
 
-cattrs does the conversion of values; the walk over a table's keys is ours, because each fault must keep its
-own path and none may hide another. A field whose type is the base class of a kind takes a table with
-`use = NAME`; the rest of the table becomes the component's fields.
+cattrs converts values; we walk a table's keys ourselves because each fault must keep its path and none may
+hide another. A field whose type is the base class of a kind takes a table with `use = NAME`; the other keys
+become the component's fields.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a nu
 
 
 class _InvalidError(Exception):
-    """A value that does not fit; carries (path below the value, message) pairs."""
+    """Raised for an invalid value; carries (path below the value, message) pairs."""
 
     def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
         super().__init__("; ".join(message for _, message in faults))
@@ -47,10 +47,10 @@ def structure(
     rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
     check: bool = True,
 ) -> tuple[T, list[Problem]]:
-    """Structure `data` as `cls`; returns it with the problems found (it is only valid where there are none).
+    """Structure `data` as `cls`; return the result, which is only valid without problems, and the problems.
 
-    `base` is the directory that relative paths start from; `rename` maps a prefix of a path to the prefix
-    under which the file has it. With `check`, components also look for what they need, such as files.
+    `base` is the directory of relative paths; `rename` maps a path prefix to the prefix used in the file.
+    With `check`, components also check their requirements, such as files.
     """
     converter = make_converter(plugins, base, check)
     try:
@@ -68,18 +68,18 @@ def structure(
 def make_converter(plugins: Components | None, base: Path, check: bool = True) -> cattrs.Converter:
     """Return a converter that knows the components of `plugins` and coerces nothing.
 
-    With `check`, what a component's own `check` finds is a fault like any other.
+    With `check`, the problems from a component's `check` method are reported as faults.
     """
     converter = cattrs.Converter()
     hooks: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]], ...] = (
         (attrs.has, partial(_table, converter)),
-        # A component's own class is a table; its base class stands for any component of the kind.
+        # A component class is a table; the base class of a kind means any component of that kind.
         (_is_kind, partial(_component, converter, plugins, check)),
         (lambda t: get_origin(t) in (Mapping, dict), partial(_mapping, converter)),
         (lambda t: get_origin(t) is tuple, partial(_array, converter)),
         (lambda t: get_origin(t) in (Union, types.UnionType), partial(_union, converter)),
         (lambda t: get_origin(t) is Literal, _literal),
-        # What the axes of a study set is structured where it is put.
+        # The values that a study's axes set are structured once they are in the recipe.
         (lambda t: t is Any, lambda value, _: value),
         (lambda t: t is ModelId, partial(_model, base)),
         (lambda t: t is FilePath, partial(_path, base)),
@@ -97,7 +97,7 @@ def _is_kind(cls: Any) -> bool:
 
 def _primitive(value: Any, kind: Any) -> Any:
     value = unlocated(value)
-    # bool is an int in Python, and an int is an exact float; TOML users mean both differences.
+    # In Python a bool is an int; in TOML the two are distinct, and an int may be given for a float.
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
@@ -225,7 +225,7 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     inline = next((key for key, a in fields.items() if a.metadata.get("inline")), None)
     known = dict(value)
     if inline is not None:
-        # The keys that are not this table's own belong to the component that stands in it.
+        # Keys that are not fields of this table belong to the inline component.
         own = {key: known.pop(key) for key in list(known) if key in fields and key != inline}
         known = {inline: known, **own}
     arguments: dict[str, Any] = {}
@@ -275,9 +275,9 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
 
 
 def unstructure(part: Any) -> Any:
-    """Return a recipe, or a part of it, as the TOML that it is equal to, with every default written out.
+    """Return a recipe, or a part of it, as the equivalent TOML data with every default written out.
 
-    Values that are None are left out: TOML has no word for them.
+    None values are omitted: TOML cannot represent them.
     """
     if attrs.has(type(part)):
         table: dict[str, Any] = {}

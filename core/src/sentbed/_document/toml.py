@@ -1,7 +1,7 @@
-"""TOML with positions: the document as tomli reads it, and the line of every key.
+"""TOML with positions: the data that tomli parses, and the line of every key.
 
-tomli gives no positions, and a position is what turns "unknown key" into something one can click on. The
-scanner below walks text that tomli has already accepted, so it needs no error handling of its own.
+tomli reports no positions, and a message such as "unknown key" needs one. The scanner below walks text that
+tomli has already accepted, so it needs no error handling.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sentbed.errors import Problem, RecipeError
 T = TypeVar("T")
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Keys and, for elements of arrays, numbers from 0."""
+"""Table keys, and indices from 0 for array elements."""
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -29,13 +29,13 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 class Located(str):
-    """A string of a file in another directory than the recipe's: a path that it may be starts there."""
+    """String from a file outside the recipe's directory; as a relative path it starts in `directory`."""
 
     __slots__ = ("directory",)
     directory: Path
 
     def __new__(cls, text: str, directory: Path) -> Located:
-        """Return `text`, said in `directory`."""
+        """Return `text`, marked as read from a file in `directory`."""
         located = super().__new__(cls, text)
         located.directory = directory
         return located
@@ -45,13 +45,13 @@ class Located(str):
 
 
 def unlocated(value: Any) -> Any:
-    """Return a value, a string of another directory's file as any other string."""
+    """Return `value`, with a `Located` string converted to a plain one."""
     return str(value) if isinstance(value, Located) else value
 
 
 @attrs.frozen
 class Said:
-    """What a file said of a key, before another one said something else."""
+    """Value that a file gave a key before a later file replaced it."""
 
     value: Any
     file: str | None
@@ -60,34 +60,34 @@ class Said:
 
 @attrs.frozen
 class Document:
-    """A parsed TOML file, or several of which each has had its say on the ones before."""
+    """Parsed TOML file, or several files merged in order."""
 
     data: Mapping[str, Any]
     file: str | None = None
     lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
-    """Line, from 1, of every key and array element."""
+    """Line of every key and array element, from 1."""
     files: Mapping[KeyPath, str | None] = attrs.field(factory=dict)
-    """File of each key that does not come from `file`."""
+    """File of each key, for keys that do not come from `file`."""
     before: Mapping[KeyPath, tuple[Said, ...]] = attrs.field(factory=dict)
-    """What other files said of a value, the last one first."""
+    """Replaced values of each key, the latest first."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
-        """Return file and line of `path`, or of its nearest parent that stands in a file."""
+        """Return file and line of `path`, or of its nearest parent with a position."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.lines:
                 return self.files.get(path[:end], self.file), self.lines[path[:end]]
         return self.file, None
 
     def line(self, path: KeyPath) -> int | None:
-        """Return the line of `path`, or of its nearest parent that stands in a file."""
+        """Return the line of `path`, or of its nearest parent with a position."""
         return self.place(path)[1]
 
     def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
-        """Return a problem that knows its file, line and dotted path."""
+        """Return a problem with the file, line and dotted path of `path`."""
         return Problem(message, dotted(path), *self.place(path), misfit)
 
     def key_path(self, path: str) -> KeyPath:
-        """Return the keys of a path as `--set` takes it: an element of an array by number or by name."""
+        """Return the keys of a dotted path, as in `--set`; array elements are given by number or name."""
         place: Any = self.data
         keys: KeyPath = ()
         for key in path.split("."):
@@ -104,7 +104,7 @@ class Document:
         return keys
 
     def without(self, path: KeyPath) -> Document:
-        """Return the document whose array has lost the element at `path`; its `data` has lost it already."""
+        """Return the document without the positions of a removed array element; `data` lacks it already."""
         *above, gone = path
         depth = len(above)
 
@@ -121,7 +121,7 @@ class Document:
         return attrs.evolve(self, lines=kept(self.lines), files=kept(self.files), before=kept(self.before))
 
     def placed(self, path: KeyPath, file: str | None, line: int | None) -> Document:
-        """Return the document with `path`, and all that is below it, at another place."""
+        """Return the document with `path`, and all keys below it, at the given file and line."""
         lines = {known: at for known, at in self.lines.items() if known[: len(path)] != path}
         files = {known: at for known, at in self.files.items() if known[: len(path)] != path}
         if line is not None:
@@ -135,10 +135,10 @@ def dotted(path: KeyPath) -> str:
 
 
 def parse(content: bytes, file: str | None = None) -> Document:
-    """Parse a TOML file.
+    """Parse the content of a TOML file.
 
     Raises:
-        RecipeError: where it is not UTF-8 or not TOML, with the line.
+        RecipeError: if it is not valid UTF-8 or TOML; has the line.
     """
     import tomli
 
@@ -158,7 +158,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
 
 
 class _Scanner:
-    """Finds every key in text that is known to be valid TOML."""
+    """Scanner that records the line of every key in valid TOML."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,7 +1,7 @@
-"""Text -> vectors at the speed of the device.
+"""Batching of texts for encoding.
 
-Tokenise in bulk, drop repeats, sort by length, cut into batches by a budget of tokens that pad as little as
-pays, and put the vectors back in the order of the input. Memory is bounded by a window of texts.
+Texts are deduplicated, tokenised in bulk, sorted by length and cut into batches within a token budget such
+that padding is low; vectors are returned in input order. Memory is bounded by a window of texts.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOW = 65_536
-"""Texts that are tokenised, sorted and held together."""
+"""Number of texts that are tokenised, sorted and held in memory together."""
 
 BATCH_COST = 128
-"""What one more batch costs, in tokens: 2 to 5 ms on two cores that encode 30,000 tokens a second."""
+"""Overhead of one batch, in tokens: 2 to 5 ms on two cores that encode 30,000 tokens per second."""
 
 PREFIX_PAYS = 4
-"""Shared leading tokens from which on computing them once is worth the longer way through attention."""
+"""Fewest shared leading tokens for which computing them once outweighs the slower attention."""
 
 Progress: TypeAlias = Callable[[int], None]
-"""Called with the number of texts that have just been finished."""
+"""Callback that receives the number of texts finished since its last call."""
 
 
 def encode_into(
@@ -40,9 +40,9 @@ def encode_into(
     token_budget: int,
     progress: Progress | None = None,
 ) -> None:
-    """Write one vector a text into `output`, `(len(texts), width)`, in the order of `texts`.
+    """Write one vector per text into `output`, `(len(texts), width)`, in the order of `texts`.
 
-    Repeats are encoded once a window of 65,536 texts. `output` may be a memory map.
+    Repeated texts are encoded once per window of 65,536 texts. `output` may be a memory map.
     """
     import numpy as np
 
@@ -68,7 +68,7 @@ def encode_into(
 
 @attrs.frozen(eq=False)
 class _Window:
-    """The distinct texts of a window, tokenised; `inverse` says which one a text is, `counts` how often."""
+    """Tokenised distinct texts of a window; `inverse` maps texts to rows, `counts` has texts per row."""
 
     tokens: TokenIds
     prefix: NDArray[np.int64] | None
@@ -91,7 +91,7 @@ class _Window:
 
 
 def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return each text once, and which of those each text is, `(texts,)`."""
+    """Return the distinct texts, and the index among them of each text, `(texts,)`."""
     import numpy as np
 
     places = {text: row for row, text in enumerate(dict.fromkeys(texts))}
@@ -99,7 +99,7 @@ def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
-    """Yield each window, while the next one is made in a thread."""
+    """Yield windows; a thread prepares the next one in the meantime."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "tokenise") as pool:
@@ -110,10 +110,10 @@ def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
 
 
 def shared_prefix(tokens: TokenIds) -> NDArray[np.int64] | None:
-    """Return the ids with which every text begins, `(shared,)`, or None where they are too few to pay.
+    """Return the leading ids that all texts share, `(shared,)`, or None if they are too few to pay off.
 
-    Under a prompt this is all of the template before the sentence, demonstration included; at least one token
-    of each text is left. Ids are compared, not strings: a sentence may merge with the template's last sign.
+    With a prompt this is the template before the sentence, including the demonstration; at least one token of
+    each text is left. Ids are compared, not strings: a sentence may merge with the template's last character.
     """
     import numpy as np
 
@@ -128,11 +128,11 @@ def shared_prefix(tokens: TokenIds) -> NDArray[np.int64] | None:
 
 
 def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows of each batch, longest first.
+    """Yield the row indices of each batch, longest texts first.
 
-    Neighbouring lengths share a batch only where the padding costs less than the batch that it saves: the
-    cut points that minimise `padded tokens + BATCH_COST x batches` are found exactly, by dynamic programming
-    over the distinct lengths. A batch holds at most `token_budget` tokens, or one row.
+    Neighbouring lengths share a batch only if the padding costs less than another batch: dynamic programming
+    over the distinct lengths finds the exact cuts that minimise `padded tokens + BATCH_COST x batches`. A
+    batch holds at most `token_budget` tokens, or one row.
     """
     import numpy as np
 
@@ -162,7 +162,7 @@ def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDAr
 
 
 def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
-    """Return these rows as one batch, without a mask where their lengths agree."""
+    """Return these rows as one batch, without a mask if they have equal lengths."""
     import numpy as np
 
     lengths = tokens.lengths[rows]

@@ -1,4 +1,4 @@
-"""The encoder as users hold it: `Encoder.load`, `encode`, `save`."""
+"""`Encoder`: the encoder for users, with `load`, `encode` and `save`."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ if TYPE_CHECKING:
 
 
 BACKBONE = "backbone"
-"""The backbone's directory in the one that `Encoder.save` writes."""
+"""Subdirectory of the backbone in a saved encoder."""
 ENCODER_FILE = "encoder.toml"
-"""The encoder's part of the recipe, in the directory that `Encoder.save` writes."""
+"""File with the encoder's part of the recipe in a saved encoder."""
 ENCODING = (
     "sentbed._encoder.batching",
     "sentbed._encoder.encoder",
     "sentbed._recipe.prompts",
     "sentbed.protocols.tokens",
 )
-"""The modules of core that decide which batches texts become."""
+"""Core modules that determine how texts are batched."""
 
 
 @attrs.define(eq=False)
 class Encoder:
-    """Sentences -> vectors."""
+    """A sentence encoder: maps sentences to vectors."""
 
     recipe: EncoderRecipe
     engine: Engine
     backbone: BuiltBackbone
     placed: PlacedEncoder
     source: Path | None = None
-    """The directory that it was loaded from."""
+    """Directory that the encoder was loaded from."""
 
     @classmethod
     def build(
@@ -76,11 +76,11 @@ class Encoder:
         saved: Path | None = None,
         head_seed: int | None = None,
     ) -> Encoder:
-        """Load or initialise the encoder of a recipe on an engine.
+        """Load or initialise a recipe's encoder on an engine.
 
-        `texts` gives the training texts, for a tokenizer to be trained on; with `saved`, weights and
-        tokenizer come from that directory. Pooler and head are drawn after `head_seed`, if it is given,
-        whatever the backbone has drawn. Raises `ModelError`.
+        `texts` returns the training texts, for training a tokenizer; with `saved`, weights and tokenizer are
+        loaded from that directory. `head_seed`, if given, seeds the initialisation of pooler and head
+        independently of the backbone's. Raises `ModelError`.
         """
         recipe = self_contained(recipe)
         context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs)
@@ -98,12 +98,12 @@ class Encoder:
         runtime: Runtime | Mapping[str, Any] | None = None,
         plugins: Plugins | None = None,
     ) -> Encoder:
-        """Load an encoder that `save` or a run wrote.
+        """Load an encoder written by `save` or a run.
 
-        `runtime` is a runtime or its recipe table; `{"use": "cpu"}` (fp32) where left out.
+        `runtime` is a runtime or its recipe table, by default `{"use": "cpu"}` (fp32).
 
         Raises:
-            ModelError: where the directory is not an encoder or its files are incomplete.
+            ModelError: if the directory is not an encoder or its files are incomplete.
         """
         directory = Path(path)
         plugins = plugins or load_plugins()
@@ -118,9 +118,9 @@ class Encoder:
         runtime: Runtime | Mapping[str, Any] | None = None,
         plugins: Plugins | None = None,
     ) -> Encoder:
-        """Build the encoder of a recipe's table `[encoder]`: `{"backbone": {"use": "bert", ...}, ...}`.
+        """Build an encoder from a recipe's `[encoder]` table: `{"backbone": {"use": "bert", ...}, ...}`.
 
-        Relative paths start in the current directory. Raises `RecipeError` with everything that is wrong.
+        Relative paths start in the current directory. Raises `RecipeError` with all problems.
         """
         plugins = plugins or load_plugins()
         recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
@@ -132,11 +132,11 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """Width of a sentence vector."""
+        """Dimension of a sentence vector."""
         return self.placed.width
 
     def require_positions(self, max_length: int) -> None:
-        """Raise `ModelError` where texts of `max_length` tokens, with their template, are too long."""
+        """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
         positions = self.backbone.max_length
         template = 0
         if self.recipe.resolved_prompt is not None:
@@ -149,12 +149,12 @@ class Encoder:
             )
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
-        """Return the tokenizer, behind the prompt where there is one; `normalize`: with its text rules."""
+        """Return the tokenizer, wrapped in the prompt if there is one; `normalize` applies its text rules."""
         prompt, own = self.recipe.resolved_prompt, self.backbone.tokenizer
         return PromptTokenizer(own, prompt, self.backbone.max_length, normalize) if prompt else own
 
     def protocol(self) -> dict[str, Any]:
-        """Return what every score says of the encoder: how text became a vector."""
+        """Return the encoder's part of a score's protocol: how it turns text into vectors."""
         pooler, prompt = self.recipe.pooler, self.recipe.resolved_prompt
         facts: dict[str, Any] = {
             "precision": self.engine.describe()["precision"],
@@ -169,10 +169,10 @@ class Encoder:
         return facts | ({"prompt": prompt.describe()} if prompt else {})
 
     def space(self, fingerprint: str | None = None) -> Space | None:
-        """Return everything that decides the vectors of texts, or None where a part cannot tell.
+        """Return everything that determines the vectors of texts, or None if a part cannot report it.
 
-        Weights are hashed as they are now, unless `fingerprint` is that of the placed encoder: what training
-        has changed since is another space.
+        The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
+        leads to another space.
         """
         tokens = self.backbone.tokenizer.fingerprint
         parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
@@ -207,10 +207,10 @@ class Encoder:
         max_length: int | None = None,
         normalize: bool = True,
     ) -> NDArray[np.float32]:
-        """Encode texts; returns float32 `(len(texts), width)` in their order.
+        """Return one vector per text, float32 `(len(texts), width)`, in the order of `texts`.
 
         `progress` is called with the number of texts finished since its last call; `max_length` and
-        `normalize` (the prompt's text rules) hold in the place of the recipe's.
+        `normalize` (the prompt's text rules) override the recipe's.
         """
         import numpy as np
 
@@ -253,13 +253,13 @@ class Encoder:
         shared: Sequence[SharedPasses | None] = (None, None),
         bar: EncodeBar | None = None,
     ) -> Evaluation:
-        """Evaluate, under the name `name`; scores say who, with what, and how text became a vector.
+        """Evaluate the encoder as `name`; scores record encoder, evaluator, plugin and protocol.
 
-        `second`, name and encoder, encodes the second sentence of each pair, for an evaluator that is
-        `two_sided`. `progress` is told of each part how far it is. Vectors that are in `store` are not
-        computed again, which changes no score. `plugins`, those that are installed where left out, say which
-        one the evaluator is of. `prepared` is what the evaluator has prepared; `shared`, for this encoder and
-        the second one, what fills the store for other encoders as well; `bar` what has been encoded before.
+        `second`, a name and an encoder, encodes the second sentence of pairs for a `two_sided` evaluator.
+        `progress` is called with the progress of each part. Vectors found in `store` are not computed again,
+        which changes no score. `plugins`, by default the installed ones, identify the evaluator's plugin.
+        `prepared` is the result of `evaluator.prepare()`; `shared`, for this encoder and the second one,
+        fills the store for other encoders as well; `bar` counts the texts encoded so far.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         prepared = prepared or evaluator.prepare()
@@ -287,15 +287,15 @@ class Encoder:
         return attrs.evolve(evaluation, scores=tuple(scores), primary=float(evaluation.primary))
 
     def is_finite(self) -> bool:
-        """Whether the encoder still gives numbers: training that diverged leaves weights that do not."""
+        """Whether the encoder's vectors are finite; they are not after training has diverged."""
         return all(map(math.isfinite, self.encode(["a sentence"])[0].tolist()))
 
     def save(self, path: str | Path) -> None:
-        """Write weights, tokenizer and the encoder's part of the recipe; whole, or not at all."""
+        """Write weights, tokenizer and the encoder's part of the recipe atomically."""
         self._write(path, None)
 
     def _write(self, path: str | Path, merged: tuple[Backbone, BuiltBackbone] | None) -> None:
-        """Write the encoder, or, with `merged`, another backbone in the place of its own."""
+        """Write the encoder, with the backbone `merged` instead of its own if given."""
         import shutil
 
         import tomli_w
@@ -321,10 +321,10 @@ class Encoder:
         write_directory(target, fill)
 
     def export(self, path: str | Path) -> None:
-        """Write the encoder with its adapters merged into plain weights.
+        """Write the encoder with its adapters merged into the weights.
 
-        `backbone/` in the directory is then what transformers loads without peft. The vectors are the same to
-        the rounding of the backbone's `dtype`.
+        transformers can load the directory's `backbone/` without peft. The vectors are the same up to
+        rounding in the backbone's `dtype`.
         """
         target = Path(path)
         if target.is_dir() and any(target.iterdir()):
@@ -333,16 +333,16 @@ class Encoder:
         self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 
     def restore(self, path: Path) -> None:
-        """Go back to the weights that `save` wrote to `path`."""
+        """Restore the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
 
 
 def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
-    """Return the recipe of an encoder that lies on disk.
+    """Return the recipe of a saved encoder.
 
     Raises:
-        ModelError: where the directory is not an encoder.
+        ModelError: if the directory is not an encoder.
     """
     file = directory / ENCODER_FILE
     try:
@@ -373,21 +373,21 @@ def _no_encoder(directory: Path) -> str:
 
 
 def pair_name(name: str, second: str | None) -> str:
-    """Return under which name the scores of two towers stand: those of `en` and `zh` are of `en+zh`."""
+    """Return the name for scores of two towers, such as `en+zh` for `en` and `zh`."""
     return name if second is None else f"{name}+{second}"
 
 
 @attrs.define(eq=False)
 class EncodeBar:
-    """How much of all lists of texts of one or several evaluations is encoded."""
+    """Progress of encoding over all lists of texts of one or several evaluations."""
 
     total: int
-    """Texts."""
+    """Number of texts."""
     done: int = 0
-    """Those of the lists that are finished."""
+    """Number of texts in finished lists."""
 
     def look(self, finished: int, count: int) -> int:
-        """Return how many texts are done when `finished` of the current list's `count` are."""
+        """Return the texts done in total when `finished` of the current list's `count` are done."""
         found = min(self.done + finished, self.total)
         if finished == count:
             self.done += count
@@ -396,14 +396,14 @@ class EncodeBar:
 
 @attrs.define(eq=False)
 class _Seen(TextEncoder):
-    """What an evaluation sees of an encoder: a `TextEncoder` with all that it may have."""
+    """The `TextEncoder` that evaluators receive, with progress, device and vector store."""
 
     encoder: Encoder
     told: PartProgress | None = None
     store: VectorStore | None = None
     shared: SharedPasses | None = None
     bar: EncodeBar | None = None
-    """Of all lists together; each has its own where None."""
+    """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
     space: Space | None = attrs.field(init=False)
 
@@ -453,7 +453,7 @@ class _Seen(TextEncoder):
 
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
-    """Return the recipe without files: what is saved must not depend on one that may change or be left."""
+    """Return the recipe without references to files, which may change or be absent after saving."""
     return attrs.evolve(recipe, prompt=recipe.prompt and recipe.prompt.without_file())
 
 

@@ -1,13 +1,14 @@
 """On-disk cache of sentence vectors, shared by all evaluators, runs and processes.
 
-A *space* is everything that decides a vector besides the texts; see `Encoder.space`. In it lies one file for
-each list of texts that was encoded together. It appears whole and never changes: processes need no locks.
+A *space* is everything but the texts that determines a vector; see `Encoder.space`. Its directory holds one
+file per list of texts encoded together. Files are written atomically and never change, so that processes need
+no locks.
 
-A list is found as a whole, or not at all. In its last bits a vector depends on the texts beside which it is
-encoded: of MiniLM's vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in
-bf16, when 600 others are encoded with them. Taking single texts from another list, or encoding only what is
-missing, would let a score depend on what this machine did before; so a vector is read only where the same
-computation has written it, and the store changes no bit of any score.
+Lookups are by whole list. The last bits of a vector depend on the texts it is encoded with: of MiniLM's
+vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in bf16, if 600 other
+texts are encoded with them. Reusing single texts of another list, or encoding only missing ones, would make
+scores depend on earlier work on this machine; so a vector is read only if the same computation wrote it, and
+the store changes no bit of any score.
 """
 
 from __future__ import annotations
@@ -39,39 +40,39 @@ LIMIT_VARIABLE = "SENTBED_CACHE_GB"
 DEFAULT_GB = 5.0
 
 SEGMENT = ".vectors"
-"""Ends the name of a file of vectors."""
+"""Suffix of files of vectors."""
 ABOUT = "space.json"
-"""What a space is of, in its directory."""
+"""File that describes a space, in its directory."""
 
 _HEADER = struct.Struct("<8sQQ16s")
 """Magic bytes, rows, width, BLAKE2b of the vectors that follow, float32 row by row."""
 _MAGIC = b"sbvec\0\0\1"
 HEADER_SIZE = _HEADER.size
-"""Bytes before the vectors of a file."""
+"""Size of a file's header in bytes."""
 TOGETHER = 2**30
-"""Bytes of vectors that one pass gives at most: more encoders than that take several."""
+"""Maximum size in bytes of the vectors of one shared pass; further encoders need another pass."""
 _ABANDONED = 3600.0
-"""Seconds after which a temporary file is one whose writer was killed."""
+"""Age in seconds from which a temporary file counts as left by a killed writer."""
 
 
 @attrs.frozen
 class Space:
-    """What decides a vector besides the texts, and what a person wants to know of it."""
+    """Everything but the texts that determines a vector, and a readable description of it."""
 
     key: Mapping[str, Any]
-    """For JSON: everything in which two encoders may differ."""
+    """Everything in which two encoders may differ, JSON-serialisable."""
     about: Mapping[str, Any]
-    """For `sentbed cache info`: model, pooler, width, precision, length."""
+    """Model, pooler, width, precision and length, for `sentbed cache info`."""
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """Name of the space's directory: BLAKE2b of `key`."""
         content = json.dumps(self.key, sort_keys=True, default=str)
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def size_limit() -> int:
-    """Return the bytes that `SENTBED_CACHE_GB` allows. Raises `RunError` where it is no size."""
+    """Return the limit in bytes from `SENTBED_CACHE_GB`. Raises `RunError` if its value is invalid."""
     value = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_GB)
     try:
         gigabytes = float(value)
@@ -86,34 +87,34 @@ def size_limit() -> int:
 
 
 class SharedPasses(Protocol):
-    """What gives the vectors of several encoders in one pass."""
+    """Protocol for computing the vectors of several encoders in one pass."""
 
     @property
     def spaces(self) -> Sequence[tuple[Space, int]]:
-        """The space of each further encoder, and its width."""
+        """Space and width of each further encoder."""
 
     def encode(
         self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
     ) -> NDArray[np.float32]:
-        """Return the encoder's own vectors, then, along the width, those of the spaces with these numbers."""
+        """Return the encoder's own vectors and, concatenated along the width, those of `spaces[chosen]`."""
 
 
 @attrs.define(eq=False)
 class VectorStore:
-    """Looks vectors up, and keeps those that had to be computed."""
+    """On-disk cache of vectors."""
 
     root: Path = attrs.field(factory=lambda: cache_root() / "vectors")
     limit: int = attrs.field(factory=size_limit)
-    """Bytes; what was not used for the longest time goes when there are more."""
+    """Maximum size in bytes; the least recently used files are removed beyond it."""
     say: Callable[[str], object] = lambda _: None
-    """Told once why vectors cannot be kept."""
+    """Called once with the reason if vectors cannot be kept."""
     taken: int = 0
-    """Distinct texts whose vectors were found."""
+    """Number of distinct texts whose vectors were found."""
     encoded: int = 0
-    """Distinct texts that had to be encoded."""
+    """Number of distinct texts that had to be encoded."""
     _writes: bool = attrs.field(default=True, init=False)
     _room: int = attrs.field(default=0, init=False)
-    """Bytes that may be written before the store's size is looked at again."""
+    """Bytes that may be written before the store's size is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def encode(
@@ -125,11 +126,11 @@ class VectorStore:
         shared: SharedPasses | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
-        """Return what `encode(texts)` returns, to the bit, float32 `(len(texts), width)`.
+        """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
 
-        Texts go through `encode` a window at a time, each once, as `encode_into` does itself. Without a
-        space nothing is looked up or kept. What is not found is encoded by the pass that is `shared`, which
-        is told the `progress`; the vectors of its further encoders are kept too.
+        Texts are deduplicated and encoded per window, as in `encode_into`. Without a space nothing is read or
+        kept. Missing lists are encoded by the `shared` pass, if given, which reports to `progress`; the
+        vectors of its further encoders are kept too.
         """
         import numpy as np
 
@@ -156,7 +157,7 @@ class VectorStore:
     def _together(
         self, texts: list[str], width: int, shared: SharedPasses, progress: Progress | None, digest: str
     ) -> NDArray[np.float32] | None:
-        """Encode for others as well, and keep theirs; None where there is nothing to be kept for any."""
+        """Encode for the shared encoders too and keep their vectors; None if none needs to be kept."""
         import numpy as np
 
         size = HEADER_SIZE + 4 * len(texts) * width
@@ -185,7 +186,7 @@ class VectorStore:
         return self.root / space.name / (digest + SEGMENT)
 
     def _read(self, space: Space, digest: str, shape: tuple[int, int]) -> NDArray[np.float32] | None:
-        """Return vectors, or None where there are none; a file that is damaged is removed."""
+        """Return the stored vectors, or None if there are none; a damaged file is removed."""
         import numpy as np
 
         path = self._path(space, digest)
@@ -197,7 +198,7 @@ class VectorStore:
         expected = _HEADER.pack(_MAGIC, *shape, _checksum(content))
         whole = header == expected and len(content) == 4 * shape[0] * shape[1]
         with suppress(OSError):
-            # When it was used last; a file system need not say when it was read.
+            # Record the last use: file systems need not keep access times.
             os.utime(path) if whole else path.unlink(missing_ok=True)
         return np.frombuffer(content, "<f4").reshape(shape) if whole else None
 
@@ -231,9 +232,9 @@ class VectorStore:
                 )
 
     def _evict(self) -> int:
-        """Remove what was used least recently until the rest is within the limit; return what room there is.
+        """Remove the least recently used files until the limit is met; return the bytes that may be written.
 
-        It is a part of what is left to the limit: other processes fill the store as well.
+        This is only a part of the room left below the limit: other processes fill the store as well.
         """
         found = sorted(self.segments(), key=lambda item: item[1].st_mtime)
         excess = sum(state.st_size for _, state in found) - self.limit
@@ -246,14 +247,14 @@ class VectorStore:
         return max(0, -excess) // 8
 
     def segments(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the files of vectors that there are."""
+        """Yield every file of vectors with its `stat` result."""
         for path in self.root.glob(f"*/*{SEGMENT}"):
             # Another process may have removed it.
             with suppress(OSError):
                 yield path, path.stat()
 
     def tidy(self, age: float) -> None:
-        """Remove what writers that were killed left, and spaces that are empty for so many seconds."""
+        """Remove files left by killed writers, and spaces that have been empty for `age` seconds."""
         now = time.time()
         for directory in self.root.glob("*/"):
             with suppress(OSError):
@@ -268,7 +269,7 @@ class VectorStore:
 
 
 def list_digest(texts: Sequence[str]) -> str:
-    """Return the name of a list of texts: BLAKE2b over the 16 bytes of BLAKE2b of each."""
+    """Return the digest of a list of texts: BLAKE2b over the 16-byte BLAKE2b digest of each."""
     digest = hashlib.blake2b(digest_size=16)
     for text in texts:
         digest.update(hashlib.blake2b(text.encode(), digest_size=16).digest())

@@ -1,4 +1,4 @@
-"""What is wrong with a structured recipe: names that lead nowhere, and parts that do not fit together."""
+"""Checks of a structured recipe: unknown names, and parts that do not fit together."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sentbed.errors import Problem, RecipeError, SentbedError
 from sentbed.protocols import LABEL, Evaluator
 
 Add = Callable[..., None]
-"""Takes a message and the path of the key that it is about."""
+"""Callback for a problem: a message and the path of its key."""
 
 
 def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
-    """Find what is wrong with a structured recipe before anything heavy is imported.
+    """Check a structured recipe without heavy imports.
 
-    `plugins` are where alternatives are looked for. Without `look`, no file is read.
+    Suggested alternatives come from `plugins`. Without `look`, no file is read.
 
     Raises:
-        RecipeError: with every problem.
+        RecipeError: if there are problems; lists all of them.
     """
     problems: list[Problem] = []
 
@@ -56,12 +56,12 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
 
 
 def _below(add: Add, *prefix: str | int) -> Add:
-    """Return `add` for the keys below a path."""
+    """Return an `add` for keys below a path."""
     return lambda message, *path, misfit=False: add(message, *prefix, *path, misfit=misfit)
 
 
 def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
-    """Whether `name` is an encoder of the recipe, or may be left out."""
+    """Whether `name` is an encoder of the recipe, or is None and may be; otherwise add a problem."""
     names = ", ".join(f"`{known}`" for known in recipe.encoders)
     if name is not None and name not in recipe.encoders:
         add(f"there is no encoder `{name}`, the recipe has {names}; name one of them", *path)
@@ -81,7 +81,7 @@ def _check_second(recipe: Recipe, evaluator: Evaluator, second: str | None, add:
 
 
 def test_data_problem(why: str, evaluator: Evaluator) -> str:
-    """Return the sentence for an evaluator that chooses and may see test data."""
+    """Return the message for an evaluator that selects something but may use test data."""
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
         "development data only; choose an evaluator that does, or say in this one that its data is a "
@@ -144,7 +144,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
 
 
 def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
-    """Whether every column of a stage has an encoder, and every encoder of the stage a column."""
+    """Whether every column of a stage has an encoder and vice versa; otherwise add the problems."""
     trained, frozen = recipe.trained(stage), tuple(stage.freeze)
     if not stage.train and not _encoder_name(recipe, None, add, "train"):
         return False
@@ -198,7 +198,7 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
 
 
 def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
-    """Add what of a stage's loss and encoders does not fit together."""
+    """Add a problem for each mismatch between a stage's loss and encoders."""
     towers = recipe.towers(stage)
     for name in recipe.trained(stage):
         if reason := recipe.encoders[name].backbone.traits.untrainable:

@@ -1,4 +1,4 @@
-"""Which parts of an encoder fit together, and what to take instead where they do not."""
+"""Compatibility of an encoder's parts, and alternatives for parts that do not fit."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "layers": "the states of every layer",
     }
 )
-"""What a pooler may need of a backbone, and why; see `protocols.PoolerTraits`."""
+"""Needs that a pooler may have of a backbone, with the reason; see `protocols.PoolerTraits`."""
 
 TEMPLATE = "template"
-"""What a pooler needs of the recipe, not of the backbone."""
+"""A pooler's need that the recipe meets, not the backbone."""
 
 
 @attrs.frozen
 class _Candidate:
-    """A class of components that is tried in the place of an encoder's part, without its fields."""
+    """Component class to try in place of an encoder's part, without field values."""
 
     name: str
     traits: Any
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield nothing: there are no fields that could be at odds with the pooler."""
+        """Yield nothing: there are no field values that could conflict with the pooler."""
         return iter(())
 
 
 def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
-    """Yield (key of `[encoder]`, message) for parts that cannot work together.
+    """Yield (key of `[encoder]`, message) for each incompatibility.
 
-    Alternatives are looked for in `plugins`.
+    Suggested alternatives come from `plugins`.
     """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
@@ -59,7 +59,7 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
             f"the pooler `{pooler.name}` needs {reasons}, and the backbone `{backbone.name}` has none; "
             f"{_alternatives(encoder, plugins)}",
         )
-        # A prompt for a part that has to go is of no interest.
+        # Problems with the prompt do not matter if the pooler or backbone must change.
         return
     yield from (("backbone", message) for message in backbone.misfits(needs))
     prompt = encoder.prompt or Prompt()
@@ -98,7 +98,7 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
 
 
 def heeded_by(encoder: EncoderRecipe) -> frozenset[str]:
-    """Return what the pooler needs, as far as it changes what the backbone builds or computes."""
+    """Return the pooler's needs that change what the backbone builds or computes."""
     needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
     return needs if heeds is None else needs & heeds
 
@@ -113,15 +113,15 @@ def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
 
 
 def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
-    """Return the names of the parts of a kind that are known to work in the place of the encoder's own."""
+    """Return the names of a kind's components that are known to work in place of the encoder's own."""
     if plugins is None:
         return []
     if encoder.prompt is not None and list(encoder.prompt.check()):
-        # No part fits a prompt that is wrong in itself.
+        # No part fits an invalid prompt.
         encoder = attrs.evolve(encoder, prompt=None)
     names = []
     for name in plugins.names(kind):
-        # What a property would say is not known before there are parameters.
+        # Traits given by a property are unknown without field values.
         traits = KINDS[kind].traits_of(plugins.find(kind, name).cls)
         unknown = traits is None or (isinstance(traits, BackboneTraits) and traits.offers is None)
         swap: dict[str, Any] = {kind: _Candidate(name, traits)}

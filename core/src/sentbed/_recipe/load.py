@@ -1,4 +1,4 @@
-"""Reads a recipe: file -> document -> `Recipe`, with every problem at once."""
+"""Loading of recipes: file -> document -> `Recipe`; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def load_recipe(
 ) -> Recipe:
     """Read, structure and check a recipe.
 
-    `overrides` are `PATH=VALUE` as on the command line: `stage.nli.loss.temperature=0.01`; a value is TOML,
-    or a string where it is not; `PATH=` takes a key out. Without `look`, components do not look for files and
-    packages that they need.
+    `overrides` are `PATH=VALUE` as on the command line, such as `stage.nli.loss.temperature=0.01`; a value
+    that is not valid TOML is a string, and `PATH=` removes a key. Without `look`, components do not check for
+    the files and packages that they need.
 
     Raises:
-        RecipeError: with every problem of the file.
+        RecipeError: if the recipe has problems; lists all of them.
     """
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
@@ -40,10 +40,10 @@ def load_recipe(
 
 
 def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins, key: str = "") -> Any:
-    """Return the component that a table describes, such as `{"use": "cpu"}` for `protocols.Runtime`.
+    """Return the component described by a table, such as `{"use": "cpu"}` for `protocols.Runtime`.
 
-    Relative paths start in the current directory; problems are those of the table `key`. Raises `RecipeError`
-    with every one.
+    Relative paths start in the current directory; `key` is the table's path in messages. Raises `RecipeError`
+    with all problems.
     """
     rename: dict[tuple[str, ...], tuple[str, ...]] | None = {(): (key,)} if key else None
     found, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), rename)
@@ -55,9 +55,9 @@ def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins
 def executor_of(
     name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
 ) -> TaskPool:
-    """Return the pool of the executor `name`; options that are None are left out.
+    """Return the task pool of the executor `name`; options that are None are omitted.
 
-    Raises `RunError` where there is no such executor or it has no such option.
+    Raises `RunError` if there is no such executor or it has no such option.
     """
     table = {"use": name, **{key: value for key, value in options.items() if value is not None}}
     try:
@@ -70,7 +70,7 @@ def executor_of(
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
-    """Read a recipe's file and those that it extends, without looking at what they mean.
+    """Read a recipe's file and the files it extends, without structuring them.
 
     Raises `RecipeError`.
     """
@@ -83,7 +83,7 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
 
 
 def structure_recipe(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Recipe:
-    """Turn a document into a `Recipe`; paths in it are relative to `base`. Raises `RecipeError`."""
+    """Structure a document as a `Recipe`; its paths are relative to `base`. Raises `RecipeError`."""
     problems: list[Problem] = []
     found = document.data.get("schema")
     if found != SCHEMA or isinstance(found, bool):
@@ -91,7 +91,7 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
         message = f"the recipe {what}, this version of sentbed reads `schema = {SCHEMA}`"
         problems.append(document.problem(message, ("schema",)))
         if found is not None:
-            # Another version's keys are not ours to judge.
+            # The keys of another schema version cannot be checked.
             raise RecipeError(problems)
     data = {**document.data, "schema": SCHEMA}
     main = data.pop("encoder", None)
@@ -117,7 +117,7 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
 def _tables(
     data: dict[str, Any], document: Document, plugins: Plugins, base: Path, look: bool
 ) -> tuple[dict[str, RecipeTable], list[Problem]]:
-    """Take the tables that belong to plugins out of `data`; returns them, and what is wrong with them."""
+    """Remove the plugins' tables from `data`; return them and their problems."""
     tables: dict[str, RecipeTable] = {}
     problems = []
     for key in list(data):
@@ -139,5 +139,5 @@ def _tables(
 
 
 def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """`[encoder]` is read as `[encoders.encoder]`; problems are reported where the file has them."""
+    """Return the renaming that reports problems of `[encoder]`, read as `[encoders.encoder]`, at its path."""
     return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}

@@ -1,7 +1,7 @@
-"""Prompts: the text that is put around a sentence before it is tokenised.
+"""Prompts: text put around a sentence before tokenisation.
 
-Templates, text rules and demonstrations are those of PromptBERT (Jiang et al., 2022) and PromptEOL (Jiang et
-al., 2023); the strings are equal to the released code's, byte by byte.
+Templates, text rules and demonstrations are from PromptBERT (Jiang et al., 2022) and PromptEOL (Jiang et al.,
+2023); the strings equal those in the released code, byte for byte.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TEMPLATES: Mapping[str, str] = MappingProxyType(
 """The published templates by name: PromptEOL and its variant `prompt` (section 3), PromptBERT's for BERT."""
 
 OPEN_QUOTE = '"'
-"""The last character of a template behind which a demonstration's word is written."""
+"""Last character of a template that takes demonstrations; the demonstration's word follows it."""
 
 NO_LIMIT = 2**20
-"""Tokens: a prompt is never cut, only the sentence in it."""
+"""Maximum length in tokens of a prompt, which is never cut; only the sentence in it is."""
 
 
 def _as_it_is(text: str) -> str:
@@ -40,7 +40,7 @@ def _as_it_is(text: str) -> str:
 
 
 def _prompt_eol(text: str) -> str:
-    """PromptEOL's evaluation rules: a full stop where nothing ends it, no double quotes, no question."""
+    """Apply PromptEOL's evaluation rules; see `Prompt.normalizer`."""
     if text and text[-1] not in ".?\"'":
         text += "."
     text = text.replace('"', "'")
@@ -50,7 +50,7 @@ def _prompt_eol(text: str) -> str:
 NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"none": _as_it_is, "prompt-eol": _prompt_eol}
 )
-"""Text rules by name."""
+"""Text rules, by name."""
 
 
 @attrs.frozen
@@ -89,7 +89,7 @@ class Prompt:
     """An example that goes before the sentence (in-context learning, PromptEOL section 3.2)."""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with template, file and demonstration."""
+        """Yield the problems with template, file and demonstration."""
         if self.template is not None and self.file is not None:
             yield "`prompt` has both `template` and `file`; give one"
             return
@@ -105,11 +105,11 @@ class Prompt:
             yield str(error)
 
     def resolve(self, pooler: Pooler | None = None) -> ResolvedPrompt | None:
-        """Return the prompt with what `pooler` adds, or None where neither names a template.
+        """Return the prompt with the pooler's defaults, or None if neither has a template.
 
         Raises:
-            SentbedError: where the template cannot be used.
-            DataError: where `file` has no such line, or no template on it.
+            SentbedError: if the template is invalid.
+            DataError: if `file` has no such line, or no template on it.
         """
         said = PoolerTraits() if pooler is None else pooler.traits
         text = said.template if self.template is None else self.template
@@ -131,7 +131,7 @@ class Prompt:
         return ResolvedPrompt(template, self.normalizer or said.normalizer or "none")
 
     def without_file(self) -> Prompt:
-        """Return the same prompt with the line of `file` as its `template`, for an encoder that is saved."""
+        """Return the prompt with the line of `file` as its `template`, for saving."""
         if self.file is None:
             return self
         return attrs.evolve(self, template=read_line(self.file, self.line), file=None, line=1)
@@ -139,7 +139,7 @@ class Prompt:
 
 @attrs.frozen
 class Template:
-    """The text before and behind the sentence; `{mask}` may stand in `suffix`."""
+    """Text before and after the sentence; `suffix` may contain `{mask}`."""
 
     prefix: str
     suffix: str
@@ -148,14 +148,14 @@ class Template:
         return f"{self.prefix}{TEXT}{self.suffix}"
 
     def fill(self, text: str, mask_token: str = MASK) -> str:
-        """Return the prompt of one text, white space around it stripped."""
+        """Return the prompt of one text, stripped of surrounding white space."""
         return (self.prefix + text + self.suffix.replace(MASK, mask_token)).strip()
 
     def after(self, demonstration: Demonstration) -> Template:
         """Return the template with a demonstration before it.
 
         Raises:
-            SentbedError: where the template does not end in an open quotation mark.
+            SentbedError: if the template does not end in an open quotation mark.
         """
         if not self._takes_demonstrations:
             raise SentbedError(
@@ -166,7 +166,7 @@ class Template:
         return Template(shown + self.prefix, self.suffix)
 
     def demonstration_in(self, whole: Template) -> Demonstration | None:
-        """Return the demonstration that makes this template `whole`, or None where none does."""
+        """Return the demonstration with which `self.after` gives `whole`, or None if there is none."""
         if not self._takes_demonstrations:
             return None
         text, _, word = whole.prefix.removeprefix(self.prefix).rpartition(self.suffix)
@@ -180,13 +180,13 @@ class Template:
 
 @attrs.frozen
 class ResolvedPrompt:
-    """Template and text rules, as they are in force."""
+    """Template and text rules in effect."""
 
     template: Template
     normalizer: str
 
     def describe(self) -> dict[str, str]:
-        """Return what a score's protocol says of it."""
+        """Return the prompt's part of a score's protocol."""
         return {"template": str(self.template), "normalizer": self.normalizer}
 
     def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
@@ -197,30 +197,30 @@ class ResolvedPrompt:
 
 @attrs.frozen(eq=False)
 class PromptTokenizer(Tokenizer):
-    """A tokenizer that puts the prompt around each text first."""
+    """Tokenizer that puts each text into the prompt first."""
 
     original: Tokenizer
     prompt: ResolvedPrompt
     longest: int
-    """Tokens that the backbone has positions for."""
+    """Number of tokens that the backbone has positions for."""
     normalize: bool = True
 
     @property
     def pad_id(self) -> int:
-        """The id that fills a batch."""
+        """Id of the padding token."""
         return self.original.pad_id
 
     @property
     def mask_token(self) -> str | None:
-        """The mask token as it is written."""
+        """The mask token as a string, or None."""
         return self.original.mask_token
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise the prompts of these texts; `max_length` is for the sentence alone.
+        """Tokenise the prompts of these texts; `max_length` applies to the sentence alone.
 
         Raises:
-            ModelError: where a prompt is longer than the backbone's positions: a template is not cut; where
-                the template has a mask and the vocabulary none.
+            ModelError: if a prompt is longer than the backbone's positions (a template is not cut), or if
+                the template has a mask and the vocabulary has none.
         """
         mask = self.mask_token
         if mask is None and MASK in self.prompt.template.suffix:
@@ -241,16 +241,16 @@ class PromptTokenizer(Tokenizer):
         return tokens
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
-        """Cut each text to at most `max_length` tokens of its own."""
+        """Cut each text to at most `max_length` tokens, without the template."""
         return self.original.truncate(texts, max_length)
 
 
 def parse_template(text: str) -> Template:
-    """Return the template that a recipe or a line in the shell form means.
+    """Parse a template from a recipe, or a line in the shell form.
 
     Raises:
-        SentbedError: for an unknown name, or where `{text}` is not there exactly once, or `{mask}` twice or
-            before it.
+        SentbedError: for an unknown name, or if `{text}` does not occur exactly once, or `{mask}` occurs
+            twice or before it.
     """
     found = text
     if "*sent_0*" in text:
@@ -277,7 +277,7 @@ def parse_template(text: str) -> Template:
 
 
 def read_line(file: str, line: int) -> str:
-    """Return one line of a template file. Raises `DataError` where there is none."""
+    """Return one line of a template file. Raises `DataError` if it does not exist."""
     path = locate(file)
     lines = lines_of(path)
     if line > len(lines):
@@ -286,7 +286,7 @@ def read_line(file: str, line: int) -> str:
 
 
 def lines_of(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 file; raises `DataError`."""
+    """Return the lines of a UTF-8 file. Raises `DataError` if it cannot be read."""
     try:
         content = path.read_bytes().decode("utf-8-sig")
     except OSError as error:

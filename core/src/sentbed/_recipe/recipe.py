@@ -1,7 +1,7 @@
-"""A recipe: what one TOML file says, as frozen attrs classes.
+"""Recipes: the content of a TOML file as frozen attrs classes.
 
-`load.load_recipe` reads one. A recipe is closed: every unknown key, wrong type and unknown component is
-reported at once.
+`load.load_recipe` reads one. Recipes are closed: all unknown keys, wrong types and unknown components are
+reported together.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAIN_ENCODER = "encoder"
 
 
 PRETRAINED = "pretrained"
-"""In `weights` of a stage: the weights that an encoder had before the first stage."""
+"""Value in a stage's `weights`: the encoder's weights before the first stage."""
 
 
 @attrs.frozen
@@ -52,12 +52,12 @@ class Run:
     """`[run]`: the name of the run and its seed."""
 
     name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]*"))
-    """Also the name of the run directory: letters, digits, `.`, `_` and `-`."""
+    """Name of the run and of its directory: letters, digits, `.`, `_` and `-`."""
     seed: int = attrs.field(default=42, validator=and_(ge(0), le(2**32 - 1)))
     """Seeds initialisation, dropout and shuffling."""
     cache: bool = True
-    """Take the vectors of an evaluation from the store of this machine where the same encoder has encoded the
-    same texts before, and keep new ones there; `sentbed cache info` says where. No score depends on it."""
+    """Whether evaluations reuse vectors from this machine's store if the same encoder has encoded the same
+    texts before, and keep new ones there; see `sentbed cache info`. No score depends on it."""
 
 
 @attrs.frozen
@@ -68,14 +68,14 @@ class EncoderRecipe:
     pooler: Pooler
     head: Head = attrs.field(factory=Head)
     max_length: int = attrs.field(default=128, validator=ge(2))
-    """Tokens a sentence, special tokens included; longer input is cut. Under a prompt: tokens of the sentence
-    alone, template and special tokens come on top."""
+    """Maximum tokens per sentence, including special tokens; longer input is cut. With a prompt: tokens of
+    the sentence alone, without template and special tokens."""
     prompt: Prompt | None = None
-    """The pooler's own where left out, or none."""
+    """Text around each sentence; by default the pooler's own, if it has one."""
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
-        """The prompt in force."""
+        """The prompt in effect, including the pooler's defaults."""
         return (self.prompt or Prompt()).resolve(self.pooler)
 
 
@@ -85,30 +85,30 @@ def _names(value: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Validate:
-    """`validate`: when to look at a development set, and what to keep."""
+    """`validate`: when to evaluate on a development set, and which weights to keep."""
 
     every: int = attrs.field(validator=ge(1))
     """Optimiser steps between two validations; the last step is always validated."""
     with_: Evaluator = attrs.field(metadata={"key": "with"})
-    """The evaluator whose primary score ranks the checkpoints; on development data where it chooses."""
+    """Evaluator whose primary score ranks the checkpoints; must use development data if it selects."""
     keep: Literal["best", "last"] = "best"
-    """The weights that the stage ends with: the best validated ones, or the last ones."""
+    """Weights that the stage ends with: those with the best validation score, or the last ones."""
     encoder: str | None = None
     """The encoder to validate; may be left out where the stage trains one."""
     second: str | None = None
     """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
     patience: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """End the stage after so many validations in a row without a better score; never where left out."""
+    """Validations in a row without a better score after which the stage ends; by default it never does."""
 
 
 @attrs.frozen
 class Watch:
-    """`watch`: an evaluator to follow during a stage; it chooses nothing."""
+    """`watch`: an evaluator to follow during a stage; it does not affect training."""
 
     every: int = attrs.field(validator=ge(1))
-    """Optimiser steps between two looks; there is one before the first step and one after the last."""
+    """Optimiser steps between two evaluations; also evaluated before the first and after the last step."""
     with_: Evaluator = attrs.field(metadata={"key": "with"})
-    """The evaluator, such as `geometry`."""
+    """Evaluator, such as `geometry`."""
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the stage trains one."""
     second: str | None = None
@@ -125,48 +125,48 @@ class Stage:
     optimizer: Optimizer
     schedule: Schedule
     batch_size: int = attrs.field(validator=ge(2))
-    """Rows an optimiser step; every other row of the batch is a negative."""
+    """Rows per optimiser step; every other row of the batch is a negative."""
     epochs: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Passes over the data; exactly one of `epochs` and `steps` is given."""
     steps: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Optimiser steps, over as many passes as that takes."""
+    """Optimiser steps, over as many passes as needed."""
     train: str | tuple[str, ...] = attrs.field(default=(), converter=_names)
-    """The encoder to train, or several; may be left out where the recipe has one."""
+    """Encoder to train, or several; optional if the recipe has only one."""
     freeze: str | tuple[str, ...] = attrs.field(default=(), converter=_names)
-    """Encoders that `columns` uses and that stay as they are: without gradient, in eval mode."""
+    """Encoders in `columns` that are not trained: no gradient, eval mode."""
     columns: Mapping[str, str] = attrs.field(factory=dict)
-    """Column of the data -> the encoder of its texts (`{ anchor = "en", positive = "zh" }`); may be left out
-    where the stage has one encoder."""
+    """Column of the data -> encoder of its texts (`{ anchor = "en", positive = "zh" }`); optional if the
+    stage has only one encoder."""
     weights: Mapping[str, str] = attrs.field(factory=dict)
-    """Encoder -> where its weights come from: the name of an earlier stage, or `"pretrained"`, those that it
-    had before the first stage. Without an entry an encoder goes on with the weights that it has."""
+    """Encoder -> source of its weights: the name of an earlier stage, or `"pretrained"` for those before the
+    first stage. An encoder without an entry keeps its current weights."""
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
-    """Gradients are clipped to this L2 norm; 0 leaves them as they are. SimCSE's trainer uses 1."""
+    """L2 norm to which gradients are clipped; 0 disables clipping. SimCSE's trainer uses 1."""
     micro_batch: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Rows whose activations are held at a time: gradient caching (Gao et al., 2021) gives the whole batch's
-    gradient in their memory, for one more forward pass. The whole batch where left out."""
+    """Rows whose activations are held at a time: gradient caching (Gao et al., 2021) computes the gradient of
+    the whole batch in their memory, at the cost of one more forward pass. By default the whole batch."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Tokens a sentence in training; the encoder's `max_length` where left out."""
+    """Maximum tokens per sentence in training; by default the encoder's `max_length`."""
     normalize_text: bool = False
-    """Apply the prompt's text rules (`prompt.normalizer`) to the training texts; PromptEOL's released code
+    """Whether the prompt's text rules (`prompt.normalizer`) apply to training texts; PromptEOL's code
     does not."""
     distinct: bool = False
     """Never put two rows that share a text into one batch: they would be each other's false negatives."""
     shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Rows that are shuffled at a time, for data that is read from disk; all rows where left out."""
+    """Rows shuffled at a time, for data read from disk; by default all rows."""
     cache_frozen: bool = False
-    """Keep the vectors of frozen encoders on disk: each text is then encoded in the first epoch only."""
+    """Whether vectors of frozen encoders are kept on disk: texts are then encoded in the first epoch only."""
     validate: Validate | None = None
     watch: tuple[Watch, ...] = ()
 
     @property
     def traits(self) -> ComponentTraits:
-        """The paper behind how the stage is computed: gradient caching."""
+        """Papers to cite for how the stage is computed: gradient caching."""
         return ComponentTraits(cites=("gao2021gradcache",) if self.micro_batch is not None else ())
 
     @property
     def columns_used(self) -> tuple[str, ...]:
-        """The data's columns that the loss uses, in the data's order."""
+        """Columns of the data that the loss uses, in the data's order."""
         loss = self.loss.traits
         wanted = self.data.columns if loss.takes is None else loss.needs | loss.takes
         return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in loss.needs))
@@ -174,22 +174,22 @@ class Stage:
 
 @attrs.frozen
 class Checkpoint:
-    """`[checkpoint]`: when a training state is saved, from which `sentbed run --resume` goes on."""
+    """`[checkpoint]`: when to save a training state, from which `sentbed run --resume` continues."""
 
     every: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Optimiser steps between two states; only by `minutes` where left out."""
+    """Optimiser steps between two states; by default only `minutes` applies."""
     minutes: float = attrs.field(default=10.0, validator=ge(0))
-    """A state is also saved when so many minutes have passed since the last one."""
+    """Minutes after the last state at which another one is saved, too."""
     keep: int = attrs.field(default=2, validator=ge(1))
-    """How many of the newest states are kept; all are removed when the run has finished."""
+    """Number of newest states to keep; all are removed when the run has finished."""
 
 
 @attrs.frozen
 class Evaluate:
-    """`[[evaluate]]`: an evaluator, on which encoder, and when."""
+    """`[[evaluate]]`: an evaluator, the encoder to evaluate, and when."""
 
     with_: Evaluator = attrs.field(metadata={"inline": True, "key": "use"})
-    """The evaluator by its name, with its fields beside it: `sentbed show evaluator NAME`."""
+    """Name of the evaluator, whose fields are keys of the same table; see `sentbed show evaluator NAME`."""
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the recipe has one."""
     second: str | None = None
@@ -200,20 +200,20 @@ class Evaluate:
 
 @attrs.frozen
 class Expected:
-    """`[expected]`: a number that the run should reproduce, under its key.
+    """`[expected]`: a number that the run should reproduce.
 
     A key is `TASK` (its first metric), `"TASK/METRIC"` or `"TASK/METRIC@PROTOCOL"`, with `ENCODER/` before it
-    where there are several encoders. A key that fits two scores is not met.
+    if there are several encoders. A key that matches two scores is not met.
     """
 
     value: float
     tolerance: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Largest absolute difference that still counts as reproduced."""
+    """Largest absolute difference that counts as reproduced."""
     source: str = ""
     """Where the number is published."""
     decides: bool = True
-    """Whether the run fails without it. `false`, instead of a tolerance, for what cannot be reproduced, such
-    as the speed of another machine: it is shown beside the number found."""
+    """Whether the run fails if it is not met. `false` replaces the tolerance for numbers that cannot be
+    reproduced, such as another machine's speed: they are only shown beside the number found."""
 
     def __attrs_post_init__(self) -> None:
         if self.decides and self.tolerance is None:
@@ -227,7 +227,7 @@ class Expected:
 
 @attrs.frozen
 class Recipe:
-    """One recipe, checked."""
+    """A recipe."""
 
     schema: int
     run: Run
@@ -237,46 +237,46 @@ class Recipe:
     evaluate: tuple[Evaluate, ...] = ()
     checkpoint: Checkpoint = attrs.field(factory=Checkpoint)
     tracker: tuple[Tracker, ...] = ()
-    """`[[tracker]]`: where else the run is shown."""
+    """`[[tracker]]`: other places to which the run is reported."""
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
     tables: Mapping[str, RecipeTable] = attrs.field(factory=dict, metadata={"spread": True})
-    """Tables that belong to plugins, such as `[study]`, by key."""
+    """Tables of plugins, such as `[study]`, by key."""
     document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)
-    """What the file said, with overrides applied: `resolved.toml` and the positions of problems."""
+    """Parsed file with overrides applied; gives the positions of problems."""
 
     def table(self, cls: type[Table]) -> Table | None:
-        """Return the recipe's table of a plugin, by its class; None where there is none."""
+        """Return the plugin table of class `cls`, or None if the recipe has none."""
         return next((table for table in self.tables.values() if isinstance(table, cls)), None)
 
     def without(self, cls: type[RecipeTable]) -> Recipe:
-        """Return the recipe without the table of this class."""
+        """Return the recipe without the plugin table of class `cls`."""
         return attrs.evolve(
             self, tables={key: table for key, table in self.tables.items() if not isinstance(table, cls)}
         )
 
     @property
     def main_encoder(self) -> str:
-        """The name of the only encoder, or `encoder` where there are several."""
+        """Name of the only encoder, or `encoder` if there are several."""
         return next(iter(self.encoders)) if len(self.encoders) == 1 else MAIN_ENCODER
 
     def trained(self, stage: Stage) -> tuple[str, ...]:
-        """The names of the encoders that a stage trains."""
+        """Return the names of the encoders that a stage trains."""
         return _names(stage.train) or (self.main_encoder,)
 
     def towers(self, stage: Stage) -> dict[str, str]:
-        """The encoder of each column of texts that a stage uses."""
+        """Return column -> encoder, for the text columns that a stage uses."""
         trained = self.trained(stage)
         return {c: stage.columns.get(c, trained[0]) for c in stage.columns_used if c != LABEL}
 
 
 def first_stages(recipe: Recipe, count: int) -> Recipe:
-    """Return the recipe of the first `count` stages alone: nothing is evaluated after them."""
+    """Return the recipe cut to the first `count` stages, without any evaluation after them."""
     starts = tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
     return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=starts, expected={}, tables={})
 
 
 def resolved_toml(recipe: Recipe) -> str:
-    """Return the recipe with every default written out; running it again is the same run."""
+    """Return the recipe as TOML with every default written out; it reproduces the run."""
     import tomli_w
 
     kept = {key: table for key, table in recipe.tables.items() if table.traits.resolved}

@@ -1,4 +1,4 @@
-"""The distributions of this project, and what each of them offers; see `catalog.toml`."""
+"""Catalog of this project's distributions and what each offers; see `catalog.toml`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Literal
 
 @cache
 def catalog() -> Mapping[str, Mapping[str, list[str]]]:
-    """Return distribution -> `components` (`KIND/NAME`), `commands` and `tables`, where it offers any."""
+    """Return a mapping of distribution -> its `components` (`KIND/NAME`), `commands` and `tables`, if any."""
     import tomli
 
     return tomli.loads(files("sentbed._registry").joinpath("catalog.toml").read_text("utf-8"))
 
 
 def owner_of(what: Literal["components", "commands", "tables"], name: str) -> str | None:
-    """Return the distribution of ours that offers something; None where none does."""
+    """Return the distribution of this project that offers something, or None if none does."""
     return next((owner for owner, offers in catalog().items() if name in offers.get(what, ())), None)

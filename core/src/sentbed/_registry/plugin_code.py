@@ -1,6 +1,6 @@
-"""What a plugin's code says of itself: the API that it is made for, where it failed, what it would offer.
+"""Facts read from a plugin's code: the API it was made for, where it failed, what it would offer.
 
-What is asked of a plugin that is not loaded is read from its source: one that is disabled must not run.
+For a plugin that is not loaded they are read from the source: a disabled plugin must not run.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sentbed._version import API_VERSION, __version__
 from sentbed.errors import SentbedError
 
 API_NAME = "sentbed_api"
-"""What a plugin's module calls the API that it is made for."""
+"""Name in a plugin's module for the API version it was made for."""
 
 
 def declared_api(value: str, plugin: object) -> object:
-    """Return what a loaded plugin, or its entry point's module, says in `sentbed_api`; None if nothing."""
+    """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
     modules = reversed(list(accumulate(_module(value).split("."), "{}.{}".format)))
     for thing in (plugin, *map(sys.modules.get, modules)):
         found = getattr(thing, API_NAME, None)
@@ -33,12 +33,12 @@ def declared_api(value: str, plugin: object) -> object:
 
 
 def written_api(value: str) -> str | None:
-    """Return what `declared_api` would, from the source: of a plugin whose import fails."""
+    """Return `sentbed_api` as written in the source, for a plugin whose import fails; None if absent."""
     return next((api for body in _bodies(value) for api in _assigned(body, API_NAME)), None)
 
 
 def api_refusal(api: object, distribution: str) -> str | None:
-    """Return why a plugin made for this API cannot be used, and what to do; None where it can."""
+    """Return why a plugin made for this API cannot be used, and a remedy; None if it can."""
     if api is None:
         return None
     found = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
@@ -57,7 +57,7 @@ def api_refusal(api: object, distribution: str) -> str | None:
 
 
 def unmet_sentbed(distribution: str) -> str:
-    """Return a clause that says which other sentbed a distribution asks for; "" where this one will do."""
+    """Return a clause naming the sentbed version that a distribution requires; "" if this one is suitable."""
     from sentbed._doctor_helpers import requirements
 
     try:
@@ -74,7 +74,7 @@ def unmet_sentbed(distribution: str) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error of a plugin in words."""
+    """Return the message for an error raised by a plugin."""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its own words included
@@ -85,7 +85,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException, value: str) -> str | None:
-    """Return `file:line` of the innermost frame in the plugin's own code, or of what is no Python."""
+    """Return `file:line` of the innermost frame in the plugin's code, or of a syntax error; else its file."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     top = _module(value).partition(".")[0]
@@ -98,7 +98,7 @@ def place_of(error: BaseException, value: str) -> str | None:
 
 
 def defined_at(thing: object) -> str | None:
-    """Return `file:line` of a class or function."""
+    """Return `file:line` of a class or function, or None if its source is not available."""
     try:
         return f"{inspect.getsourcefile(thing)}:{inspect.getsourcelines(thing)[1]}"  # type: ignore[arg-type]
     except (OSError, TypeError):
@@ -106,12 +106,12 @@ def defined_at(thing: object) -> str | None:
 
 
 def file_of(module: str) -> str | None:
-    """Return the file of a module that is loaded."""
+    """Return the file of a loaded module, or None."""
     return getattr(sys.modules.get(module), "__file__", None)
 
 
 def would_offer(value: str, hook: str, name: str) -> bool:
-    """Whether the source of a plugin's module implements a hook, and has a component of this name."""
+    """Whether the source of a plugin's module implements a hook and has a class named `name`."""
     nodes = [node for statement in next(_bodies(value), ()) for node in ast.walk(statement)]
     hooks: set[object] = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     keywords = (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "specname")
@@ -125,7 +125,7 @@ def _module(value: str) -> str:
 
 
 def _bodies(value: str) -> Iterator[list[ast.stmt]]:
-    """Yield the statements of a plugin's module, then of the packages around it; none of them is imported."""
+    """Yield the statements of a plugin's module, then of its parent packages, without importing them."""
     first, *inner = _module(value).split(".")
     try:
         spec = find_spec(first)
@@ -140,12 +140,12 @@ def _bodies(value: str) -> Iterator[list[ast.stmt]]:
         if file.is_file():
             try:
                 yield ast.parse(file.read_bytes()).body
-            except (OSError, SyntaxError, ValueError):  # what is wrong with it is said where it is imported
+            except (OSError, SyntaxError, ValueError):  # reported when the module is imported
                 yield []
 
 
 def _assigned(body: Iterable[ast.stmt], name: str) -> Iterator[str]:
-    """Yield each string that a statement gives a name."""
+    """Yield each string constant that a statement assigns to `name`."""
     for node in body:
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -1,4 +1,4 @@
-"""What is known of a plugin, of a component, and of a name that several plugins claim."""
+"""Information about plugins, components, and names that several plugins claim."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import attrs
 from sentbed._registry.plugin_code import file_of
 
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
-"""`disabled` by the user's configuration, `refused` as made for another API, `broken` otherwise."""
+"""`disabled` by the user's configuration, `refused` because made for another API, or `broken`."""
 
 
 @attrs.frozen
 class ComponentInfo:
-    """A component class and where it came from."""
+    """A component class and its origin."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class ComponentInfo:
 
     @property
     def release(self) -> str:
-        """Distribution and version, as scores and manifests have them."""
+        """Distribution and version, as in scores and manifests."""
         return f"{self.distribution} {self.version}"
 
     @property
@@ -45,39 +45,39 @@ class ComponentInfo:
 
 @attrs.frozen
 class PluginInfo:
-    """A plugin as installed."""
+    """An installed plugin."""
 
     name: str
     distribution: str
     version: str
     value: str = ""
-    """What its entry point names."""
+    """Value of the entry point, such as `package.module`."""
     status: Status = "loaded"
     reason: str | None = None
-    """Why it is not loaded, and what to do."""
+    """Why it is not loaded, and the remedy."""
     place: str | None = None
-    """`file:line` of its code where it is broken."""
+    """`file:line` of the error, if the plugin is broken."""
     api: str | None = None
-    """The API that it says it is made for."""
+    """API version that it declares."""
     kinds: tuple[str, ...] = ()
-    """The kinds of its components."""
+    """Kinds of its components."""
     hooks: tuple[str, ...] = ()
-    """The other hooks that it implements."""
+    """Other hooks that it implements."""
 
     @property
     def key(self) -> str:
-        """DISTRIBUTION:NAME, under which the plugin manager has it."""
+        """DISTRIBUTION:NAME, the plugin's name in the plugin manager."""
         return f"{self.distribution}:{self.name}"
 
     @property
     def problem(self) -> str | None:
-        """Why it could not be loaded; None where it was, or was not to be."""
+        """Why it could not be loaded; None if it was loaded or is disabled."""
         return self.reason if self.status in ("broken", "refused") else None
 
 
 @attrs.frozen
 class Offer:
-    """What a plugin offers that is no component, such as a command, and whose it is."""
+    """Something other than a component that a plugin offers, such as a command, and its origin."""
 
     value: Any
     distribution: str
@@ -94,6 +94,6 @@ class Clash:
     name: str
     claims: tuple[ComponentInfo, ...]
     preferred: ComponentInfo | None
-    """The one that the user's configuration prefers."""
+    """Claim preferred by the user's configuration."""
     message: str
-    """Who claims it, and how to choose or where it is chosen."""
+    """Who claims the name, and how to choose or where the choice was made."""

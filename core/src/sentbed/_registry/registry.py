@@ -1,7 +1,7 @@
-"""Finds plugins, asks them for their components, and says plainly what is wrong with them.
+"""Plugin registry: finds plugins, collects their components and reports their faults.
 
 `pluggy.load_setuptools_entrypoints` skips a second distribution that reuses a name and accepts misspelt
-hooks, so the entry points are walked here.
+hooks, so we iterate over the entry points here.
 """
 
 from __future__ import annotations
@@ -38,46 +38,46 @@ from sentbed.kinds import KINDS
 GROUP = "sentbed"
 
 OFFERED = frozenset(kind.hook for kind in KINDS.values())
-"""The hooks by which a plugin offers components."""
+"""Hooks through which plugins offer components."""
 
 OFFERS = ("commands", "recipe_tables", "known_data", "findings")
-"""The hooks by which a plugin offers what is no component."""
+"""Hooks through which plugins offer anything else."""
 
 LIFECYCLE: tuple[str, ...] = tuple(
     name
     for name, value in vars(hookspecs).items()
     if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
 )
-"""The hooks that a run calls, in its order."""
+"""Hooks that a run calls, in order."""
 
 
 @attrs.frozen
 class Plugins:
-    """The plugins that are installed, and everything that they offer."""
+    """The installed plugins and everything they offer."""
 
     manager: pluggy.PluginManager
     plugins: tuple[PluginInfo, ...]
     components: Mapping[tuple[str, str], ComponentInfo]
-    """Without the names that several claim and none of which is preferred."""
+    """(Kind, name) -> component, without names that several plugins claim and none of which is preferred."""
     clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
     warnings: tuple[str, ...] = ()
-    """What the user's configuration says of plugins that are not there."""
+    """Warnings about entries of the user's configuration that match no plugin or component."""
     commands: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Subcommands of `sentbed`: a `LazyCommand` each."""
+    """Subcommands of `sentbed`, each a `LazyCommand`."""
     tables: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Top-level tables of a recipe: a `RecipeTable` each."""
+    """Top-level tables of a recipe, each a `RecipeTable`."""
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of the components of a kind."""
         return sorted(name for of_kind, name in self.components if of_kind == kind)
 
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
-        """Return what is known of a component's class; None where no plugin offers it."""
+        """Return the information about a component class, or None if no plugin offers it."""
         claims = (one for clash in self.clashes.values() for one in clash.claims)
         return next((info for info in (*self.components.values(), *claims) if info.cls is cls), None)
 
     def hooks(self) -> dict[str, list[str]]:
-        """Return of each lifecycle hook which plugins hear it, in the order in which they are called."""
+        """Return the plugins that implement each lifecycle hook, in call order."""
         return {
             hook: [found.plugin_name for found in reversed(getattr(self.manager.hook, hook).get_hookimpls())]
             for hook in LIFECYCLE
@@ -87,7 +87,7 @@ class Plugins:
         """Return the component of this kind and name.
 
         Raises:
-            PluginError: where there is none, or several; says whose it is, or the closest name.
+            PluginError: if there is none or several; names the owner or the closest name.
         """
         found = self.components.get((kind, name))
         if found is not None:
@@ -122,12 +122,12 @@ def load_plugins(
 ) -> Plugins:
     """Load every plugin of the entry-point group `sentbed` into a new plugin manager.
 
-    A plugin that cannot be loaded is kept in the list with its reason, and a name that two claim with both;
-    either stops only the recipes that use it. `settings` is the user's configuration where left out. With
-    `commands_only`, plugins are asked for their commands alone: `sentbed --help` is to be instant.
+    Plugins that cannot be loaded are listed with the reason, and names that several plugins claim are listed
+    as clashes; either stops only recipes that use them. `settings` defaults to the user's configuration. With
+    `commands_only`, only the plugins' commands are collected, so that `sentbed --help` is instant.
 
     Raises:
-        PluginError: where the user's configuration is wrong.
+        PluginError: if the user's configuration is invalid.
     """
     settings = read_settings() if settings is None else settings
     manager = pluggy.PluginManager("sentbed")
@@ -153,7 +153,7 @@ def load_plugins(
         for component in offered:
             claims.setdefault((component.kind, component.name), []).append(component)
     for name in reversed(tuple(settings.order)):
-        # pluggy calls first what was registered last.
+        # pluggy calls the plugin registered last first.
         for info in reversed(infos):
             if fits(name, info.distribution, info.name) and manager.has_plugin(info.key):
                 manager.register(manager.unregister(name=info.key), name=info.key)
@@ -179,7 +179,7 @@ def _load(
     offers: Mapping[str, dict[str, Offer]],
     commands_only: bool,
 ) -> tuple[PluginInfo, list[ComponentInfo]]:
-    """Register a plugin, and add its commands and tables to `offers`; returns state and components."""
+    """Register a plugin and add its commands and tables to `offers`; return its info and components."""
     reason = settings.refusal(info.distribution, info.name)
     if reason is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
@@ -195,7 +195,7 @@ def _load(
         if inspect.isclass(plugin):
             plugin = plugin()
         _require_new(manager, plugin, info)
-        # Also where it raises: pluggy knows a plugin before it has looked at all of its hooks.
+        # Set before the call: if it raises, pluggy has recorded the plugin already.
         registered = True
         manager.register(plugin, name=info.key)
         offered = [] if commands_only else _components(manager, plugin, info)
@@ -215,7 +215,7 @@ def _load(
 
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
-    """Refuse a package whose hook imports a submodule of its own name, which then takes the hook's place."""
+    """Refuse a package with a hook hidden by a submodule of the same name, once that is imported."""
     for name in hooks:
         if inspect.ismodule(getattr(plugin, name, None)):
             raise PluginError(f"its module `{name}` hides its hook of that name; rename the module")
@@ -263,7 +263,7 @@ def _clash(claims: Sequence[ComponentInfo], settings: Settings) -> Clash:
 def _warnings(
     settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[ComponentInfo]]
 ) -> tuple[str, ...]:
-    """Return what is said of plugins that are not installed, and of components that they do not offer."""
+    """Return warnings about configured plugins that are not installed, or lack the preferred component."""
     known = sorted({name for info in infos for name in (info.name, info.distribution)})
     found = []
     for what, name, place in settings.named():
@@ -283,14 +283,14 @@ def _warnings(
 
 def _origin(point: EntryPoint) -> tuple[str, str]:
     try:
-        # On Python 3.11 what is not in the metadata is None.
+        # On Python 3.11, missing metadata is None.
         return str(point.dist.name or "unknown"), str(point.dist.version or "0")  # type: ignore[union-attr]
     except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
         return "unknown", "0"
 
 
 class _FaultError(PluginError):
-    """What a plugin does against the rules, and where."""
+    """Raised if a plugin breaks a rule; has the place in its code."""
 
     def __init__(self, message: str, at: object) -> None:
         super().__init__(message)
@@ -299,7 +299,7 @@ class _FaultError(PluginError):
 
 def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> list[ComponentInfo]:
     for caller in manager.get_hookcallers(plugin) or ():
-        # pluggy takes a misspelt hook in silence until `check_pending`, which would name only the first.
+        # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
         if not caller.has_spec():
             hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
             message = f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}"
@@ -326,7 +326,7 @@ def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo)
 def _offered(
     manager: pluggy.PluginManager, hook: str, plugin: object, info: PluginInfo, taken: Mapping[str, Offer]
 ) -> dict[str, Offer]:
-    """Return the commands or the tables of recipes that a plugin offers, by name."""
+    """Return the commands or recipe tables that a plugin offers, by name."""
     found: dict[str, Offer] = {}
     for function in _functions(getattr(manager.hook, hook), plugin):
         for name, value in function().items():
@@ -341,5 +341,5 @@ def _offered(
 
 
 def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:
-    """Yield a plugin's functions for a hook, whatever their names."""
+    """Return a plugin's implementations of a hook, whatever their names."""
     return (found.function for found in caller.get_hookimpls() if found.plugin is plugin)

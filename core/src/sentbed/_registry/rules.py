@@ -1,4 +1,4 @@
-"""What the registry asks of a component's class; see `kinds` and `protocols`."""
+"""Rules for component classes, commands and recipe tables; see `kinds` and `protocols`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed.protocols.commands import LazyCommand
 
 
 def fault_of(kind: Kind, cls: Any) -> str | None:
-    """Return which rule a component breaks."""
+    """Return a message about the first rule that a component breaks, or None."""
     label = getattr(cls, "__qualname__", repr(cls))
     if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(getattr(cls, "name", None), str)):
         return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
@@ -27,7 +27,7 @@ def fault_of(kind: Kind, cls: Any) -> str | None:
 
 
 def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
-    """Return in which way an attrs class breaks the promises of a kind, as the end of a sentence."""
+    """Return how an attrs class violates a kind's protocol, as the end of a sentence, or None."""
     base, wanted = kind.base.__name__, kind.traits.__name__
     if not issubclass(cls, kind.base):
         return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
@@ -43,7 +43,7 @@ def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
 
 
 def offer_fault(hook: str, name: str, value: Any) -> str | None:
-    """Return what is wrong with a command or a recipe's table that a plugin offers."""
+    """Return the fault of a command or recipe table that a plugin offers, or None."""
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         return "its name has to be of small letters, digits and `-`"
     if hook == "commands":

@@ -1,6 +1,6 @@
-"""The user's configuration, `sentbed/config.toml`: which plugins are loaded, and which of them comes first.
+"""The user's configuration, `sentbed/config.toml`: which plugins are loaded, and in which order.
 
-Environment variables hold in the place of the file's lists, so that one command can do without a plugin.
+Environment variables override the file's lists, so that a single command can run without a plugin.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ CONFIG_VARIABLE = "SENTBED_CONFIG"
 DISABLE_VARIABLE = "SENTBED_PLUGINS_DISABLE"
 ALLOW_VARIABLE = "SENTBED_PLUGINS_ALLOW"
 CORE = "sentbed"
-"""The distribution that an `allow` need not name."""
+"""Distribution that is always allowed."""
 
 
 @attrs.frozen
 class PluginTable:
-    """`[plugins]` of the configuration; a plugin goes by its name, its distribution or DISTRIBUTION:NAME."""
+    """`[plugins]` of the configuration; plugins are given as NAME, DISTRIBUTION or DISTRIBUTION:NAME."""
 
     disable: tuple[str, ...] = ()
     """Plugins that are not loaded."""
     allow: tuple[str, ...] | None = None
-    """The only plugins that are loaded, besides core's; all where left out."""
+    """The only plugins that are loaded besides core's; by default all."""
     prefer: Mapping[str, str] = attrs.field(factory=dict)
-    """`KIND/NAME` -> the plugin whose component has this name, where several claim it."""
+    """`KIND/NAME` -> plugin whose component gets the name if several plugins claim it."""
     order: tuple[str, ...] = ()
-    """Plugins that hear lifecycle hooks before all others, in this order."""
+    """Plugins whose lifecycle hooks are called before all others', in this order."""
 
 
 @attrs.frozen
@@ -43,20 +43,20 @@ class _Configuration:
 
 @attrs.frozen
 class Settings:
-    """What the user has said of plugins, each name with the place where it is said."""
+    """The user's settings for plugins; mappings have the source (`file:line` or variable) of each name."""
 
     file: Path
-    """Where the configuration is, or would be."""
+    """Path of the configuration, which need not exist."""
     disable: Mapping[str, str] = attrs.field(factory=dict)
     allow: Mapping[str, str] | None = None
     allowed_by: str = ""
-    """The place of the list `allow`."""
+    """Source of the list `allow`."""
     prefer: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
-    """`KIND/NAME` -> plugin and place."""
+    """`KIND/NAME` -> (plugin, source)."""
     order: Mapping[str, str] = attrs.field(factory=dict)
 
     def refusal(self, distribution: str, plugin: str) -> str | None:
-        """Return why a plugin is not to be loaded, and what to do about it; None where it is."""
+        """Return why a plugin is disabled, with the remedy, or None if it is not."""
         for name, place in self.disable.items():
             if fits(name, distribution, plugin):
                 return f"disabled by {place}; take it out there"
@@ -67,14 +67,14 @@ class Settings:
         return f"disabled, since {self.allowed_by} does not allow it; add `{distribution}` there"
 
     def named(self) -> Iterator[tuple[str, str, str]]:
-        """Yield list, name and place of every name of a plugin."""
+        """Yield (list, name, source) for every plugin named in the settings."""
         for what in ("disable", "allow", "order"):
             yield from ((what, name, place) for name, place in (getattr(self, what) or {}).items())
         yield from (("prefer", name, place) for name, place in self.prefer.values())
 
 
 def fits(name: str, distribution: str, plugin: str) -> bool:
-    """Whether a name of the configuration is that of this plugin, or of its distribution."""
+    """Whether a configured name means this plugin or its distribution."""
     own, _, point = name.rpartition(":")
     if own:
         return point == plugin and _canonical(own) == _canonical(distribution)
@@ -86,7 +86,7 @@ def _canonical(distribution: str) -> str:
 
 
 def config_file() -> Path:
-    """Return where the configuration is: what `SENTBED_CONFIG` names, or a place in the user's directory."""
+    """Return the configuration's path: `SENTBED_CONFIG`, or a file in the user's configuration directory."""
     from platformdirs import user_config_path
 
     value = os.environ.get(CONFIG_VARIABLE)
@@ -97,10 +97,10 @@ def config_file() -> Path:
 
 
 def read_settings() -> Settings:
-    """Read the user's configuration and the environment variables; all defaults where there is none.
+    """Read the user's configuration and the environment variables; use the defaults if there is none.
 
     Raises:
-        PluginError: with everything that is wrong in the file, each with its line.
+        PluginError: if the file is invalid; lists all problems with their lines.
     """
     file = config_file()
     settings = Settings(file)
@@ -136,7 +136,7 @@ def _listed(variable: str) -> dict[str, str] | None:
 
 
 def _parsed(file: Path, content: bytes) -> Settings:
-    # What structures a recipe takes its time, and few users have a configuration.
+    # Imported here: these are slow to import, and few users have a configuration.
     from sentbed._document.structure import structure
     from sentbed._document.toml import parse
     from sentbed.kinds import KINDS

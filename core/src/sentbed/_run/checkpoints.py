@@ -1,4 +1,4 @@
-"""What a run keeps of a stage: the best weights, and the state from which it can go on."""
+"""Checkpoints of a stage: the best weights, and training states to resume from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def prune(context: RunContext, stage: str, kept: Kept) -> None:
-    """Remove weights of a stage that were kept, and that neither a state nor `kept` needs any more."""
+    """Remove a stage's kept weights that neither a state nor `kept` refers to."""
     needed = _needed(context.directory) | {path.parent for path in kept.paths.values()}
     for path in (context.directory / CHECKPOINTS / stage).glob("kept-*"):
         if path not in needed:
@@ -35,21 +35,21 @@ def prune(context: RunContext, stage: str, kept: Kept) -> None:
 
 @attrs.define(eq=False)
 class Keeper:
-    """Validates, and keeps the best weights on disk."""
+    """Validates during a stage and keeps the best weights on disk."""
 
     context: RunContext
     stage: Stage
     encoders: Mapping[str, Encoder]
     trained: Mapping[str, Encoder]
-    """Those of them that the stage trains."""
+    """Subset of `encoders` that the stage trains."""
     kept: Kept = attrs.field(factory=Kept, init=False)
     score: float | None = attrs.field(default=None, init=False)
-    """Of the last validation."""
+    """Score of the last validation."""
     at: int = attrs.field(default=0, init=False)
-    """The step whose update the weights may hold, in whole or in part."""
+    """Step whose update the weights may include, completely or partly."""
 
     def look(self, step: int, last: bool) -> bool:
-        """Validate where it is time to; return whether the stage is to end early."""
+        """Validate if due; return whether the stage should end early."""
         validate = self.stage.validate
         if validate is None or not (last or step % validate.every == 0):
             return False
@@ -76,7 +76,7 @@ class Keeper:
         return not math.isnan(score) and (self.kept.score is None or score > self.kept.score)
 
     def _saved(self, kept: Kept) -> Kept:
-        """Return `kept` with the weights of its step, which the encoders hold, on disk."""
+        """Save the encoders' weights, which are those of `kept.step`; return `kept` with their paths."""
         paths = {name: self._directory(kept.step) / name for name in self.trained}
         for name, path in paths.items():
             self.trained[name].save(path)
@@ -86,13 +86,13 @@ class Keeper:
         return self.context.directory / CHECKPOINTS / self.stage.name / f"kept-{step:08d}"
 
     def restore(self) -> None:
-        """Go back to the weights that are kept."""
+        """Restore the kept weights."""
         if self.kept.paths and self.kept.step != self.at:
             for name, path in self.kept.paths.items():
                 self.trained[name].restore(path)
 
     def finish(self, step: int) -> Kept:
-        """Return what is kept, on disk, when the last step was `step`."""
+        """Return the kept weights after the last step `step`, saving the current ones if none were kept."""
         if self.kept.paths:
             return self.kept
         return self._saved(Kept(step=step, score=self.score))
@@ -100,7 +100,7 @@ class Keeper:
 
 @attrs.define(eq=False)
 class Saver:
-    """Saves the training state when it is time to."""
+    """Saves the training state at the intervals of `[checkpoint]`."""
 
     context: RunContext
     index: int
@@ -110,14 +110,14 @@ class Saver:
     saved: float = attrs.field(factory=time.monotonic, init=False)
 
     def look(self, step: int) -> None:
-        """Write a state after step `step`, where it is time to."""
+        """Write a state after step `step`, if due."""
         rule = self.context.recipe.checkpoint
         due = rule.every is not None and step % rule.every == 0
         if due or time.monotonic() - self.saved >= rule.minutes * 60:
             self.save(step)
 
     def save(self, step: int, looked: bool = True) -> None:
-        """Write a state after step `step`; `looked`: its validation, where it has one, is done."""
+        """Write a state after step `step`; `looked` says whether the step's evaluations are done."""
         own = {
             "sampler": self.sampler.state(),
             "keeper": self.keeper.kept.table(self.context.directory),
@@ -135,7 +135,7 @@ def write_state(
     own: Mapping[str, Any] | None = None,
     trainer: Trainer | None = None,
 ) -> None:
-    """Write a state of the run, and drop the ones that are no longer kept."""
+    """Write a training state of the run and remove old ones."""
     trackers = context.hooks.tracker_state(run=context.run)
     names = [name for name, _ in trackers]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -149,20 +149,20 @@ def write_state(
         "recipe": resolved_toml(context.recipe),
         **(own or {}),
     }
-    # What goes on from this state goes on with this recipe, also where a changed one has been allowed.
+    # A run resumed from this state uses this recipe, which may be a changed one that was allowed.
     write_atomic(context.directory / RESOLVED, content["recipe"])
     state = states.write(context.directory, stage, step, content, None if trainer is None else trainer.save)
     states.prune(context.directory, state, context.recipe.checkpoint.keep)
 
 
 def _needed(run: Path) -> set[Path]:
-    """Return the directories of kept weights that the states on disk speak of."""
+    """Return the directories of kept weights that the states on disk refer to."""
     needed = set()
     for state in states.found(run):
         try:
             keeper = json.loads((state.path / states.STATE_FILE).read_bytes()).get("keeper")
         except (OSError, ValueError):
-            continue  # damaged: nobody will go on from it
+            continue  # damaged: cannot be resumed from
         for place, _ in (keeper or {"paths": {}})["paths"].values():
             needed.add((run / place).parent)
     return needed

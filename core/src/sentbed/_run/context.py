@@ -1,4 +1,4 @@
-"""What the modules of a run share."""
+"""State shared by the modules of a run."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from sentbed.protocols import Run
 
 @attrs.frozen
 class Kept:
-    """The weights of a stage that are kept so far."""
+    """The weights kept so far of a stage."""
 
     paths: Mapping[str, Path] = attrs.field(factory=dict)
-    """Encoder -> the directory that holds it; empty where nothing has been kept."""
+    """Encoder -> its directory; empty if nothing has been kept."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
-    """Encoder -> the SHA-256 of what was written there."""
+    """Encoder -> SHA-256 of its directory."""
     step: int = 0
-    """After so many steps."""
+    """Number of steps after which they were kept."""
     score: float | None = None
-    """What the validation said of them."""
+    """Their validation score."""
     misses: int = 0
-    """Validations since then."""
+    """Number of validations since then without a better score."""
 
     def table(self, run: Path) -> dict[str, Any]:
-        """Return it as JSON, with paths below the run directory."""
+        """Return a JSON-serialisable table, with paths relative to the run directory."""
         places = {name: path.relative_to(run).as_posix() for name, path in self.paths.items()}
         paths = {name: [place, self.sums[name]] for name, place in places.items()}
         return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
 
     @classmethod
     def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
-        """Read what `table` returned. Raises `ValueError` where a directory is not what was written."""
+        """Create from what `table` returned. Raises `ValueError` if a directory has changed."""
         paths, sums = {}, {}
         for name, (place, expected) in table["paths"].items():
             if not (run / place).is_dir() or sha256(run / place) != expected:
@@ -53,52 +53,52 @@ class Kept:
 
 @attrs.define(eq=False)
 class RunContext:
-    """Everything that the modules of a run share; hooks see its frozen `run`."""
+    """State shared by the modules of a run; hooks receive the frozen `run`."""
 
     name: str
     directory: Path
     recipe: Recipe
     facts: dict[str, Any] = attrs.field(factory=dict)
-    """What the manifest will say; filled as the run goes on."""
+    """Content of the manifest, added to during the run."""
     kept: dict[str, Kept] = attrs.field(factory=dict)
-    """The weights that each finished stage has kept."""
+    """Finished stage -> its kept weights."""
     sources: dict[str, str] = attrs.field(factory=dict)
-    """Encoder -> the stage whose weights it holds; those of before the first stage where it is not named."""
+    """Encoder -> stage whose weights it has; if absent, the weights before the first stage."""
     changes_allowed: bool = False
-    """Whether a resumed run may go on with another recipe or other data."""
+    """Whether a resumed run may continue with a changed recipe or changed data."""
     stepped: bool = False
     """Whether this process has taken a training step."""
     stages: int | None = None
-    """Only so many of the recipe's stages are run, and nothing is evaluated after them: other runs go on from
-    the state that is left. All of them where None."""
+    """Number of stages to run, without any evaluation after them; other runs continue from the final state.
+    None means all."""
     share: Callable[[Mapping[str, Encoder], Callable[[str], None]], Mapping[str, SharedPasses]] | None = None
-    """Called with the encoders that were built, and `warn`: what fills the store for other runs as well."""
+    """Called with the built encoders and `warn`; returns passes that fill the store for other runs too."""
     stop: Stop = attrs.field(factory=Stop)
-    """Whether the run was asked to end."""
+    """Signal handling: whether the run was asked to end."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)
-    """Its evaluators with the data that they have read."""
+    """The run's evaluators with the data they have read."""
 
     hooks: pluggy.HookRelay = attrs.field(factory=pluggy.HookRelay)
-    """Those of all that follow the run."""
+    """Hooks of all plugins and trackers that follow the run."""
 
     run: Run = attrs.field(init=False)
-    """What hooks are told."""
+    """Frozen view of the run that hooks receive."""
 
     @run.default
     def _run(self) -> Run:
         return Run(self.name, self.directory, self.recipe, MappingProxyType(self.facts))
 
     def warn(self, message: str) -> None:
-        """Tell all that follow the run of something odd."""
+        """Send a warning to all plugins and trackers that follow the run."""
         self.hooks.warned(run=self.run, message=message)
 
     @property
     def begun(self) -> Recipe:
-        """The recipe as far as it is run."""
+        """The recipe, cut to the stages that are run."""
         return self.recipe if self.stages is None else first_stages(self.recipe, self.stages)
 
     def source(self, encoder: str) -> Any:
-        """Return, for JSON, what decides the weights that an encoder holds."""
+        """Return everything that determines an encoder's current weights, JSON-serialisable."""
         stage = self.sources.get(encoder, PRETRAINED)
         held = self.kept[stage].table(self.directory)["paths"][encoder] if stage in self.kept else None
         return [encoder, self.facts.get("weights", {}).get(encoder), held]

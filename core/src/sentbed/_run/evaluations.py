@@ -1,4 +1,4 @@
-"""The evaluations of a run: what each evaluator reads is read once, what several encode is encoded once."""
+"""Evaluations of a run; equal evaluators read their data once, and shared texts are encoded once."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Evaluations:
 
     plugins: Plugins | None = None
     store: VectorStore | None = None
-    """Where vectors are kept, of the evaluations before and after training."""
+    """Store for the vectors of the evaluations before and after training."""
     shared: Mapping[str, SharedPasses] = attrs.field(factory=dict)
-    """Encoder -> what fills the store for encoders of other runs as well."""
+    """Encoder -> passes that fill the store for encoders of other runs too."""
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(factory=list, init=False)
 
     def prepare(self, recipe: Recipe) -> None:
-        """Read the data of all evaluations of a recipe. Raises `DataError` for what is wrong with any."""
+        """Read the data of all evaluations of a recipe. Raises `DataError` if any cannot be used."""
         looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
         for entry in (*recipe.evaluate, *looks):
             if entry is not None:
                 self.prepared(entry.with_)
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
-        """Return what an evaluator, or an equal one, has prepared."""
+        """Return the preparation of an evaluator, shared with equal evaluators."""
         for one, found in self._prepared:
             if type(one) is type(evaluator) and one == evaluator:
                 return found
@@ -45,12 +45,12 @@ class Evaluations:
         return found
 
     def bar(self, entries: Iterable[Entry]) -> EncodeBar:
-        """Return the bar of several evaluations."""
+        """Return one progress bar for several evaluations."""
         found = (self.prepared(entry.with_) for entry in entries)
         return EncodeBar(sum(one.size for one in found if isinstance(one, Prepared)))
 
     def look(self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str) -> Evaluation:
-        """Evaluate within a stage, whose first trained encoder is `trained`; no vector is kept."""
+        """Evaluate during a stage, by default the encoder `trained`; no vectors are kept."""
         name = entry.encoder or trained
         return self.evaluate(encoders, entry, name, pair_name(name, entry.second), keep=False)
 
@@ -64,9 +64,9 @@ class Evaluations:
         bar: EncodeBar | None = None,
         keep: bool = True,
     ) -> Evaluation:
-        """Evaluate the encoder `name`, perhaps with a second one, under the name `label`.
+        """Evaluate the encoder `name`, with `entry.second` if given, and report scores as `label`.
 
-        With `keep`, vectors are looked up in the store, and kept there.
+        With `keep`, vectors are read from and written to the store.
         """
         second = None if entry.second is None else (entry.second, encoders[entry.second])
         return encoders[name].evaluate(

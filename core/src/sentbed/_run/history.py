@@ -1,4 +1,4 @@
-"""What a run has shown so far, gathered through the lifecycle hooks that any tracker uses."""
+"""History of a run, collected through the same lifecycle hooks as trackers use."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from sentbed.protocols import (
 )
 
 STATE = "history"
-"""The name under which a checkpoint keeps the history."""
+"""Name of the history's state in a checkpoint."""
 
 
 @attrs.define(eq=False)
 class _Stage:
-    """A `StageCurve` that grows."""
+    """Mutable `StageCurve`."""
 
     name: str
     metric: str
@@ -46,14 +46,14 @@ class _Stage:
 
 
 def _keys(score: Score) -> set[str]:
-    """Return the keys of `[expected]` that name this score."""
+    """Return the keys of `[expected]` that match this score."""
     metric = f"{score.task}/{score.metric}"
     keys = {score.task, metric, f"{metric}@{score.protocol_id}"}
     return keys | {f"{score.encoder}/{key}" for key in keys}
 
 
 class History:
-    """Scores, curves and scatters of one run."""
+    """Collects the scores, curves and scatters of a run."""
 
     def __init__(self) -> None:
         self._started = datetime.now(UTC)
@@ -65,7 +65,7 @@ class History:
 
     @hookimpl
     def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Go back to what had been shown when the checkpoint was written."""
+        """Restore the history from the checkpoint."""
         if (state := states.get(STATE)) is None:
             return
         self._started = datetime.fromisoformat(state["started"])
@@ -77,7 +77,7 @@ class History:
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
-        """Return everything that has been shown."""
+        """Return the whole history."""
         return STATE, {
             "started": self._started.isoformat(),
             "seconds": self._seconds,
@@ -101,18 +101,18 @@ class History:
 
     @hookimpl
     def warned(self, message: str) -> None:
-        """Keep the warning."""
+        """Record the warning."""
         self._warnings.append(message)
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
-        """Keep the scores and the points."""
+        """Record scores and scatters."""
         self._scores += evaluation.scores
         self._scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
     def stage_started(self, run: Run, stage: str) -> None:
-        """Open the curves of a stage, or go on with those of one that was resumed."""
+        """Start the curves of a stage, or continue those of a resumed one."""
         if self._stages and self._stages[-1].name == stage:
             return
         validate = next(s.validate for s in run.recipe.stage if s.name == stage)
@@ -131,7 +131,7 @@ class History:
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
-        """Keep the validation score."""
+        """Record the validation score."""
         stage = self._stages[-1]
         stage.validations.append((step, float(score)))
         if best:
@@ -139,7 +139,7 @@ class History:
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
-        """Keep the scores; points are too many to keep at every look."""
+        """Record the scores, but not the scatters, which would take too much space."""
         if not evaluation.scores:
             return
         kept, measures = self._stages[-1].watched, _measures(evaluation.scores)
@@ -153,7 +153,7 @@ class History:
 
     @property
     def scores(self) -> tuple[Score, ...]:
-        """Every score, in the order in which they were obtained."""
+        """All scores, in the order in which they were obtained."""
         return tuple(self._scores)
 
     @property
@@ -161,19 +161,19 @@ class History:
         return time.monotonic() - self._clock
 
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
-        """Yield every expected number that decides beside the one found after training."""
+        """Yield each expected number with `decides`, with the number found after training."""
         return (row for row in self._compared(recipe) if row.decides)
 
     def _compared(self, recipe: Recipe) -> Iterator[ExpectedRow]:
-        """Yield every number of `[expected]` beside the one found."""
+        """Yield each number of `[expected]` with the number found."""
         final = [score for score in self._scores if not score.encoder.endswith(START)]
         for key, expected in recipe.expected.items():
             named = [score for score in final if key in _keys(score)]
-            # Without a metric, the first one that an evaluator gives of the task is meant.
+            # Without a metric, the key means the evaluator's first metric of the task.
             bare = [s for s in named if key in (s.task, f"{s.encoder}/{s.task}")]
             first = {s.evaluator: s.metric for s in reversed(bare)}
             fitting = [s for s in bare if s.metric == first[s.evaluator]] or named
-            # Two that fit are no answer: the key must say which is meant.
+            # Two matches are ambiguous: the key must be more specific.
             found = fitting[0].value if len(fitting) == 1 else None
             yield ExpectedRow(
                 key, expected.value, expected.tolerance, expected.source, found, fits=len(fitting)
@@ -182,7 +182,7 @@ class History:
     def report_data(
         self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
     ) -> ReportData:
-        """Return everything that the report shows."""
+        """Return the data of the report."""
         return ReportData(
             name=run.name,
             status=status,
@@ -203,12 +203,12 @@ class History:
 
 
 def _measures(scores: Sequence[Score]) -> list[Any]:
-    """Return what scores are of, without what an evaluator remarks on one look."""
+    """Return what identifies each score's series, without notes on a single evaluation."""
     return [(score.evaluator, score.task, score.metric, plain(score.protocol)) for score in scores]
 
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Return scores as JSON, without their items."""
+    """Return scores as JSON-serialisable tables, without their items."""
     return [
         {**score_record(score), "value": float(score.value), "protocol": plain(score.protocol)}
         for score in scores
@@ -216,6 +216,6 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
 
 
 def _stage(table: Mapping[str, Any]) -> _Stage:
-    """Return the stage of a history's state."""
+    """Restore a stage from a history's state."""
     watched = [Watched(**{**one, "scores": tuple(map(score_of, one["scores"]))}) for one in table["watched"]]
     return _Stage(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})

@@ -1,4 +1,4 @@
-"""What a run was made of: versions, hashes, seeds, git state, machine."""
+"""Provenance of a run for its manifest: versions, git state, machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
-    """Return versions, git state of the recipe's directory, and machine."""
+    """Return versions, the git state of the recipe's directory, and the machine."""
     return {
         "plugins": [
             fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
@@ -45,7 +45,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
 
 @cache
 def _libraries(distributions: frozenset[str]) -> dict[str, str]:
-    """Return the version of every installed library that these distributions ask for, extras included."""
+    """Return the version of every installed requirement of these distributions, including extras."""
     names = {
         re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
         for distribution in distributions
@@ -62,7 +62,7 @@ def _metadata(ask: Callable[[str], T], distribution: str) -> T | None:
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:
-    """Return commit and cleanliness, or None outside a repository or without git."""
+    """Return the commit and whether the work tree is clean; None outside a repository or without git."""
 
     def ask(*words: str) -> str | None:
         try:
@@ -79,7 +79,7 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
 
 
 def peak_memory_gib() -> float | None:
-    """Return the most memory that this process has held, or None where the system does not tell."""
+    """Return this process's peak memory in GiB, or None if the system does not report it."""
     try:
         import resource
     except ImportError:

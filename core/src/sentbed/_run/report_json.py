@@ -1,4 +1,4 @@
-"""The report for machines: `report.json`."""
+"""`report.json`: the machine-readable report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sentbed.protocols import Direction, ReportData, Score, Watched
 RECORD = "report.json"
 
 SCHEMA = 2
-"""Goes up when a key of `report.json` changes its meaning or goes away."""
+"""Schema version; increased when a key of `report.json` changes its meaning or is removed."""
 
 _OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
-"""What of a protocol said of the encoder when it was flat, in schema 1."""
+"""Keys of the flat protocol of schema 1 that belong to the encoder."""
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
-    """Return `report.json`, with `more` keys; a number that is not finite is null: strict JSON has no NaN."""
+    """Return `report.json`, with the keys `more`; non-finite numbers become null, as JSON has no NaN."""
     document = {
         "schema": SCHEMA,
         **fields(data, "name status error warnings started seconds"),
@@ -45,7 +45,7 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` made of dict, list, str, int, finite float, bool and None; anything else as its text."""
+    """Return `value` as dict, list, str, int, finite float, bool and None; other objects become strings."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -66,17 +66,17 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score without the items behind it; with its plugin, note and axis where it has them."""
+    """Return a score as a table without its items; plugin, note and axis only if set."""
     plugin, note, axis = (f"{name} " if getattr(score, name) else "" for name in ("plugin", "note", "axis"))
     return fields(score, f"encoder evaluator {plugin}task metric value direction {note}{axis}protocol")
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
-    """Return the score that `score_record` wrote, without its items; in schema 1 too.
+    """Return the score of a record from `score_record`, without items; accepts schema 1, too.
 
     Raises:
-        KeyError: where something is missing.
-        TypeError: where it is no score.
+        KeyError: if a key is missing.
+        TypeError: if the record is not a score.
     """
     names = ("task", "metric", "encoder", "evaluator")
     if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
@@ -100,7 +100,7 @@ def score_of(record: Mapping[str, Any]) -> Score:
 
 
 def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its protocol in two parts; it did not say which way is better."""
+    """Convert a record of schema 1, which has a flat protocol and no direction."""
     protocol = dict(record["protocol"])
     note = str(protocol.pop("note", ""))
     of_encoder = {key: protocol.pop(key) for key in _OF_ENCODER if key in protocol}

@@ -1,4 +1,4 @@
-"""Goes on with a run that was stopped."""
+"""Resuming a stopped run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def resume(
     allow_changes: bool = False,
     stages: int | None = None,
 ) -> RunResult:
-    """Go on with a run that was stopped, from its newest state that is whole.
+    """Resume a stopped run from its newest intact state.
 
-    The result is that of a run that was never stopped, to the bit where the runtime is deterministic. With
-    `recipe`, it is to be the one that the run was started with; what differs is refused, unless
-    `allow_changes`. `stages` is that of `RunContext`.
+    The result equals that of an uninterrupted run, bit for bit if the runtime is deterministic. `recipe`, if
+    given, must be the one that the run was started with; differences are refused unless `allow_changes`.
+    For `stages` see `RunContext`.
 
     Raises:
-        RunError: where there is nothing to go on with, or the recipe or the data has changed.
-        And what `run` raises.
+        RunError: if there is nothing to resume, or the recipe or the data has changed.
+        Also what `run` raises.
     """
     directory = Path(directory)
     plugins = plugins or load_plugins()
@@ -59,7 +59,7 @@ def resume(
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
     after = tomli.loads(resolved_toml(recipe))
-    # None of them decides a score, but for the dropout that several processes draw.
+    # None of these affects a score, except for dropout drawn by several processes.
     for table in (before, after):
         for key in ("name", "cache"):
             table.get("run", {}).pop(key, None)
@@ -94,19 +94,19 @@ def resume(
         for what in ("plugins", "libraries", "python")
         if plain(context.facts.get(what, now[what])) != plain(now[what])
     ]
-    # The state knows nothing of what was resumed after it was written.
+    # The state lacks the resumptions since it was written.
     context.facts["resumed"] = manifest.get("resumed", [])
     return execute(context, plugins, state, warnings)
 
 
 def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
-    """Make a new run directory in which `resume` goes on from where the run in `source` ended.
+    """Create a run directory from which `resume` continues where the run in `source` ended.
 
-    `recipe` begins with the `stages` that the run consisted of, which has finished (`RunContext.stages`). The
-    directory appears whole or not at all.
+    `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`). The
+    directory is written atomically.
 
     Raises:
-        RunError: where `source` has no state that is whole, or the disk is full.
+        RunError: if `source` has no intact state, or the disk is full.
     """
     context = RunContext(recipe.run.name, source, recipe)
     try:
@@ -138,7 +138,7 @@ def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file that nobody writes to a second name, or copy it where the file system has no links."""
+    """Hard-link a file that is no longer written to, or copy it if the file system has no links."""
     try:
         os.link(source, target)
     except OSError:
@@ -146,7 +146,7 @@ def _link(source: str, target: str) -> None:
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """Yield `PATH: BEFORE -> AFTER` for every value in which two recipes, as TOML, differ."""
+    """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes, as TOML data."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
@@ -159,17 +159,17 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 
 def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
-    """Return the stages of a recipe, as TOML, that a state is inside of or behind, and what they train."""
+    """Return name and trained encoders of each stage that has begun by a state; `recipe` is TOML data."""
     stages = recipe.get("stage", [])[: state.stage + (state.step > 0)]
     encoders = list(recipe.get("encoders", [MAIN_ENCODER]))
     return [(stage["name"], stage["train"] or encoders) for stage in stages]
 
 
 def _newest(context: RunContext) -> tuple[State | None, list[str]]:
-    """Return the newest state that is whole, and what is wrong with newer ones; `context` has what it kept.
+    """Return the newest intact state and messages about damaged newer ones; set `context.kept`.
 
     Raises:
-        RunError: where there are states, and none is whole.
+        RunError: if there are states, but none is intact.
     """
     damaged = []
     for place in states.found(context.directory):

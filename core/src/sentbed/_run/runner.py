@@ -1,4 +1,4 @@
-"""Runs a recipe: build, evaluate, train stage by stage, evaluate, report."""
+"""Running a recipe: build, evaluate, train stage by stage, evaluate, report."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ LOCK = ".lock"
 
 @attrs.frozen(eq=False)
 class RunResult:
-    """What `run` returns."""
+    """Result of `run`."""
 
     directory: Path
     report: Path
-    """What a person is to open: `report.html` of sentbed-report, or `report.json`."""
+    """File for the user to open: `report.html` from sentbed-report, or `report.json`."""
     scores: tuple[Score, ...]
-    """Every score, in the order in which they were obtained."""
+    """All scores, in the order in which they were obtained."""
     unmet: tuple[str, ...]
-    """Keys of `[expected]` whose number was not reproduced within its tolerance."""
+    """Keys of `[expected]` that were not reproduced within tolerance."""
 
 
 def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None = None) -> RunResult:
-    """Run a recipe into a new run directory, `runs/NAME-TIME` where `out` is left out.
+    """Run a recipe in a new run directory, by default `runs/NAME-TIME`.
 
-    An error or an interruption leaves the run directory usable: what was computed so far, with a report.
+    After an error or an interruption the run directory has the results so far, with a report.
 
     Raises:
-        RecipeError: where the recipe has a table that another command is for, such as `[search]`.
-        RunError: where `out` already holds something, or the run cannot go on.
-        DataError, ModelError, RuntimeUnavailableError: where the recipe's parts cannot be used.
+        RecipeError: if the recipe has a table for another command, such as `[search]`.
+        RunError: if `out` is not empty, or the run cannot continue.
+        DataError, ModelError, RuntimeUnavailableError: if parts of the recipe cannot be used.
     """
     for key, table in recipe.tables.items():
         if table.traits.no_run:
@@ -74,7 +74,7 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
 def execute(
     context: RunContext, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
 ) -> RunResult:
-    """Run a context; with `resumed`, go on from that state, or from the beginning if it is empty."""
+    """Run a context; with `resumed`, continue from that state, or from the beginning if it is empty."""
     recipe, directory = context.recipe, context.directory
     context.evaluations.plugins = plugins
     history = History()
@@ -89,7 +89,7 @@ def execute(
                 context.facts.setdefault("resumed", []).append(at)
             else:
                 write_atomic(directory / RESOLVED, resolved_toml(recipe))
-            # Last, because what has a manifest is a run that can be resumed.
+            # Last: a directory with a manifest is a run that can be resumed.
             _write_manifest(context, "running")
             if resumed is None:
                 said = hooks.run_started(run=context.run)
@@ -103,7 +103,7 @@ def execute(
             write_atomic(directory / RESOLVED, resolved_toml(recipe))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
-            # The report of what there is comes first; then the error goes on its way.
+            # Write the report of the results so far, then re-raise.
             status: RunStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             for last in (
                 partial(_close, context, history, status, error),
@@ -121,10 +121,10 @@ def execute(
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
-    """Build an encoder of a recipe, without training; `name` says which where there are several.
+    """Build an encoder of a recipe without training it; `name` selects one of several.
 
     Raises:
-        RunError: where the recipe has no encoder of that name.
+        RunError: if the recipe has no encoder of that name.
     """
     name = name or recipe.main_encoder
     if name not in recipe.encoders:
@@ -136,12 +136,12 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
 def build_encoders(
     recipe: Recipe, engine: Engine, evaluations: Evaluations | None = None
 ) -> dict[str, Encoder]:
-    """Build every encoder of a recipe on one engine."""
+    """Build all encoders of a recipe on one engine."""
     return {name: _build(recipe, name, engine, evaluations) for name in recipe.encoders}
 
 
 def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None) -> Encoder:
-    """Build one encoder; its weights depend on the recipe alone, not on what was built before it."""
+    """Build one encoder; its initial weights do not depend on encoders built before it."""
 
     def texts() -> Iterator[str]:
         found = False
@@ -162,7 +162,7 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
 
 
 def head_seed(recipe: Recipe, name: str) -> int:
-    """Return the seed of what comes after the backbone, which does not depend on what that has drawn."""
+    """Return the seed of pooler and head, which does not depend on random draws of the backbone."""
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
@@ -189,7 +189,7 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     require_fit(context.begun, encoders)
     if context.share is not None and context.evaluations.store is not None:
         context.evaluations.shared = context.share(encoders, context.warn)
-    # What other runs have their encoders draw changes nothing here.
+    # Reseed: building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
     if plain(context.facts.get("weights", weights)) != weights:
@@ -212,8 +212,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
         _place(context, last, encoders)
         context.stepped = True
     finally:
-        # Also after an interruption: the weights that training has reached are the run's most costly result.
-        # A resumed run that has not taken a step knows no better ones than those that are there.
+        # Also after an interruption: trained weights are the run's most costly result. A resumed run that
+        # has not taken a step has no better weights than the saved ones.
         if context.stages is None and (context.stepped or resumed is None):
             _save(context, encoders)
     if context.stages is None:
@@ -221,7 +221,7 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
 
 
 def _store(context: RunContext) -> VectorStore | None:
-    """Return the store of vectors; a run that goes on counts on."""
+    """Return the vector store, or None if disabled; a resumed run continues the counts."""
     if not context.recipe.run.cache:
         return None
     before = context.facts.get("cache", {})
@@ -229,7 +229,7 @@ def _store(context: RunContext) -> VectorStore | None:
 
 
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
-    """Give every encoder the weights with which stage `index` begins, or, after the last, the result."""
+    """Give every encoder its weights for the start of stage `index`, or the final ones after the last."""
     wanted: dict[str, str] = {}
     for stage in context.recipe.stage[:index]:
         wanted |= dict(stage.weights) | dict.fromkeys(context.recipe.trained(stage), stage.name)
@@ -247,12 +247,12 @@ def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> Non
 
 
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
-    """Save every encoder that can be; raises for the first that cannot."""
+    """Save all encoders; raise the first error after trying every one."""
     target = context.directory / ENCODER
     failed: list[SentbedError] = []
     for name, encoder in encoders.items():
         if context.recipe.stage and not encoder.is_finite():
-            # Training diverged before any checkpoint was kept: such weights are not a result.
+            # Training diverged before a checkpoint was kept: the weights are useless.
             context.facts.setdefault("not_saved", []).append(name)
             continue
         try:
@@ -284,7 +284,7 @@ def _progressed(hooks: pluggy.HookRelay, who: Mapping[str, Any], what: str, done
 
 
 def new_directory(directory: Path) -> Path:
-    """Make a directory, or take one that is empty. Raises `RunError` where it holds something."""
+    """Create a directory, or use an existing empty one. Raises `RunError` if it is not empty."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         held = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
@@ -306,7 +306,7 @@ def _free_name(name: str) -> Path:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Keep other processes out of a run directory. Raises `RunError` where one is in it."""
+    """Lock a run directory. Raises `RunError` if another process has it."""
     with locked(directory / LOCK) as free:
         if not free:
             raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
@@ -315,7 +315,7 @@ def _alone(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> Iterator[None]:
-    """Let the history and the recipe's trackers follow the run."""
+    """Register the history and the recipe's trackers for the duration of the run."""
     with ExitStack() as stack:
         for follower in (history, *(tracker.build() for tracker in recipe.tracker)):
             manager.register(follower)
@@ -324,7 +324,7 @@ def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> 
 
 
 def _tidy(context: RunContext) -> None:
-    """Remove what only a run that goes on needs, and what processes that were killed while writing left."""
+    """Remove files needed only for resuming, and temporary files left by killed processes."""
     shutil.rmtree(context.directory / VECTORS, ignore_errors=True)
     if context.stages is None:
         shutil.rmtree(context.directory / states.STATES, ignore_errors=True)
@@ -348,13 +348,13 @@ def _write_manifest(context: RunContext, status: str) -> None:
 
 
 def _close(context: RunContext, history: History, status: RunStatus, error: BaseException | None) -> Path:
-    """Write the manifest's last state and the report; returns the file that a person is to open."""
+    """Write the report and the final manifest; return the file for the user to open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
     data = history.report_data(context.run, status, error, resolved_toml(context.recipe))
     sections = chain.from_iterable(context.hooks.report_sections(run=context.run, data=data))
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD
-    # The numbers first: whatever happens while pages are written, they are on disk.
+    # The numbers first, so that they are on disk if writing the pages fails.
     write_atomic(record, record_json(data).encode("utf-8", "backslashreplace"))
     pages = context.hooks.write_report(run=context.run, data=data)
     _write_manifest(context, status)

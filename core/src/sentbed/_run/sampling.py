@@ -1,7 +1,7 @@
-"""The rows of each batch: shuffled, mixed and resumable.
+"""Sampling of batches: shuffled, mixed and resumable.
 
-Every order is a pure function of the sampler's key and a position, so that going on in the middle of a run
-costs no pass over what precedes.
+Every order is a pure function of the sampler's key and a position, so that a run can be resumed without a
+pass over the preceding data.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ from numpy.typing import NDArray
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset, Mixture
 
-# Generators that draw different things from one key are told apart by these. None is 0: NumPy's seeding gives
-# `[a, b]` and `[a, b, 0]` the same stream.
+# Tags that distinguish generators with the same key. None is 0: NumPy's seeding gives `[a, b]` and
+# `[a, b, 0]` the same stream.
 _PART, _BLOCKS, _WINDOW, _TURNS = 1, 2, 3, 4
 
 _BLOCKS_A_WINDOW = 32
-"""From so many places of the data come the rows of one window of a bounded shuffle."""
+"""Number of blocks of the data in each window of a bounded shuffle."""
 
 _TURNS_AT_A_TIME = 1 << 16
-"""The order of the parts of a mixture is held in memory for so many rows."""
+"""Number of rows for which the order of a mixture's parts is held in memory."""
 
 _VAIN_AT_A_TIME = 4096
-"""The most rows that are fetched at a time in search of one that fits."""
+"""Maximum number of rows fetched at a time in search of one that shares no text with the batch."""
 
 
 @attrs.frozen(eq=False)
 class Batch:
-    """The rows of one step."""
+    """Rows of one step."""
 
     epoch: int
-    """Passes over the data before this one."""
+    """Index of the pass over the data, from 0."""
     number: int
-    """Of the batch in its epoch, from 1."""
+    """Number of the batch in its epoch, from 1."""
     rows: NDArray[np.int64]
-    """Numbers of the rows in the data set."""
+    """Indices of the rows in the data set."""
     columns: Mapping[str, Sequence[str]]
-    """Their texts, by column."""
+    """Texts of the rows, by column."""
 
 
 class Sampler:
-    """Batches of a data set, epoch after epoch without end.
+    """Endless stream of batches of a data set, epoch after epoch.
 
-    An epoch has every row once, in an order that `(*key, epoch)` decides; the rows of a mixture it takes as
-    `Mixture` says, each part out of its own endless stream of permutations. A last batch of a single row has
-    no negatives and is left out.
+    An epoch has every row once, in an order determined by `(*key, epoch)`; rows of a mixture are taken as
+    specified by `Mixture`, each part from its own endless stream of permutations. A last batch of a single
+    row has no negatives and is dropped.
 
     Args:
-        dataset: where the texts come from.
-        columns: the columns whose texts are wanted.
-        batch_size: rows of a full batch; all rows where there are fewer.
-        key: seeds the order: (seed of the run, number of the stage).
+        dataset: source of the texts.
+        columns: columns of texts to return.
+        batch_size: rows of a full batch; all rows if there are fewer.
+        key: seed of the order: (seed of the run, index of the stage).
         distinct: whether no two rows of a batch may share a text in any of `columns`. Rows are then drawn
-            from one endless stream; one that clashes waits for a later batch.
-        shuffle_buffer: rows that are shuffled at a time, in memory for that many; all where None. The data
-            are cut into blocks, the blocks are shuffled, and then the rows of each window of that many rows.
+            from one endless stream; a row that clashes is deferred to a later batch.
+        shuffle_buffer: number of rows shuffled at a time, which are held in memory; None means all. The data
+            is cut into blocks, the blocks are shuffled, then the rows of each window of that many rows.
 
     Raises:
-        DataError: where a column is missing, or an epoch has no batch.
+        DataError: if a column is missing, or an epoch has no batch.
     """
 
     batches_an_epoch: int
-    """How many batches an epoch has."""
+    """Number of batches per epoch."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Sampler:
         """Return the next batch.
 
         Raises:
-            DataError: where the source gives fewer rows than asked, or no rows without a common text.
+            DataError: if the source returns too few rows, or too few of them share no text.
         """
         if self._done >= self.batches_an_epoch:
             self._epoch, self._done = self._epoch + 1, 0
@@ -132,7 +132,7 @@ class Sampler:
         return Batch(self._epoch, self._done, rows, columns)
 
     def state(self) -> dict[str, Any]:
-        """Return, as JSON, where the sampler stands."""
+        """Return the sampler's position, JSON-serialisable."""
         return {
             "batches_an_epoch": self.batches_an_epoch,
             "epoch": self._epoch,
@@ -141,10 +141,10 @@ class Sampler:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to where a sampler of the same data, arguments and `state` stood.
+        """Restore the position of a sampler with the same data and arguments.
 
         Raises:
-            DataError: where the state is that of other data or another batch size.
+            DataError: if the state is from other data or another batch size.
         """
         found = (state["batches_an_epoch"], len(state["lanes"]))
         if found != (expected := (self.batches_an_epoch, len(self._lanes))):
@@ -171,7 +171,7 @@ class Sampler:
         return {column: found[column] for column in self._columns}
 
     def _next_distinct(self, lane: _Lane) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
-        """Fill a batch with rows that share no text: first those that wait, then those of the stream."""
+        """Fill a batch with rows that share no text: first deferred rows, then rows of the stream."""
         wanted = min(self._batch_size, lane.rows)
         rows: list[int] = []
         columns: dict[str, list[str]] = {column: [] for column in self._columns}
@@ -179,12 +179,12 @@ class Sampler:
         seen: set[str] = set()
 
         def admit(candidates: NDArray[np.int64]) -> int:
-            """Let candidates in, or let them wait, until the batch is full; returns how many it looked at."""
+            """Add or defer candidates until the batch is full; return how many were processed."""
             texts = self._texts(candidates)
             for place, row in enumerate(candidates.tolist()):
                 if len(rows) == wanted:
                     return place
-                # Out and in again: a row that has to wait longer goes behind those not looked at yet.
+                # Removed and added again: a row that is deferred once more moves to the end.
                 lane.deferred.pop(row, None)
                 own = {texts[column][place] for column in compared}
                 if seen.isdisjoint(own):
@@ -202,7 +202,7 @@ class Sampler:
         vain = 0
         while len(rows) < wanted:
             had = len(rows)
-            # As many as are missing, so that none is fetched twice; more where they are hard to find.
+            # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
             looked = admit(lane.stream.take(lane.position, max(wanted - had, min(vain, _VAIN_AT_A_TIME))))
             lane.position += looked
             vain = 0 if len(rows) > had else vain + looked
@@ -217,21 +217,21 @@ class Sampler:
 
 @attrs.define
 class _Lane:
-    """A stream out of which batches are filled."""
+    """Stream from which batches are filled."""
 
     stream: _Shuffled | _Mixed
     rows: int
-    """That an epoch takes."""
+    """Number of rows per epoch."""
     passes: int
-    """In so many epochs, wherever they begin, each row is drawn."""
+    """Number of consecutive epochs that are certain to contain each row."""
     position: int = 0
-    """Of the next row to look at; only where batches are distinct."""
+    """Position of the next row to draw; only used if batches are distinct."""
     deferred: dict[int, None] = attrs.field(factory=dict)
-    """Rows that wait, in order; only where batches are distinct."""
+    """Deferred rows, in order; only used if batches are distinct."""
 
 
 class _Shuffled:
-    """An endless stream of a run of rows of the data set, in a new order in every pass."""
+    """Endless stream of a contiguous range of rows, in a new order in every pass."""
 
     def __init__(
         self, first: int, rows: int, key: Sequence[int], tag: tuple[int, ...], buffer: int | None
@@ -253,27 +253,27 @@ class _Shuffled:
         return np.concatenate(pieces) + self._first
 
     def _window(self, number: int, window: int) -> NDArray[np.int64]:
-        """The rows of a window of pass `number`, shuffled."""
+        """Return the shuffled rows of a window of pass `number`."""
         if self._size == self._rows:
             return np.random.default_rng([*self._key, number, *self._tag]).permutation(self._rows)
         block, (order, short) = self._block, self._block_order(number)
         position = np.arange(window * self._size, min((window + 1) * self._size, self._rows))
-        # The last block of the data is shorter than the others: what stands behind it is as far from the
-        # start as if it were not.
+        # The last block of the data is shorter than the others: shift positions after it as if it were
+        # full.
         end = short * block + (self._rows - 1) % block + 1
         position[position >= end] += (short + 1) * block - end
         rows = order[position // block] * block + position % block
         return np.random.default_rng([*self._key, number, _WINDOW, *self._tag, window]).permutation(rows)
 
     def _blocks(self, number: int) -> tuple[NDArray[np.int64], int]:
-        """The order of the blocks in pass `number`, and where the last one of the data stands."""
+        """Return the order of the blocks in pass `number`, and the position in it of the data's last one."""
         blocks = -(-self._rows // self._block)
         order = np.random.default_rng([*self._key, number, _BLOCKS, *self._tag]).permutation(blocks)
         return order, int(np.flatnonzero(order == blocks - 1)[0])
 
 
 class _Mixed:
-    """Several streams in one."""
+    """Stream that mixes several streams."""
 
     def __init__(self, parts: Sequence[_Shuffled], turns: _Turns) -> None:
         self._parts, self._turns = parts, turns
@@ -288,7 +288,7 @@ class _Mixed:
             parts, ranks = self._turns.take(epoch, offset, min(count - done, sum(takes) - offset))
             into = rows[done : done + len(parts)]
             for part in np.unique(parts):
-                # A part's ranks follow each other without a gap.
+                # The ranks of a part are consecutive.
                 mine = parts == part
                 first = epoch * takes[part] + int(ranks[mine][0])
                 into[mine] = self._parts[part].take(first, int(mine.sum()))
@@ -297,7 +297,7 @@ class _Mixed:
 
 
 class _Turns:
-    """Whose turn it is: an order of parts in which each comes up as often in an epoch as its count says."""
+    """Order of the parts of an epoch, in which each part occurs as often as its count."""
 
     def __init__(self, counts: Sequence[int], key: Sequence[int], in_turn: bool) -> None:
         self.counts, self._key = tuple(counts), tuple(key)
@@ -306,7 +306,7 @@ class _Turns:
         self._drawn = lru_cache(maxsize=1)(self._draw)
 
     def take(self, epoch: int, start: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the part of each of `count` turns of an epoch, and the turn's rank within its part."""
+        """Return part and rank within the part of each of `count` turns of an epoch, from `start` on."""
         if self._in_turn:
             return self._alternating(np.arange(start, start + count))
         pieces = []
@@ -318,7 +318,7 @@ class _Turns:
         return parts, ranks
 
     def _alternating(self, turns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Round after round over the parts that have turns left."""
+        """Return parts and ranks in round-robin order over the parts with turns left."""
         parts, ranks = np.empty_like(turns), np.empty_like(turns)
         start = rounds = 0
         for level in sorted({*self.counts} - {0}):
@@ -331,7 +331,7 @@ class _Turns:
         return parts, ranks
 
     def _shuffle(self, epoch: int, piece: int) -> NDArray[np.int64]:
-        """One piece of an epoch's turns: parts and ranks, `(2, turns)`."""
+        """Return parts and ranks of one piece of an epoch's turns, `(2, turns)`."""
         before, counts = self._drawn(epoch)
         rng = np.random.default_rng([*self._key, epoch, _TURNS, piece + 1])
         parts = rng.permutation(np.repeat(np.arange(len(self.counts)), counts[piece]))
@@ -341,9 +341,9 @@ class _Turns:
         return np.stack([parts, ranks])
 
     def _draw(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many turns each part has before and in each piece of an epoch, `(pieces, parts)` both.
+        """Return the number of turns of each part before and in each piece of an epoch, `(pieces, parts)`.
 
-        The pieces are drawn one after the other without putting back, so that all orders are equally likely.
+        Pieces are drawn one after the other without replacement, so that all orders are equally likely.
         """
         rng = np.random.default_rng([*self._key, epoch, _TURNS])
         left = np.array(self.counts)
@@ -359,7 +359,7 @@ class _Turns:
 
 
 def _batches(rows: int, batch_size: int, distinct: bool) -> int:
-    """Batches of an epoch of so many rows; a last batch of a single row has no negatives and is left out."""
+    """Return the number of batches of an epoch of `rows` rows, without a last batch of a single row."""
     if distinct:
         return max(int(rows > 1), rows // batch_size)
     return rows // batch_size + (rows % batch_size > 1)

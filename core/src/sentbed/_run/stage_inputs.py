@@ -1,4 +1,4 @@
-"""A batch of texts -> what a trainer takes."""
+"""Conversion of batches of texts into a trainer's inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VECTORS = "vectors"
 
 
 class Feed:
-    """Turns a batch of texts into what a trainer takes."""
+    """Converts a batch of texts into the columns that a trainer takes."""
 
     def __init__(
         self, context: RunContext, stage: Stage, encoders: Mapping[str, Encoder], dataset: Dataset
@@ -43,7 +43,7 @@ class Feed:
                 continue
             path = None
             if stage.cache_frozen:
-                # Also what `run.source` does not say: a resumed run may have been allowed another recipe.
+                # Includes what `source` lacks: a resumed run may have been allowed a changed recipe.
                 parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
                 how = [unstructure(part) for part in parts]
                 source = context.source(tower)
@@ -53,7 +53,7 @@ class Feed:
             self.frozen[column] = FrozenColumn.of(encoder, length, stage.normalize_text, dataset, path)
 
     def __call__(self, batch: Batch) -> Columns:
-        """Return tokens, vectors of frozen encoders and numbers of classes, by column."""
+        """Return tokens, vectors of frozen encoders and class indices, by column."""
         columns: dict[str, Any] = {}
         for name, texts in batch.columns.items():
             if name == LABEL:
@@ -79,25 +79,25 @@ class Feed:
 
 
 def length_of(stage: Stage, encoder: Encoder) -> int:
-    """Return the tokens of a sentence that a stage gives an encoder."""
+    """Return the maximum number of tokens per sentence of an encoder in a stage."""
     return stage.max_length or encoder.recipe.max_length
 
 
 @attrs.frozen(eq=False)
 class FrozenColumn:
-    """One column of a data set, encoded in eval mode and without gradient."""
+    """Column of a data set encoded by a frozen encoder, without gradient."""
 
     encoder: Encoder
     max_length: int
     normalize: bool
     cache: NDArray[Any] | None = None
-    """Memory map, one record a row of the data: `vector`, and `text`, the number of the text it is of."""
+    """Memory map with one record per row of the data: `vector`, and `text`, the number of its text."""
 
     @classmethod
     def of(
         cls, encoder: Encoder, max_length: int, normalize: bool, dataset: Dataset, path: Path | None
     ) -> FrozenColumn:
-        """Return the column; with `path`, vectors are kept there and found again."""
+        """Return the column; with `path`, vectors are cached in that file."""
         if path is None:
             return cls(encoder, max_length, normalize)
         if dataset.varies:
@@ -105,17 +105,17 @@ class FrozenColumn:
         return cls(encoder, max_length, normalize, _memory_map(path, len(dataset), encoder.width))
 
     def vectors(self, rows: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors `(batch, width)` of these rows, whose texts are `texts`."""
+        """Return the vectors of these rows with the texts `texts`, `(batch, width)`."""
         if self.cache is None:
             return self._encode(texts)
         found, numbers = self.cache[rows], text_numbers(texts)
         missing = found["text"] != numbers
         if missing.any():
-            # The whole batch: a vector may depend in its last bits on what it is encoded with, and a run that
-            # was killed while it wrote here is to get the same ones.
+            # Encode the whole batch: the last bits of a vector may depend on the other texts, and a run that
+            # was killed while writing must get the same vectors.
             found["vector"][missing] = self._encode(texts)[missing]
             self.cache["vector"][rows[missing]] = found["vector"][missing]
-            # Only now: a row whose writing was cut short is encoded again.
+            # Last, so that a partly written row is encoded again.
             self.cache["text"][rows[missing]] = numbers[missing]
         vectors: NDArray[np.float32] = np.ascontiguousarray(found["vector"])
         return vectors
@@ -125,24 +125,24 @@ class FrozenColumn:
 
 
 def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return a positive number for each text, `(texts,)`, that is the same for the same text."""
+    """Return a positive hash of each text, `(texts,)`; equal texts have equal numbers."""
     digests = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest() for text in texts)
     numbers: NDArray[np.int64] = np.frombuffer(b"".join(digests), "<i8") & np.int64(2**63 - 1)
     return np.maximum(numbers, 1)
 
 
 def _memory_map(path: Path, rows: int, width: int) -> NDArray[Any]:
-    """Open an array on disk, or make one of zeros. Raises `RunError` where there is no space for it."""
+    """Open an array on disk, or create one of zeros. Raises `RunError` if the disk is full."""
     kind = np.dtype([("text", "<i8"), ("vector", "<f4", (width,))])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         cache = None
-        with suppress(FileNotFoundError, ValueError):  # a ValueError: its making was cut short
+        with suppress(FileNotFoundError, ValueError):  # a ValueError: it was only partly created
             cache = np.lib.format.open_memmap(path, "r+")
         if cache is None or (cache.shape, cache.dtype) != ((rows,), kind):
             cache = np.lib.format.open_memmap(path, "w+", dtype=kind, shape=(rows,))
         if hasattr(os, "posix_fallocate"):
-            # A map that finds no space when it is written to kills the process.
+            # Writing to a map kills the process if the disk is full.
             with path.open("r+b") as stream:
                 os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
     except OSError as error:

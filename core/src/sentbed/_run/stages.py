@@ -1,4 +1,4 @@
-"""Training, one stage."""
+"""Training of one stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import Dataset, StepResult, Training
 
 FIRST_ROWS = 5
-"""Rows of a batch that a message names."""
+"""Maximum number of a batch's rows that a message lists."""
 
 
 def train_stage(
@@ -27,14 +27,14 @@ def train_stage(
     encoders: Mapping[str, Encoder],
     resumed: State | None = None,
 ) -> None:
-    """Train as stage `index` of the run's recipe says; its encoders then hold the weights that are kept.
+    """Train stage `index` of the run's recipe; its encoders then have the kept weights.
 
-    With `resumed`, the stage goes on from that state. Where the stage is ended early, by an error or an
-    interruption, the best weights so far are restored before the exception goes on.
+    With `resumed`, continue from that state. If an error or an interruption ends the stage early, the best
+    weights so far are restored before the exception is re-raised.
 
     Raises:
-        RunError: where the loss is no longer finite, or the data is not what it was.
-        DataError: where the data cannot be read.
+        RunError: if the loss is no longer finite, or the data has changed.
+        DataError: if the data cannot be read.
     """
     loop = _Loop(context, index, encoders, resumed)
     context.hooks.stage_started(run=context.run, stage=loop.stage.name, total_steps=loop.total_steps)
@@ -51,7 +51,7 @@ def train_stage(
 
 
 class _Loop:
-    """The training loop of one stage."""
+    """Training loop of one stage."""
 
     def __init__(
         self, context: RunContext, index: int, encoders: Mapping[str, Encoder], resumed: State | None
@@ -72,7 +72,7 @@ class _Loop:
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
         towers = context.recipe.towers(stage)
         engine = next(iter(self.trained.values())).engine
-        # A stage's chance is its own: what ran before it, or whether it was resumed, changes nothing.
+        # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
         self.trainer = engine.trainer(
             {name: encoder.placed for name, encoder in self.trained.items()},
@@ -89,7 +89,7 @@ class _Loop:
         self.keeper = Keeper(context, stage, encoders, self.trained)
         self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
         self.step = 0
-        """How many steps are taken."""
+        """Number of steps taken."""
         self.ended = False
         if resumed is not None:
             self.sampler.restore(resumed.content["sampler"])
@@ -102,20 +102,20 @@ class _Loop:
             )
 
     def begin(self) -> None:
-        """Look at the encoders before the first step, or load the state of a stage that goes on."""
+        """Evaluate before the first step, or load the state of a resumed stage."""
         if self.resumed is None:
             self._watch()
             return
-        # Last, since building anything may have drawn from the generators.
+        # Last, since building may have drawn random numbers.
         self.trainer.load(self.resumed.trainer)
         self.keeper.at = self.step
         self.ended = self.step == self.total_steps
         if not self.resumed.content.get("looked", True):
-            # A run that was asked to end has saved its state before anything looked at the step.
+            # An interrupted run saved its state before the step was evaluated.
             self._look()
 
     def train(self) -> None:
-        """Take the steps that are left, until the last one or until validation rises no more."""
+        """Take the remaining steps, until the last one or until validation stops improving."""
         stop = self.context.stop
         while not self.ended:
             self.step += 1
@@ -132,7 +132,7 @@ class _Loop:
                     self._interrupt(stop.asked, looked=True)
 
     def finish(self) -> None:
-        """Restore the weights that are kept, and say how the stage has ended."""
+        """Restore the kept weights and report the end of the stage."""
         self.keeper.restore()
         if self.step < self.total_steps:
             self.context.warn(
@@ -151,7 +151,7 @@ class _Loop:
         )
 
     def _take_step(self) -> str | None:
-        """Train on one batch; returns why another process of the engine was told to end."""
+        """Train on one batch; return the reason if another process of the engine was asked to end."""
         batch = self.sampler.next()
         result = self.trainer.step(self.feed(batch))
         self.context.stepped = True
@@ -161,13 +161,13 @@ class _Loop:
         return result.interrupted
 
     def _look(self) -> None:
-        """Validate and watch where it is time to; the stage may end by it."""
+        """Validate and watch if due; validation may end the stage."""
         last = self.step == self.total_steps
         self.ended = self.keeper.look(self.step, last=last) or last
         self._watch()
 
     def _watch(self) -> None:
-        """Evaluate what the stage is to be followed by, where it is time to."""
+        """Run the stage's `watch` evaluations that are due."""
         for watch in self.stage.watch:
             if not (self.ended or self.step % watch.every == 0):
                 continue
@@ -178,7 +178,7 @@ class _Loop:
             self.context.hooks.observed(**told, encoder=who, evaluation=evaluation)
 
     def _interrupt(self, asked: str, looked: bool = False) -> NoReturn:
-        """Save the state after this step, and end the run."""
+        """Save the state after this step and end the run."""
         self.saver.save(self.step, looked)
         error = KeyboardInterrupt(f"ended by {asked}")
         error.add_note(
@@ -201,7 +201,7 @@ class _Loop:
 
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
-    """Raise `RunError` or `ModelError` where a stage cannot work with the encoders as they were built."""
+    """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
     for stage in recipe.stage:
         widths = {tower: encoders[tower].width for tower in recipe.towers(stage).values()}
         if len(set(widths.values())) > 1:
@@ -215,7 +215,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
 
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
-    """Open the data of a stage, which are to be those with which a run that is resumed has begun it."""
+    """Open the data of a stage; in a resumed run it must be unchanged."""
     dataset = stage.data.open()
     rows = len(dataset)
     if rows < 2:

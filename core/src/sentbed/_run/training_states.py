@@ -1,7 +1,7 @@
-"""Training states on disk: what a run that was stopped goes on from.
+"""Training states on disk, from which a stopped run is resumed.
 
-`states/SS-NNNNNNNN` in the run directory is the state after NNNNNNNN steps of stage SS. It appears whole or
-not at all, and its checksums tell whether it is still what was written.
+`states/SS-NNNNNNNN` in the run directory is the state after NNNNNNNN steps of stage SS. It is written
+atomically, and has checksums to detect damage.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ SCHEMA = 1
 
 @attrs.frozen
 class State:
-    """One state: `stage` is about to take its step `step` + 1."""
+    """Training state: the next step is step `step` + 1 of `stage`."""
 
     path: Path
     stage: int
-    """Index of the stage; the number of stages where all have finished."""
+    """Index of the stage; the number of stages if all have finished."""
     step: int
-    """Steps of the stage that are done; at 0 nothing of it has been built."""
+    """Number of steps of the stage done; at 0 the stage has not begun."""
     content: Mapping[str, Any] = attrs.field(factory=dict)
-    """What `write` was given."""
+    """Content as passed to `write`."""
 
     @property
     def trainer(self) -> Path:
-        """The directory that the trainer wrote."""
+        """Directory written by the trainer."""
         return self.path / TRAINER
 
 
 def write(
     run: Path, stage: int, step: int, content: Mapping[str, Any], trainer: Callable[[Path], None] | None
 ) -> State:
-    """Write a state; `trainer` fills a directory of its own. Raises `RunError` where the disk is full."""
+    """Write a state; `trainer` fills a subdirectory. Raises `RunError` if the disk is full."""
     path = run / STATES / f"{stage:02d}-{step:08d}"
 
     def fill(directory: Path) -> None:
@@ -67,7 +67,7 @@ def write(
 
 
 def found(run: Path) -> list[State]:
-    """Return the states of a run, the newest first, without reading them."""
+    """Return the states of a run, newest first, without reading their content."""
     places = ((path, re.fullmatch(r"(\d+)-(\d+)", path.name)) for path in (run / STATES).glob("*"))
     states = [State(path, int(match[1]), int(match[2])) for path, match in places if match]
     return sorted(states, key=lambda state: (state.stage, state.step), reverse=True)
@@ -77,7 +77,7 @@ def read(state: State) -> State:
     """Return the state with its content.
 
     Raises:
-        ValueError: where a file is missing or is not what was written; the message names it.
+        ValueError: if a file is missing or damaged; the message names it.
     """
     try:
         sums = json.loads((state.path / SUMS_FILE).read_bytes())
@@ -95,14 +95,14 @@ def read(state: State) -> State:
 
 
 def prune(run: Path, last: State, keep: int) -> None:
-    """Remove all states but `keep`: the one that was written last, and the newest ones before it.
+    """Remove all states but `keep`: the last one written and the newest before it.
 
-    Newer ones are damaged, or the run would have gone on from them.
+    States newer than `last` are damaged, or the run would have been resumed from them.
     """
     states = found(run)
     place = [state.path for state in states].index(last.path)
     for state in states[:place] + states[place + keep :]:
         shutil.rmtree(state.path, ignore_errors=True)
-    # What processes that were killed while they wrote have left.
+    # Temporary directories left by processes killed while writing.
     for left in (run / STATES).glob(".*"):
         shutil.rmtree(left, ignore_errors=True)

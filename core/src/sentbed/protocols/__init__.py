@@ -1,7 +1,7 @@
-"""What the parts of sentbed promise each other.
+"""Protocols between the parts of sentbed.
 
-Core imports no tensor library, so a tensor is typed `Tensor` (= `Any`) here; shapes are in the docstrings.
-Everything numeric that crosses from an engine to an evaluator is a NumPy array.
+Core imports no tensor library, so tensors have the type `Tensor` (= `Any`) here; docstrings give the shapes.
+All numeric data passed from an engine to an evaluator is in NumPy arrays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a machine can do."""
+"""Findings about a machine's capabilities."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import attrs
 
 @attrs.frozen
 class Finding:
-    """One thing that this machine can do, or cannot, for `sentbed doctor`."""
+    """Whether this machine can do one thing, for `sentbed doctor`."""
 
     area: str
-    """Findings of one area stand together: `devices`, `precisions`, `attention`, `adapters`, ..."""
+    """Heading under which it is listed: `devices`, `precisions`, `attention`, `adapters`, ..."""
     what: str
-    """In a few words, such as `bf16` or `runtime cuda`."""
+    """Subject in a few words, such as `bf16` or `runtime cuda`."""
     status: Literal["yes", "no", "limited"]
     detail: str = ""
-    """What was found: a version, a device's name, a figure."""
+    """Details, such as a version, a device's name or a number."""
     remedy: str = ""
-    """How to get it where it is missing, a clause that says what to do; empty where nothing can be done."""
+    """Clause on how to get it if it is missing; empty if nothing can be done."""

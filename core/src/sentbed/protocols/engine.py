@@ -1,4 +1,4 @@
-"""Runtimes and the engines that they build."""
+"""Runtimes and the engines they build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Head:
-    """What comes after pooling.
+    """Operations after pooling.
 
     `projection`: width of a linear projection, or None for none; `bias`: whether it has one (Sentence-T5 has
     none); `normalize`: L2-normalise the vector.
@@ -35,55 +35,55 @@ class Head:
 
 
 class PlacedEncoder:
-    """Backbone, pooler and head on the engine's device."""
+    """Encoder on an engine's device: backbone, pooler and head."""
 
     width: int
-    """Width of a sentence vector."""
+    """Dimension of a sentence vector."""
     shares_prefix: bool = False
-    """Whether `encode` takes a batch with a `prefix`."""
+    """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False
-    """Whether the device computes in `encode_batches` while the host goes on: texts are then tokenised in a
-    thread, ahead of it."""
+    """Whether `encode_batches` leaves the host free while the device computes: texts are then tokenised ahead
+    in a thread."""
     module: Module = None
-    """On engines of PyTorch: backbone, pooler and head as one torch module in fp32, called
-    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler` and `projection` (an identity
-    where the head has none) and `normalize: bool`; who changes weights in it calls `weights_changed()`."""
+    """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
+    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler` and `projection` (the identity if
+    the head has none) and `normalize: bool`; call `weights_changed()` after changing its weights."""
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
-        """Sentence vectors `(batch, width)`, in eval mode, without gradient."""
+        """Return sentence vectors `(batch, width)`, in eval mode, without gradient."""
         raise NotImplementedError
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
-        """Yield what `encode` returns for each batch, in their order.
+        """Yield the result of `encode` for each batch, in order.
 
-        It may take further batches before it yields the vectors of one.
+        Further batches may be consumed before the vectors of one are yielded.
         """
         return map(self.encode, batches)
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]] | None:
-        """Yield which texts, of so many tokens, share a batch, for a device that compiles each shape.
+        """Yield the row indices of each batch for texts of these lengths, if the device compiles each shape.
 
-        `plan_batches` decides where it returns None.
+        If None, `plan_batches` is used.
         """
         return None
 
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector.
 
-        Where two agree, so do their vectors. None where it cannot tell: none is taken from the store.
+        Encoders with equal fingerprints give equal vectors. None means unknown: the store is not used.
         """
         return None
 
     def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
-        """Return an encoder of its own vectors and those of `others`, one after the other along the width.
+        """Return an encoder that concatenates its own vectors and those of `others` along the width.
 
-        All were assembled from one built backbone, through which there is one pass. Each vector is, to the
-        bit, what its own `encode` gives; None where that cannot be promised.
+        All were assembled from the same built backbone, which is run once. Each vector is bit-identical to
+        that from the encoder's own `encode`; return None if that cannot be guaranteed.
         """
         return None
 
     def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprint of each encoder whose vectors it gives (see `beside`); None: ask each."""
+        """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
         return None
 
     def save(self, directory: Path) -> None:
@@ -93,7 +93,7 @@ class PlacedEncoder:
 
 @attrs.frozen
 class StepResult:
-    """What one optimiser step did."""
+    """Result of one optimiser step."""
 
     loss: float
     learning_rate: float
@@ -101,155 +101,155 @@ class StepResult:
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
     interrupted: str | None = None
-    """Why the run is to end now, where another process of the engine was told to; the step has been taken."""
+    """Reason to end the run if another process of the engine was asked to; the step has been taken."""
 
 
 @attrs.frozen(eq=False)
 class Training:
-    """What a trainer is to do."""
+    """Arguments of a trainer."""
 
     loss: Loss
     optimizer: Optimizer
     schedule: Schedule
     total_steps: int
     towers: Mapping[str, str]
-    """Column of texts -> name of the encoder that is trained on it."""
+    """Column of texts -> name of the encoder trained on it."""
     max_grad_norm: float = 1.0
-    """Gradients are clipped to this L2 norm; 0 leaves them as they are."""
+    """L2 norm to which gradients are clipped; 0 disables clipping."""
     micro_batch: int | None = None
-    """Rows whose activations are held at a time (gradient caching, Gao et al., 2021); the whole batch where
-    None. The gradient is that of the whole batch in either case."""
+    """Number of rows whose activations are held at a time (gradient caching, Gao et al., 2021); None means
+    the whole batch. Either way the gradient is that of the whole batch."""
 
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
-"""A batch by column: tokens to be encoded with gradient; float32 `(batch, width)`, vectors of a tower that is
-not trained; or int64 `(batch,)`, the numbers of classes, and as `COLUMN.id` of the texts behind vectors."""
+"""A batch, by column: tokens to encode with gradient; float32 `(batch, width)`, vectors of a frozen tower; or
+int64 `(batch,)`, class indices, and under `COLUMN.id` the numbers of a column's texts."""
 
 
 class Trainer:
-    """One stage's optimiser over the encoders that it trains."""
+    """Takes the optimiser steps of one stage."""
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update.
+        """Take one step: forward pass, loss, gradient, update.
 
-        `columns` is the whole batch, on however many devices: the loss sees all of its vectors, as one device
-        would. A step whose loss or gradient is not finite changes no weight and no state; it counts as a step
-        of the schedule all the same.
+        `columns` is the whole batch, for any number of devices: the loss sees all vectors, as on one device.
+        A step with a non-finite loss or gradient changes no weight and no state, but counts as a step of the
+        schedule.
         """
         raise NotImplementedError
 
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
-        """Return loss and gradient of a batch, before clipping, by the name of each parameter; take no step.
+        """Return the loss of a batch and its gradients before clipping, by parameter name; take no step.
 
-        Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. It draws dropout as
-        `step` does, and changes nothing else: `encode` is in eval mode again, the loss's state is as it was.
-        For tests of an engine against another, and for diagnosis.
+        Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. Dropout is drawn as in
+        `step`; nothing else changes: `encode` is in eval mode afterwards and the loss's state is unchanged.
+        For tests of one engine against another, and for diagnosis.
         """
         raise NotImplementedError
 
     def save(self, directory: Path) -> None:
-        """Write everything that decides the steps to come into the empty `directory`.
+        """Write everything that determines further steps into the empty `directory`.
 
-        Weights that are trained, the optimiser, the loss with its state, moving averages, the number of steps
-        and the state of every random generator.
+        This includes trained weights, the optimiser, the loss with its state, moving averages, the number of
+        steps and the state of every random generator.
         """
         raise NotImplementedError
 
     def load(self, directory: Path) -> None:
-        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         raise NotImplementedError
 
 
 class Engine:
-    """Places modules, encodes batches, takes training steps; on one device or on many.
+    """Places modules, encodes batches and takes training steps, on one or several devices.
 
-    Core deals with one engine in one process, and hands it whole batches. Where an engine has several devices
-    or processes, it is the engine that spreads rows over them and gathers vectors: nobody else can tell.
-    `docs/engines.md` has the contract in words, and `sentbed_testing` holds one engine against another.
+    Core uses one engine in one process and passes it whole batches. An engine with several devices or
+    processes distributes the rows and gathers the vectors itself, invisibly to callers. `docs/engines.md`
+    describes the contract, and `sentbed_testing` compares engines with each other.
     """
 
     token_budget: int
-    """Tokens a batch when encoding: where this device is fastest."""
+    """Tokens per batch for encoding at which this device is fastest."""
     device: Any = "cpu"
-    """In torch's words, for evaluators that train a classifier."""
+    """torch device for evaluators that train a classifier."""
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` from now on with what the user should know, such as that a batch was halved."""
+        """Register `say`, which is called with messages for the user, such as that a batch was halved."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Device, `precision` (which every score carries) and threads, as they are in force."""
+        """Return the device, `precision` (recorded with every score) and threads in effect."""
         raise NotImplementedError
 
     def counters(self) -> Mapping[str, float]:
-        """What was used until now: `device_memory_gib`, the most that was held at once, `compiled_shapes` and
-        `compile_seconds` where something is compiled, or counters of its own."""
+        """Return counters so far: peak `device_memory_gib`, `compiled_shapes` and `compile_seconds` if the
+        engine compiles, and others of the engine."""
         raise NotImplementedError
 
     def seed(self, seed: int) -> None:
-        """Seed every generator that initialisation and dropout draw from, torch's on the host among them."""
+        """Seed all random generators of initialisation and dropout, including torch's on the host."""
         raise NotImplementedError
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> PlacedEncoder:
-        """Build pooler and head, and put everything on the device."""
+        """Build pooler and head, and move everything to the device."""
         raise NotImplementedError
 
     def trainer(self, encoders: Mapping[str, PlacedEncoder], training: Training) -> Trainer:
-        """Prepare training of `encoders`, which this engine assembled, by their names in `training.towers`.
+        """Return a trainer of `encoders`, which this engine assembled, named as in `training.towers`.
 
-        They have one width. The loss is built before anything else draws, so that its weights are the same on
-        every engine after the same seed. Raises `RunError` where nothing in the encoders can be trained.
+        Their vectors have equal widths. The loss is built before other random draws, so that its weights are
+        the same on every engine for the same seed. Raises `RunError` if the encoders have nothing to train.
         """
         raise NotImplementedError
 
 
 class Runtime(Component):
-    """Where it runs.
+    """Device and precision on which a recipe runs.
 
-    A run calls `launch` and `serve` before `build`; both are for a runtime that takes several processes.
+    A run calls `launch` and `serve` before `build`; both are for runtimes with several processes.
     """
 
     __slots__ = ()
 
     @property
     def traits(self) -> RuntimeTraits:
-        """How many processes there are, and more."""
+        """Number of processes, and other capabilities."""
         return RuntimeTraits()
 
     @abstractmethod
     def build(self) -> Engine:
-        """Claim the device. Raises `RuntimeUnavailableError` where the machine cannot do it."""
+        """Claim the device and return its engine. Raises `RuntimeUnavailableError` if that is impossible."""
 
     def with_threads(self, threads: int) -> Runtime:
-        """Return the runtime as it is where it may use so many threads, for one of several workers.
+        """Return the runtime limited to `threads` threads, for one of several workers.
 
-        Itself where it does not count threads, or its recipe says how many.
+        Return itself if it has no such limit, or the recipe sets the number of threads.
         """
         return self
 
     def launch(self, command: Sequence[str]) -> int | None:
-        """Start each process with `command`, wait, and return the exit code.
+        """Start every process with `command`, wait for them, and return the exit code.
 
-        None where none is to be started: there is one process only, or this is one of them.
+        Return None if there is nothing to start: there is only one process, or this is one of them.
         """
         return None
 
     def serve(self) -> bool:
-        """Where this process is one of several and not the first: do what the engine of the first one asks.
+        """Serve the engine of the first process if this is another one of several.
 
-        Returns True when that has ended. Only the first process runs the recipe and writes.
+        Return True after serving. Only the first process runs the recipe and writes files.
         """
         return False
 
     def outline(self, on: str | None) -> Device | None:
-        """Return this machine, or devices of the name `on`, for `sentbed plan`; None where it cannot tell."""
+        """Describe this machine, or devices named `on`, for `sentbed plan`; return None if unknown."""
         return None
 
     def sketch_pooler(self, pooler: Pooler, width: int) -> Sketch | None:
-        """Return what a pooler's module holds and costs where this runtime runs it; None: unknown."""
+        """Return the size and cost of a pooler's module on this runtime, or None if unknown."""
         return None
 
     def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch | None:
-        """Return what a loss's module holds and costs where this runtime runs it; None: unknown."""
+        """Return the size and cost of a loss's module on this runtime, or None if unknown."""
         return None

@@ -1,4 +1,4 @@
-"""The two halves of an evaluator: what is to be encoded, and the scores of its vectors."""
+"""Evaluators, their two halves (texts to encode, scores of the vectors) and results."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Direction: TypeAlias = Literal["higher", "lower", "none"]
-"""Which way a score is better."""
+"""Whether higher or lower scores are better."""
 
 PartProgress: TypeAlias = Callable[[str, int, int], None]
-"""Called with a part of an evaluation, how much of it is done, and of how much."""
+"""Callback for progress: the part of an evaluation, the amount done and the total."""
 
 
 class TextEncoder(ABC):
-    """What encodes the texts of an evaluation that drives the encoder itself (`DrivesEncoder`)."""
+    """Encoder passed to an evaluation that drives the encoder itself (`DrivesEncoder`)."""
 
     __slots__ = ()
 
     @property
     def second(self) -> TextEncoder | None:
-        """What encodes the second sentence of each pair, the tower of another language.
+        """Encoder of the second sentence of each pair, such as the tower of another language, or None.
 
-        Only for an evaluator whose traits say `two_sided`; None where there is none.
+        Only for an evaluator with the trait `two_sided`.
         """
         return None
 
     @property
     def device(self) -> str:
-        """Where an evaluator that trains a classifier computes, in torch's words: `cpu`, `cuda:0`."""
+        """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
         return "cpu"
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        """What the engine says of itself: device, threads, precision."""
+        """Description of the engine: device, threads, precision."""
         return {"device": self.device}
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, `(n, width)`, in the order given."""
+        """Return one vector per text, `(n, width)`, in order."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """To be called with how far a part of the evaluation is (`encode` reports itself)."""
+        """Report the progress of a part of the evaluation; `encode` reports its own."""
         return
 
     def at_length(self, max_length: int) -> TextEncoder | None:
-        """Return the same encoder as it cuts texts at so many tokens, special tokens included.
+        """Return the encoder with texts cut to `max_length` tokens, including special tokens.
 
-        It computes every vector that it is asked for, and reports nothing: it can be timed. None where the
-        encoder has no such thing as a length.
+        It computes every requested vector and reports no progress, so that it can be timed. Return None if
+        the encoder has no maximum length.
         """
         return None
 
@@ -72,23 +72,23 @@ def score_digits(values: Iterable[float]) -> int:
 
 @attrs.frozen(eq=False)
 class Items:
-    """What a score was computed from, item by item, so that it can be resampled.
+    """Items from which a score was computed, for resampling.
 
-    Two encoders that are scored on the same data by the same protocol have the same items in the same order.
+    Encoders scored on the same data by the same protocol have the same items in the same order.
     """
 
     statistic: Literal["mean", "spearman", "pearson", "matthews", "f1"]
-    """How the score follows from the items: the mean of `x`, or a statistic of `x` and `y`."""
+    """Statistic of the items that gives the score: the mean of `x`, or a function of `x` and `y`."""
     x: NDArray[np.float64]
-    """`(n,)`: of `mean` the value of each item, such as 1 where it was found correctly; else the gold."""
+    """`(n,)`: for `mean` the value of each item, such as 1 if it is correct; otherwise the gold value."""
     y: NDArray[np.float64] | None = None
-    """`(n,)`: what stands against the gold: the cosine, or the class found; None for `mean`."""
+    """`(n,)`: the prediction, such as the cosine or the class; None for `mean`."""
     groups: NDArray[np.int64] | None = None
-    """`(n,)`, numbers from 0: the score is a mean over these groups, such as the subsets of an STS year."""
+    """`(n,)`, group indices from 0: the score is the mean over groups, such as the subsets of an STS year."""
     weighted: bool = False
-    """Whether each group counts as often as it has items."""
+    """Whether groups are weighted by their number of items."""
     scale: float = 100.0
-    """The score is the statistic times this."""
+    """Factor from the statistic to the score."""
 
 
 @attrs.frozen
@@ -98,46 +98,46 @@ class Score:
     task: str
     metric: str
     value: float
-    """In the papers' scale: correlations and accuracies x 100."""
+    """Value on the papers' scale: correlations and accuracies x 100."""
     protocol: Mapping[str, Any]
-    """Everything that makes the number comparable. An evaluator gives its own part: id, aggregation, split,
-    text rules, data hash. The runner makes it `{"encoder": how text became a vector, "evaluator": that}`."""
+    """Everything that affects comparability. An evaluator gives its own part: id, aggregation, split, text
+    rules, data hash. The runner makes it `{"encoder": how texts are encoded, "evaluator": that part}`."""
     encoder: str = ""
-    """Filled in by the runner."""
+    """Name of the encoder, set by the runner."""
     evaluator: str = ""
-    """Filled in by the runner, with the encoder's part of the protocol."""
+    """Name of the evaluator, set by the runner together with the encoder's part of the protocol."""
     items: Items | None = attrs.field(default=None, eq=False, repr=False)
-    """What it was computed from; None where it cannot be resampled."""
+    """Items it was computed from; None if it cannot be resampled."""
     plugin: str = ""
-    """Distribution and version of the evaluator, filled in by the runner; no part of the protocol."""
+    """Distribution and version of the evaluator, set by the runner; not part of the protocol."""
     direction: Direction = "higher"
-    """Which way is better, for marks and ranks; `none`: neither, and nothing is marked."""
+    """Whether higher or lower is better, for marks and ranks; with `none` nothing is marked."""
     note: str = ""
-    """A remark on the result, such as why it is 0; no part of the protocol."""
+    """Remark on the result, such as why it is 0; not part of the protocol."""
     axis: Literal["", "x", "y"] = ""
-    """Where the report is to draw two scores of one task and protocol against each other, which axis is this
-    one's, as for alignment over uniformity."""
+    """Axis of this score if the report plots two scores of a task and protocol against each other, such as
+    alignment over uniformity."""
 
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
-        """The evaluator's part of the protocol, also before the runner has put the encoder's beside it."""
+        """The evaluator's part of the protocol, also before the runner has added the encoder's."""
         return self.protocol["evaluator"] if self.evaluator else self.protocol
 
     @property
     def protocol_id(self) -> str:
-        """The id under which the evaluator measured; empty where it gives none."""
+        """Id of the evaluator's protocol; empty if it has none."""
         return str(self.evaluator_protocol.get("id", ""))
 
     @property
     def protocol_name(self) -> str:
-        """The protocol in a word or two, for tables: its id, and how subsets were aggregated."""
+        """Short name of the protocol for tables: its id, and how subsets were aggregated."""
         said = self.evaluator_protocol
         return " ".join(str(said[key]) for key in ("id", "aggregation") if key in said)
 
 
 @attrs.frozen(eq=False)
 class Scatter:
-    """Points for the report, e.g. gold score against cosine."""
+    """Points for a scatter plot in the report, such as gold score against cosine."""
 
     title: str
     x_label: str
@@ -148,60 +148,60 @@ class Scatter:
 
 @attrs.frozen(eq=False)
 class Evaluation:
-    """What an evaluator returns."""
+    """Result of an evaluator."""
 
     scores: tuple[Score, ...]
     primary: float
-    """The number by which validation ranks checkpoints; higher is better."""
+    """Score by which validation ranks checkpoints; higher is better."""
     scatters: tuple[Scatter, ...] = ()
 
 
 def _untold(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 @attrs.frozen(eq=False)
 class Texts:
-    """A list of texts that is encoded in one pass.
+    """List of texts encoded in one pass.
 
-    In its last bits a vector depends on the texts beside it: the list decides the score to the bit.
+    The last bits of a vector depend on the texts it is encoded with, so the list affects the score's bits.
     """
 
     first: Sequence[str] = ()
     second: Sequence[str] = ()
-    """The second sentences of pairs, for an evaluator that is `two_sided`. A second encoder, if there is one,
-    encodes these apart; else one pass encodes both sides, these last."""
+    """Second sentences of pairs, for a `two_sided` evaluator. A second encoder, if given, encodes them
+    separately; otherwise one pass encodes both sides, these last."""
 
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
 
     @property
     def both(self) -> list[str]:
-        """The texts of the first side, then those of the second."""
+        """Texts of the first side, then of the second."""
         return [*self.first, *self.second]
 
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """The vectors of the lists that were prepared, each by the name of its list.
+    """Mapping from the names of prepared lists to their vectors.
 
-    A list is encoded when its vectors are asked for, and they are not kept here: an evaluator that has done
-    with one list before it asks for the next needs memory for one.
+    A list is encoded on access, and its vectors are not kept here: an evaluator that finishes one list before
+    accessing the next needs memory for only one.
     """
 
     lists: Mapping[str, Texts]
     encoder: TextEncoder
     second: TextEncoder | None = None
-    """What encodes the second side; the same encoder where None."""
+    """Encoder of the second side; None means `encoder`."""
     device: str = "cpu"
-    """Where an evaluator that trains a classifier computes, in torch's words (`cpu`, `cuda:0`)."""
+    """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
     progress: PartProgress = _untold
-    """To be called with how far a part of the evaluation is; encoding reports itself."""
+    """Callback for the progress of a part of the evaluation; encoding reports its own."""
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
-        """Return one row a text of a list, float32 `(texts, width)`: the first side's, then the second's.
+        """Return one vector per text of a list, float32 `(texts, width)`: first side, then second.
 
-        Raises `RunError` where two encoders give vectors of different widths.
+        Raises `RunError` if two encoders give vectors of different widths.
         """
         import numpy as np
 
@@ -224,7 +224,7 @@ class Vectors:
 
 @attrs.frozen(eq=False)
 class Prepared:
-    """What an evaluator has read: the lists that are to be encoded, and how their vectors are scored."""
+    """Prepared evaluation: the lists of texts to encode, and the function that scores their vectors."""
 
     lists: Mapping[str, Texts]
     """Name -> texts."""
@@ -232,7 +232,7 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """How many texts are to be encoded."""
+        """Number of texts to encode."""
         return sum(map(len, self.lists.values()))
 
     def evaluate(
@@ -242,18 +242,18 @@ class Prepared:
         device: str = "cpu",
         progress: PartProgress | None = None,
     ) -> Evaluation:
-        """Encode with any text encoder, and score."""
+        """Encode with any text encoder and score."""
         return self.score(Vectors(self.lists, encoder, second, device, progress or _untold))
 
 
 @attrs.frozen(eq=False)
 class DrivesEncoder:
-    """What an evaluator prepares that drives the encoder itself: a library's tasks, or a stopwatch."""
+    """Prepared evaluation that drives the encoder itself, such as a library's tasks or a timing."""
 
     drive: Callable[[TextEncoder], Evaluation]
     """Returns the scores of an encoder."""
     texts: Callable[[], Iterable[str]] = tuple
-    """Texts on which an encoder with random weights may train a tokenizer, where no stage gives it texts."""
+    """Returns texts for training the tokenizer of a random encoder if no stage has texts for it."""
 
     def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
         """Return the scores of an encoder, or of anything with `encode(texts)`."""
@@ -270,31 +270,31 @@ class _OnlyEncodes(TextEncoder):
 
 
 Preparation: TypeAlias = Prepared | DrivesEncoder
-"""What `Evaluator.prepare` returns."""
+"""Result of `Evaluator.prepare`."""
 
 
 class Evaluator(Component):
     """Encoder -> named scores, each with its protocol, in two halves.
 
-    `prepare` reads the data and says what is to be encoded; what it returns scores the vectors. The first
-    score of a task is the one that papers print; tables have the tasks in the order of the scores.
+    `prepare` reads the data and returns the texts to encode, with a function that scores the vectors. The
+    first score of a task is the one papers print; tables list tasks in the order of the scores.
     """
 
     __slots__ = ()
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether it may choose, and more."""
+        """Whether it may select checkpoints and prompts, and other capabilities."""
         return EvaluatorTraits()
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
-        """Read all data. Raises `DataError` that names file and line.
+        """Read all data. Raises `DataError` with file and line.
 
-        A run prepares each of its evaluators once, before anything is built. An evaluator that must drive
-        the encoder itself, as a library does, returns `DrivesEncoder`.
+        A run prepares each evaluator once, before anything is built. An evaluator that must drive the
+        encoder itself, such as a library's, returns `DrivesEncoder`.
         """
 
     def files(self) -> Iterable[Path]:
-        """Return files and directories that it reads and no field of it names: a study hashes them."""
+        """Return files and directories that it reads but no field names; a study hashes them."""
         return ()

@@ -1,4 +1,4 @@
-"""Executors: who does the tasks of a long job."""
+"""Executors, which run the tasks of a long job."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 Tell: TypeAlias = Callable[[int], None]
-"""Called within a task with how much more of it is done."""
+"""Callback within a task for the amount done since the last call."""
 Start: TypeAlias = Callable[[int | None], Callable[[Task, Tell], Result]]
-"""Called once per worker with the threads that it may use (None: its choice); returns what does a task."""
+"""Called once per worker with its number of threads (None: no limit); returns the function for tasks."""
 Told: TypeAlias = Callable[[Task, int], None]
-"""Called with a task and how much more of it is done."""
+"""Callback for a task and the amount of it done since the last call."""
 Lost: TypeAlias = Callable[[Task, str], Result]
-"""Called with a task whose workers died and the reason; returns the result in its place."""
+"""Called with a task whose workers died and the reason; returns a substitute result."""
 
 
 class TaskPool(Protocol):
-    """Does tasks that do not depend on each other, in any order and perhaps on other machines."""
+    """Runs independent tasks in any order, possibly on other machines."""
 
     def run(
         self,
@@ -31,28 +31,28 @@ class TaskPool(Protocol):
         told: Told[Task] = ...,
         lost: Lost[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
-        """Yield each task with its result, as they are done.
+        """Yield tasks with their results, in order of completion.
 
-        `start(threads)` is called once per worker, before its first task: it loads what all tasks need, keeps
-        to so many threads, and returns the function `(task, tell) -> result`. `start`, tasks and results are
-        pickled. Progress that the function reports with `tell(amount)` arrives as `told(task, amount)`, where
-        the executor can carry it.
+        `start(threads)` is called once per worker before its first task: it loads what all tasks need, uses
+        at most `threads` threads, and returns the function `(task, tell) -> result`. `start`, tasks and
+        results are pickled. Progress reported with `tell(amount)` is passed on to `told(task, amount)`, if
+        the executor supports it.
 
-        The task of a worker that died is done again by a new worker, some times, and then is a `RunError`
-        that names it by its `str`; with `lost`, it gets the result `lost(task, message)` instead, and the
-        others go on. An exception that the function raises is not tried again: it ends all, and is raised
-        here. Workers end when the generator is closed: use `contextlib.closing`.
+        The task of a worker that died is retried by a new worker a few times, then raises a `RunError` that
+        names it by its `str`; with `lost`, its result is `lost(task, message)` instead, and the other tasks
+        continue. If the function raises an exception, nothing is retried: all tasks end, and the exception is
+        raised here. Workers end when the generator is closed: use `contextlib.closing`.
         """
 
 
 class Executor(Component):
-    """Who does the tasks of a long job. Its fields are options of the command line, such as `workers`."""
+    """Runs the tasks of a long job. Its fields are options of the command line, such as `workers`."""
 
     __slots__ = ()
 
     @abstractmethod
     def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the pool; `say` is told of workers that died.
+        """Return the task pool; `say` is called with messages about workers that died.
 
-        Raises `RuntimeUnavailableError` where a package is missing or no cluster answers.
+        Raises `RuntimeUnavailableError` if a package is missing or no cluster responds.
         """

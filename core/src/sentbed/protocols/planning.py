@@ -1,4 +1,4 @@
-"""What components say before anything is loaded, for `sentbed plan`: see the methods that return these."""
+"""Descriptions of components without loading them, for `sentbed plan`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from sentbed.protocols.tokens import Tokenizer
 
 @attrs.frozen
 class OutlineContext:
-    """What a backbone is to be outlined for."""
+    """Conditions for which a backbone is outlined."""
 
     needs: frozenset[str] = frozenset()
-    """See `BuildContext.needs`."""
+    """Needs of the pooler; see `BuildContext.needs`."""
     precision: str = "fp32"
-    """`fp32`, `bf16` or `fp16`: what training computes in; weights that are trained are fp32."""
+    """Precision of computation: `fp32`, `bf16` or `fp16`; trained weights are fp32."""
     device: str = "cpu"
-    """`cpu`, `cuda` or `tpu`: which attention kernels there are."""
+    """`cpu`, `cuda` or `tpu`; determines the attention kernels."""
     training: bool = True
-    """Whether backward pass and activations are asked for."""
+    """Whether to include backward pass and activations."""
 
 
 @attrs.frozen
 class Cost:
-    """Of a pass over `n` texts of one length: `once + n * (text + token * length + pair * length ** 2)`."""
+    """Cost of a pass over `n` texts of equal length: `once + n * (text + token*length + pair*length**2)`."""
 
     once: float = 0.0
     text: float = 0.0
@@ -33,87 +33,87 @@ class Cost:
     pair: float = 0.0
 
     def of(self, texts: float, length: float) -> float:
-        """Return the cost of one pass over so many texts of this length."""
+        """Return the cost of one pass over `texts` texts of `length` tokens."""
         return self.once + texts * (self.text + self.token * length + self.pair * length**2)
 
 
 @attrs.frozen(eq=False)
 class Outline:
-    """A backbone as its configuration describes it."""
+    """Dimensions of a backbone, from its configuration."""
 
     parameters: int
-    """Numbers in all its weights, adapters included; each weight once, however often it is used."""
+    """Number of parameters, including adapters; shared weights count once."""
     trained: Mapping[str, tuple[int, ...]]
-    """Shapes of what a stage trains, by name."""
+    """Shapes of the trained parameters, by name."""
     weight_bytes: int
-    """As the weights are held, in their precision or in 4 bits."""
+    """Size in bytes of the weights, in their precision or in 4 bits."""
     copy_bytes: int
-    """Of the copy in the context's precision that encodes; 0 where the weights are used as they are."""
+    """Size in bytes of the copy for encoding in the context's precision; 0 if there is none."""
     width: int
-    """Of a token state."""
+    """Dimension of a token state."""
     layers: int
     inner: int | None
-    """Width of the feed-forward layers; None where it is not known by a usual name."""
+    """Width of the feed-forward layers; None if the configuration has it under no usual name."""
     heads: int | None
     vocabulary: int
     max_length: int
-    """Positions, in tokens."""
+    """Maximum length in tokens."""
     forward: Cost
-    """Floating-point operations of a forward pass: two a multiply-add."""
+    """Floating-point operations of a forward pass, two per multiply-add."""
     backward: Cost
-    """Of the backward pass through what is trained; nothing where training was not asked for."""
+    """Floating-point operations of the backward pass; zero if the context is not for training."""
     activations: Cost
-    """Bytes that are kept for the backward pass; `once` are copies of weights in another precision."""
+    """Bytes kept for the backward pass; `once` is for copies of weights in another precision."""
     source: str
-    """Where this was read: `config.json in DIR`, `size = "base"`."""
+    """Source of these numbers: `config.json in DIR`, `size = "base"`."""
     at_most: str = ""
-    """Why the real numbers may be lower, a clause; empty where they are exact."""
+    """Clause on why the real numbers may be lower; empty if they are exact."""
     tokenizer: Tokenizer | None = None
-    """Where it is at hand."""
+    """Tokenizer, if available locally."""
 
 
 @attrs.frozen
 class Sketch:
-    """A pooler or a loss, without its weights."""
+    """Size and cost of a pooler or a loss."""
 
     trained: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
-    """Shapes of its parameters, by name."""
+    """Shapes of the parameters, by name."""
     state_bytes: int = 0
-    """Of a loss: what it keeps from step to step."""
+    """Size in bytes of a loss's state between steps."""
     activation_bytes: int = 0
-    """Of a loss: what it keeps for its backward pass."""
+    """Bytes that a loss keeps for its backward pass."""
     flops: float = 0.0
-    """Of a loss: operations of its forward and backward pass."""
+    """Floating-point operations of a loss's forward and backward pass."""
 
 
 @attrs.frozen
 class Device:
-    """Where it is to run, and how fast that is."""
+    """Device of a plan, with its speed."""
 
     kind: str
     """`cpu`, `cuda` or `tpu`."""
     name: str
     precision: str
-    """In force: `fp32`, `bf16` or `fp16`."""
+    """Precision in effect: `fp32`, `bf16` or `fp16`."""
     count: int = 1
-    """Devices in all, on every machine."""
+    """Total number of devices on all machines."""
     parallel: str = "ddp"
-    """`ddp`, every device holds all weights, or `fsdp`, each holds a share."""
+    """`ddp` (every device holds all weights) or `fsdp` (each holds a share)."""
     memory: int | None = None
-    """Bytes of one device, or of the machine for `cpu`; None where unknown."""
+    """Memory in bytes of one device, or of the machine for `cpu`; None if unknown."""
     libraries: int = 0
-    """Bytes that are taken before anything is built."""
+    """Memory in bytes used before anything is built."""
     flops: float | None = None
-    """Floating-point operations a second of one device in this precision, at best; None where unknown."""
+    """Peak floating-point operations per second of one device in this precision; None if unknown."""
     bandwidth: float | None = None
-    """Bytes a second of one device's memory; None where unknown."""
+    """Memory bandwidth of one device in bytes per second; None if unknown."""
     source: str = ""
-    """How `flops` and `bandwidth` are known."""
+    """Source of `flops` and `bandwidth`."""
     share: tuple[float, float] = (0.3, 0.6)
-    """Of `flops`, what training reaches: from, to."""
+    """Range of the share of `flops` that training reaches."""
     share_source: str = ""
-    """How the share is known."""
+    """Source of `share`."""
     step_seconds: float = 0.0
-    """What a step takes however small it is."""
+    """Minimum duration of a step in seconds."""
     token_budget: int = 4096
-    """See `Engine`."""
+    """Tokens per batch for encoding; see `Engine`."""

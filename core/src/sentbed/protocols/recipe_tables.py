@@ -1,4 +1,4 @@
-"""Top-level tables of a recipe that belong to plugins."""
+"""Top-level tables of recipes that plugins add."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ import attrs
 
 @attrs.frozen
 class TableTraits:
-    """What core has to know of a plugin's table."""
+    """Traits of a plugin's recipe table."""
 
     decides: bool = True
-    """Whether a run's scores depend on it: a run that is resumed must then have the same one."""
+    """Whether a run's scores depend on it: it must then be unchanged when a run is resumed."""
     resolved: bool = True
-    """Whether the resolved recipe of a run has it."""
+    """Whether a run's resolved recipe includes it."""
     variants: bool = False
-    """Whether a recipe with it stands for several: `RecipeTable.variants` and `variant` are there."""
+    """Whether it turns a recipe into several; `RecipeTable.variants` and `variant` are then implemented."""
     no_run: str = ""
-    """Why `sentbed run` does not run a recipe that has it, and what does: a sentence. Empty where it does."""
+    """Sentence on why `sentbed run` does not run a recipe with it, and what does; empty if it runs."""
 
 
 @attrs.frozen(eq=False)
 class Variants:
-    """The recipes that one recipe with such a table stands for."""
+    """Recipes that a recipe with such a table expands to."""
 
     noun: str
-    """What they are called: `cells`."""
+    """Plural noun for them, such as `cells`."""
     names: tuple[str, ...]
-    """Of those that can be run."""
+    """Names of those that can be run."""
     excluded: Mapping[str, str]
-    """Name -> why it cannot work."""
+    """Name -> reason, for those that cannot work."""
 
 
 @attrs.frozen(eq=False)
 class Variant:
-    """One of the recipes that a recipe stands for."""
+    """One of the recipes that a recipe expands to."""
 
     document: Any
     """The recipe as a document; see `sentbed.tools.Document`."""
     setters: Mapping[tuple[str | int, ...], tuple[str, ...]]
-    """Path of each value that it sets -> the path below the table that says so."""
+    """Path of each value that it sets -> path below the table that sets it."""
 
 
 class RecipeTable:
     """A top-level table of a recipe that belongs to a plugin; its fields are the table's keys.
 
-    Subclasses are frozen attrs classes, and are offered by the hook `recipe_tables`.
+    Subclasses are frozen attrs classes, offered through the hook `recipe_tables`.
     """
 
     traits: ClassVar[TableTraits] = TableTraits()
 
     def problems(self, recipe: Any, plugins: Any, look: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield path below the table and message of what does not fit the recipe (`sentbed.tools.Recipe`).
+        """Yield (path below the table, message) per problem with the recipe (`sentbed.tools.Recipe`).
 
-        Without `look`, no file is to be read.
+        Without `look`, no file may be read.
         """
         return iter(())
 
     @classmethod
     def variants(cls, document: Any, plugins: Any, base: Path) -> Variants:
-        """Structure and check every recipe that this one stands for. Raises `RecipeError`."""
+        """Structure and check every recipe that this one expands to. Raises `RecipeError`."""
         raise NotImplementedError(f"`{cls.__qualname__}` says that it has `variants`, and does not give them")
 
     @classmethod
     def variant(cls, document: Any, plugins: Any, base: Path, name: str) -> Variant:
-        """Return one of the recipes that this one stands for. Raises `RecipeError` where there is none."""
+        """Return the variant called `name`. Raises `RecipeError` if there is none."""
         raise NotImplementedError(f"`{cls.__qualname__}` says that it has `variants`, and gives none by name")

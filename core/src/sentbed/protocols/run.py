@@ -1,4 +1,4 @@
-"""A run, as lifecycle hooks see it."""
+"""`Run`: the run, as passed to lifecycle hooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import attrs
 
 @attrs.frozen(eq=False)
 class Run:
-    """What lifecycle hooks are told about the run; nothing in it can be changed."""
+    """Read-only information about the run for lifecycle hooks."""
 
     name: str
     directory: Path
     recipe: Any
-    """The recipe; its type is `sentbed.tools.Recipe`."""
+    """The recipe, a `sentbed.tools.Recipe`."""
     facts: Mapping[str, Any]
-    """What the manifest will say, as far as it is known: versions, machine, data, engine, counters."""
+    """Content of the manifest so far: versions, machine, data, engine, counters."""

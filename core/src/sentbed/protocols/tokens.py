@@ -1,4 +1,4 @@
-"""Text and tokens: what passes between a tokenizer, a backbone and a pooler."""
+"""Tokenizers, and the data passed between tokenizer, backbone and pooler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Tensor: TypeAlias = Any
-"""A tensor of the engine that runs: `torch.Tensor`."""
+"""Tensor type of the engine, such as `torch.Tensor`."""
 
 Module: TypeAlias = Any
 """A `torch.nn.Module`."""
@@ -20,19 +20,19 @@ Module: TypeAlias = Any
 
 @attrs.frozen(eq=False)
 class TokenIds:
-    """Token ids of `n` texts, ragged: text `i` is `ids[offsets[i]:offsets[i + 1]]`."""
+    """Ragged token ids of `n` texts: text `i` has `ids[offsets[i]:offsets[i + 1]]`."""
 
     ids: NDArray[np.int32]
-    """All ids in one row, `(total,)`."""
+    """Concatenated ids, `(total,)`."""
     offsets: NDArray[np.int64]
-    """`(n + 1,)`, starting at 0."""
+    """Offsets into `ids`, `(n + 1,)`, starting at 0."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @classmethod
     def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
-        """Return the texts of all parts, one after the other."""
+        """Concatenate the texts of all parts."""
         import numpy as np
 
         parts = list(parts)
@@ -41,7 +41,7 @@ class TokenIds:
         return cls(np.concatenate([part.ids for part in parts]), offsets)
 
     def without_first(self, count: int) -> TokenIds:
-        """Return each text without its first `count` ids, of which it has at least so many."""
+        """Return each text without its first `count` ids; each must have at least that many."""
         import numpy as np
 
         kept = np.ones(len(self.ids), bool)
@@ -51,7 +51,7 @@ class TokenIds:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens a text, special tokens included, `(n,)`."""
+        """Tokens per text, including special tokens, `(n,)`."""
         result: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
         return result
 
@@ -63,10 +63,10 @@ class TokenBatch:
     input_ids: NDArray[np.int64]
     """`(batch, length)`."""
     attention_mask: NDArray[np.int64] | None
-    """`(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded."""
+    """`(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded."""
     prefix: NDArray[np.int64] | None = None
-    """`(shared,)`: ids that stand before every row and are not repeated in it; None where there are none.
-    Only for an encoder that says `shares_prefix`."""
+    """`(shared,)`: ids that precede every row and are not repeated in it, or None. Only for an encoder with
+    `shares_prefix`."""
 
 
 class Tokenizer:
@@ -74,41 +74,41 @@ class Tokenizer:
 
     @property
     def pad_id(self) -> int:
-        """The id that fills a batch."""
+        """Id of the padding token."""
         raise NotImplementedError
 
     @property
     def mask_token(self) -> str | None:
-        """The mask token as it is written in a text; None where the vocabulary has none."""
+        """The mask token as a string, or None if the vocabulary has none."""
         return None
 
     @property
     def fingerprint(self) -> str | None:
-        """A hash of all that decides the ids of a text; None where it cannot tell. See `PlacedEncoder`."""
+        """Hash of everything that determines a text's ids, or None if unknown. See `PlacedEncoder`."""
         return None
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, cut to `max_length` tokens."""
+        """Tokenise with special tokens, truncating to `max_length` tokens."""
         raise NotImplementedError
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
-        """Cut each text to at most `max_length` tokens of its own, without special tokens.
+        """Cut each text to at most `max_length` tokens, not counting special tokens.
 
-        What is left is the beginning of the text, character by character; no character is cut in two.
+        The result is a prefix of the text; no character is split.
         """
         raise NotImplementedError
 
 
 class TokenStates(NamedTuple):
-    """What a backbone's module returns and a pooler's module takes.
+    """Output of a backbone's module and input of a pooler's module.
 
-    A named tuple, because compilers trace tuples and refuse other classes.
+    A named tuple, because compilers trace tuples but reject other classes.
     """
 
     last_hidden_state: Tensor
-    """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone is to read."""
+    """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone selects."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None where nothing is padded."""
+    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None if nothing is padded."""
     layers: tuple[Tensor, ...] | None = None
     """Embeddings, then every layer, each `(batch, length, width)`; for a pooler that needs `layers`."""
     decoder_state: Tensor | None = None

@@ -22,7 +22,7 @@ class AttentionPooling(torch.nn.Module):
         self.query = torch.nn.Parameter(torch.zeros(heads, width // heads))
 
     def forward(self, states: TokenStates) -> torch.Tensor:
-        """Pool."""
+        """Return the sentence vectors."""
         hidden = states.last_hidden_state.float()
         heads, width = self.query.shape
         parts = hidden.unflatten(-1, (heads, width))

@@ -21,7 +21,7 @@ class Attention(Pooler):
     over the real tokens, and the vector is the weighted means of all parts, one after the other. Queries
     start at zero: before training it is the pooler `mean`.
 
-    Source: a structured form of Lin et al. (2017), with one query in the place of their two layers.
+    Source: a structured form of Lin et al. (2017), with one query in place of their two layers.
     """
 
     name: ClassVar[str] = "attention"
@@ -33,7 +33,7 @@ class Attention(Pooler):
         """Return `module(TokenStates) -> (batch, width)`.
 
         Raises:
-            ModelError: where `heads` does not divide the width.
+            ModelError: if `heads` does not divide the width.
         """
         from sentbed_attention._torch import AttentionPooling
 

@@ -17,7 +17,7 @@ from sentbed.protocols import Dataset, DataSource
 class JsonlPairs(DataSource):
     """Pairs of a JSON Lines file, with or without hard negatives, under keys of any name.
 
-    Each line is an object, and its texts are strings; other keys are passed over, and so are empty lines.
+    Each line is an object, and its texts are strings; other keys and empty lines are ignored.
     """
 
     name: ClassVar[str] = "jsonl-pairs"
@@ -27,24 +27,24 @@ class JsonlPairs(DataSource):
     anchor: str = "anchor"
     """Key of the first text."""
     positive: str = "positive"
-    """Key of the text that means the same."""
+    """Key of the text with the same meaning."""
     negative: str | None = None
-    """Key of the text that means something else; where left out, there is none."""
+    """Key of the hard negative, a text with another meaning; default: none."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`anchor`, `positive`, and `negative` where it has a key."""
+        """`anchor`, `positive`, and `negative` if it has a key."""
         return tuple(self._keys())
 
     def check(self) -> Iterator[str]:
-        """Yield that the file does not exist."""
+        """Yield a message if the file does not exist."""
         try:
             locate(self.path)
         except DataError as error:
             yield str(error)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` that names file and line."""
+        """Read the file. Raises `DataError` with file and line."""
         path = locate(self.path)
         keys = self._keys()
         rows = list(_read(path, tuple(keys.values())))

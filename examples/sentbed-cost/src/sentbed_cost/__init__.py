@@ -1,4 +1,4 @@
-"""What a run costs: a table of recipes, a section of the report, a command and an executor for sentbed."""
+"""The cost of a run: a recipe table, a report section, a command and an executor for sentbed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def commands() -> Mapping[str, LazyCommand]:
 
 @hookimpl
 def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return the section "Cost", where the recipe has `[cost]`."""
+    """Return the section "Cost" if the recipe has `[cost]`."""
     table = run.recipe.table(Cost)
     if table is None:
         return ()

@@ -13,7 +13,7 @@ from sentbed import RunError
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(file_okay=False))
 def cost(runs: Sequence[str]) -> None:
-    """Say what each of RUNS has cost, and all of them together."""
+    """Show the cost of each of RUNS, and the total."""
     totals: dict[str, float] = {}
     for run in runs:
         price, currency = _price(Path(run))

@@ -1,4 +1,4 @@
-"""`[cost]`: what an hour costs."""
+"""The recipe table `[cost]`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Cost(RecipeTable):
     per_hour: float = attrs.field(validator=gt(0))
     """Price of an hour, in `currency`."""
     currency: str = "EUR"
-    """The unit of the price."""
+    """Currency of the price."""
 
     def of(self, seconds: float) -> float:
-        """Return the price of so many seconds."""
+        """Return the price of `seconds`."""
         return self.per_hour * seconds / 3600

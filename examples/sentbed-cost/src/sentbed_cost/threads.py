@@ -18,7 +18,7 @@ class Threads(Executor):
     name: ClassVar[str] = "threads"
 
     workers: int = attrs.field(default=1, validator=ge(1))
-    """How many tasks are done at a time."""
+    """Number of tasks at a time."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; threads start with its first task."""

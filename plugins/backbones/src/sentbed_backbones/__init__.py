@@ -22,7 +22,7 @@ def backbones() -> list[type[Backbone]]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return what there is here for pretrained models: libraries, adapters, 4 bits, the hub."""
+    """Return the support for pretrained models on this machine: libraries, adapters, 4 bits, the hub."""
     from sentbed_backbones.doctor import findings
 
     return list(findings())

@@ -1,4 +1,4 @@
-"""What of a pretrained backbone is trained: low-rank adapters, 4-bit weights, frozen layers."""
+"""Adaptation of a pretrained backbone: low-rank adapters, 4-bit weights, frozen layers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _names_layers(_: Any, __: Any, value: str | tuple[str, ...]) -> None:
 
 @attrs.frozen
 class LoRA:
-    """A low-rank adapter (Hu et al., 2022): beside a frozen weight W, alpha / r * B A is trained.
+    """A low-rank adapter (Hu et al., 2022): W stays frozen and alpha / r * B A is trained and added to it.
 
     The defaults are those of PromptEOL.
     """
@@ -45,7 +45,7 @@ class LoRA:
     r: int = attrs.field(default=64, validator=ge(1))
     """Rank of B A, at least 1."""
     alpha: float = attrs.field(default=16.0, validator=gt(0))
-    """Scale of the adapter, > 0; it is divided by `r`."""
+    """Scale of the adapter, > 0; divided by `r`."""
     dropout: float = attrs.field(default=0.05, validator=and_(ge(0), lt(1)))
     """Dropout of the adapter's input in training, in [0, 1)."""
     targets: str | tuple[str, ...] = attrs.field(default=ALL_LINEAR, validator=_names_layers)
@@ -55,19 +55,19 @@ class LoRA:
 
 @attrs.frozen
 class Freeze:
-    """What of a backbone is not trained."""
+    """The parts of a backbone that are not trained."""
 
     embeddings: bool = False
-    """Word, position and type embeddings, with the norm behind them where there is one (BERT). T5's relative
+    """Word, position and type embeddings, with the norm after them if there is one (BERT). T5's relative
     positions belong to its layers."""
     layers: int = attrs.field(default=0, validator=ge(0))
-    """The first so many transformer layers (T5: of the encoder); their adapters too."""
+    """Number of first transformer layers to freeze (T5: of the encoder), adapters included."""
 
 
 def problems_of_adaptation(
     lora: LoRA | None, adapter: ModelId | None, quantization: str | None, init: str
 ) -> Iterator[str]:
-    """Yield why a backbone cannot be adapted as the recipe says, each a sentence that ends in what to do."""
+    """Yield why a backbone cannot be adapted as the recipe says, as sentences that end with what to do."""
     if lora is not None and adapter is not None:
         yield "`lora` makes a new adapter and `adapter` names a trained one; remove one of the two"
     if quantization == "nf4":
@@ -98,7 +98,7 @@ def problems_of_adaptation(
 
 
 def problems_of_adapter(directory: Path) -> Iterator[str]:
-    """Yield why the adapter in `directory` cannot be loaded, each a sentence that ends in what to do."""
+    """Yield why the adapter in `directory` cannot be loaded, as sentences that end with what to do."""
     if not (directory / ADAPTER_CONFIG).is_file():
         yield f"`{directory}` holds no `{ADAPTER_CONFIG}`; name a directory that peft has saved"
     if not (directory / ADAPTER_WEIGHTS).is_file():
@@ -111,7 +111,7 @@ def problems_of_adapter(directory: Path) -> Iterator[str]:
 
 
 def not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:
-    """Yield what to install where a package is missing that `what` needs."""
+    """Yield what to install if a package that `what` needs is missing."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         yield (

@@ -15,8 +15,8 @@ from sentbed_backbones.transformer import Transformer
 class Bert(Transformer):
     """Any BERT-family encoder: BERT, RoBERTa, XLM-R, MiniLM, or a small BERT with random weights.
 
-    Weights are read from safetensors only, never from pickle files. The layer with tanh behind [CLS], where
-    the files have one, is left out: poolers come after the backbone.
+    Weights are read from safetensors only, never from pickle files. The tanh layer on [CLS], if the files
+    have one, is left out: pooling is the pooler's job.
     """
 
     name: ClassVar[str] = "bert"
@@ -26,15 +26,15 @@ class Bert(Transformer):
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"
     """Size of a random BERT, as in Turc et al. (2019): tiny is 2 layers of width 128, base 12 of 768."""
     vocab_size: int = attrs.field(default=8192, validator=ge(100))
-    """Largest vocabulary of the tokenizer that is trained."""
+    """Largest vocabulary of a tokenizer trained on the recipe's texts."""
     lowercase: bool = True
-    """Whether the tokenizer that is trained folds case."""
+    """Whether a tokenizer trained on the recipe's texts folds case."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
-        """Load or initialise.
+        """Load or initialise the backbone.
 
         Raises:
-            ModelError: where weights are missing, incomplete or pickled, or need code that is not trusted.
+            ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
         """
         from sentbed_backbones._torch.bert import BertFamily
         from sentbed_backbones._torch.loading import build

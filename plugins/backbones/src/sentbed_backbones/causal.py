@@ -24,10 +24,10 @@ class Causal(CausalTransformer):
     """Size of a random LLaMA: 7b to 65b as published, tiny is 2 layers of width 128, mini 4 of 256."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
-        """Load or initialise.
+        """Load or initialise the backbone.
 
         Raises:
-            ModelError: where weights are missing, incomplete or pickled, or need code that is not trusted.
+            ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
         """
         from sentbed_backbones._torch.causal import CausalFamily
         from sentbed_backbones._torch.loading import build

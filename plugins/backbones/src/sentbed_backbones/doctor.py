@@ -1,4 +1,4 @@
-"""What this machine can do with pretrained models, for `sentbed doctor`: adapters, 4 bits, the hub."""
+"""Checks of this machine's support for pretrained models, for `sentbed doctor`: adapters, 4 bits, the hub."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PRODUCT_SECONDS = 60.0
 HUB_SECONDS = 3.0
 SIZE = 64
 LARGEST_ERROR = 0.2
-"""Relative error of a product with 4-bit weights above which it is not one: nf4 costs normal weights 0.09."""
+"""Largest acceptable relative error of a product with 4-bit weights; nf4 causes 0.09 on normal weights."""
 
 
 def findings() -> Iterator[Finding]:
-    """Yield what there is for pretrained models."""
+    """Yield the findings about pretrained models."""
     for name in ("transformers", "tokenizers", "safetensors"):
         yield packages("models", name, OWNER, (name,))
     flash = version_of("flash-attn")
@@ -40,7 +40,7 @@ def findings() -> Iterator[Finding]:
 
 
 def four_bits() -> Finding:
-    """Return whether a product with weights in 4 bits can be computed, by computing one."""
+    """Return whether a product with 4-bit weights can be computed, by computing one."""
     what, machine = "4 bits (nf4)", (platform.system(), platform.machine())
     if machine not in RUNS_BITSANDBYTES:
         return Finding("adapters", what, "no", f"bitsandbytes does not run on {' '.join(machine)}")
@@ -57,7 +57,7 @@ def four_bits() -> Finding:
 
 
 def four_bit_product() -> dict[str, Any]:
-    """Multiply with weights in nf4; return where, and the relative error."""
+    """Multiply by nf4 weights and return the device and the relative error."""
     import torch
 
     layers: Any = importlib.import_module("bitsandbytes.nn")
@@ -76,7 +76,7 @@ def four_bit_product() -> dict[str, Any]:
 
 
 def hub() -> Iterator[Finding]:
-    """Yield whether models may be fetched, and what was fetched before."""
+    """Yield whether models can be downloaded, and which ones are cached."""
     if importlib.util.find_spec("huggingface_hub") is None:
         yield present(
             "hub", "model hub", False, "huggingface-hub not installed", "`pip install huggingface-hub`"

@@ -1,4 +1,4 @@
-"""What the files of a model say before anything heavy reads them."""
+"""Checks of a model's files before anything heavy reads them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-"""Files of which one makes a tokenizer; without any, transformers makes up one that knows no word."""
+"""Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
 
 ADAPTER_DIRECTORY = "adapter"
-"""In a saved backbone: what peft reads."""
+"""Directory of the adapter in a saved backbone, as peft reads it."""
 BASE_FILE = "base.json"
-"""Beside an adapter: hashes of the weights that it belongs to, which lie where the recipe says."""
+"""File beside an adapter with the hashes of its base weights, which are not saved."""
 
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def is_local(model: str) -> bool:
-    """Whether a model is named by a directory or a package, not by a hub id."""
+    """Whether a model is a directory or `pkg:` path, not a hub id."""
     return model.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
 def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -> Iterator[str]:
-    """Yield why the model in `directory` cannot be loaded, each a sentence that ends in what to do."""
+    """Yield why the model in `directory` cannot be loaded, as sentences that end with what to do."""
     config = directory / "config.json"
     if (directory / BASE_FILE).is_file():
         yield (

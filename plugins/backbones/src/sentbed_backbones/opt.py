@@ -25,10 +25,10 @@ class Opt(CausalTransformer):
     """Size of a random OPT: 125m to 66b as published, tiny is 2 layers of width 128, mini 4 of 256."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
-        """Load or initialise.
+        """Load or initialise the backbone.
 
         Raises:
-            ModelError: where weights are missing, incomplete or pickled, or need code that is not trusted.
+            ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
         """
         from sentbed_backbones._torch.loading import build
         from sentbed_backbones._torch.opt import OptFamily

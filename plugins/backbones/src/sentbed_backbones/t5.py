@@ -13,7 +13,7 @@ from sentbed_backbones.transformer import Transformer
 
 @attrs.frozen(kw_only=True)
 class T5(Transformer):
-    """T5, T5 1.1 and their kin (Raffel et al., 2020), as Sentence-T5 reads them.
+    """T5, T5 1.1 and their relatives (Raffel et al., 2020), as Sentence-T5 reads them.
 
     The pooler decides what is loaded: `decoder` gets encoder and decoder, with the start token as the only
     decoder input (EncDec-first); with every other pooler the decoder is neither read nor computed. Token
@@ -27,15 +27,16 @@ class T5(Transformer):
     size: Literal["tiny", "mini", "small", "base", "large", "3b", "11b"] = "tiny"
     """Size of a random T5: small to 11b as published, tiny is 2 layers of width 128, mini 4 of 256."""
     version: Literal["1.0", "1.1"] = "1.1"
-    """Of a random T5: 1.0 has a feed-forward layer with ReLU, 1.1 a gated GELU and other inner widths."""
+    """Version of a random T5: 1.0 has a feed-forward layer with ReLU, 1.1 a gated GELU and other inner
+    widths."""
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of the tokenizer that is trained (byte-level BPE with T5's special tokens)."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
-        """Load or initialise.
+        """Load or initialise the backbone.
 
         Raises:
-            ModelError: where weights are missing, incomplete or pickled, or need code that is not trusted.
+            ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
         """
         from sentbed_backbones._torch.loading import build
         from sentbed_backbones._torch.t5 import T5Family

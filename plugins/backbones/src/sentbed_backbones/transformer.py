@@ -1,4 +1,4 @@
-"""What every backbone that transformers runs has in common."""
+"""The base class of backbones that transformers runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentbed_backbones.files import is_local, problems_of
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
-"""The layers that a name stands for, counted as transformers does: 0 is the embedding output."""
+"""The layers behind each name, numbered as in transformers: 0 is the embedding output."""
 
 
 def _not_empty(_: Any, __: Any, value: Layers) -> None:
@@ -26,46 +26,46 @@ def _not_empty(_: Any, __: Any, value: Layers) -> None:
 
 @attrs.frozen(kw_only=True)
 class Transformer(Backbone):
-    """Where weights come from, in which precision they are held, what is read and what is trained."""
+    """The source and precision of weights, the layers to read and the parts to train."""
 
     papers: ClassVar[tuple[str, ...]] = ()
-    """Keys of the papers behind the architecture."""
+    """Keys of the papers that introduced the architecture."""
     offered: ClassVar[frozenset[str]]
-    """What the architecture has for a pooler."""
+    """Needs of a pooler that the architecture can meet."""
 
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
-    """Commit, tag or branch of a hub id; a commit is what reproduces."""
+    """Commit, tag or branch of a hub id; only a commit is reproducible."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random` takes the architecture and tokenizer of `model`, or, without a `model`, an architecture of
     `size` and a tokenizer trained on the stages' own texts."""
     dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Precision in which the weights are held; they are streamed from the files into it, one by one. Weights
-    that are trained need fp32; below it, encoding runs in this precision whatever the runtime's."""
+    """Precision of the weights in memory; they are converted one by one as they are read. Trained weights
+    need fp32; below it, encoding uses this precision whatever the runtime's."""
     layers: Layers = attrs.field(default="last", validator=_not_empty)
-    """Which layers to read: their states are averaged. `last`; `first-last` (layer 1 and the last);
-    `last-two`; or numbers as transformers counts: 0 the embedding output, 1 the first layer, -1 the last."""
+    """Layers to read; their states are averaged. `last`; `first-last` (layer 1 and the last);
+    `last-two`; or numbers as in transformers: 0 the embedding output, 1 the first layer, -1 the last."""
     dropout: float | None = attrs.field(default=None, validator=optional(and_(ge(0), le(1))))
-    """Dropout of states and attention in training; as the model's configuration says where left out."""
+    """Dropout of states and attention in training, in [0, 1]; default: the model's configuration."""
     lora: LoRA | None = None
-    """A new low-rank adapter: all other weights of the backbone stay as they are."""
+    """A new low-rank adapter; all other weights of the backbone stay frozen."""
     adapter: ModelId | None = None
-    """An adapter that was trained with peft, to start from: a hub id or a local directory."""
+    """An adapter trained with peft to start from: a hub id or a local directory."""
     adapter_revision: str | None = None
     """Commit, tag or branch of an adapter's hub id."""
     quantization: Literal["nf4"] | None = None
     """`nf4`: hold the weights in 4 bits, with double quantisation (QLoRA, with bitsandbytes). Then `dtype` is
-    the precision that they are computed in: bf16 in PromptEOL."""
+    the compute precision: bf16 in PromptEOL."""
     freeze: Freeze | None = None
-    """What is not trained; nothing is frozen where left out."""
+    """The parts that are not trained; default: none."""
     device_map: Literal["auto", "balanced", "sequential"] | None = None
     """Spread the weights over the machine's GPUs as accelerate does."""
     trust_remote_code: bool = False
-    """Allow Python code that comes with the model to run."""
+    """Whether Python code that comes with the model may run."""
 
     def check(self) -> Iterator[str]:
-        """Yield what can be seen without loading."""
+        """Yield problems that show without loading."""
         if self.model is None and self.init == "pretrained":
             yield 'the backbone has no `model`; name one, or set `init = "random"`'
         if self.revision is not None and (self.model is None or is_local(self.model)):
@@ -84,14 +84,14 @@ class Transformer(Backbone):
             yield from problems_of(directory, self.init == "pretrained", self.trust_remote_code)
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield what would have no effect under a pooler that needs this."""
+        """Yield settings that have no effect under a pooler with these needs."""
         if self.layers != "last" and (reads := sorted(needs & {"layers", "decoder"})):
             what = "layers of its own" if reads == ["layers"] else "the decoder"
             yield f"the pooler reads {what}, and `layers` would have no effect; take it out"
 
     @property
     def traits(self) -> BackboneTraits:
-        """What the architecture offers; whether all comes from files; whether a stage can train it."""
+        """The architecture's offer to poolers; whether all comes from files; whether a stage can train it."""
         papers = (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
         return BackboneTraits(
             cites=(*papers, "hu2022lora") if self.lora is not None else papers,
@@ -105,7 +105,7 @@ class Transformer(Backbone):
 
     @property
     def shares_prefix(self) -> bool:
-        """Whether what all texts begin with is computed once when encoding."""
+        """Whether a prefix shared by all texts is computed once when encoding."""
         return False
 
     def _untrainable(self) -> str | None:
@@ -119,14 +119,14 @@ class Transformer(Backbone):
 
     @property
     def layer_numbers(self) -> tuple[int, ...]:
-        """The layers to read, as numbers."""
+        """The numbers of the layers to read."""
         return LAYERS[self.layers] if isinstance(self.layers, str) else self.layers
 
     def outline(self, context: OutlineContext) -> Outline:
-        """Return what the configuration says; no weights are read.
+        """Return the outline that the configuration gives, without reading weights.
 
         Raises:
-            ModelError: where there is no configuration at hand.
+            ModelError: if no configuration is available.
         """
         from sentbed_backbones._torch.outline import outline
 
@@ -139,7 +139,7 @@ class Transformer(Backbone):
 
 @attrs.frozen(kw_only=True)
 class CausalTransformer(Transformer):
-    """What the causal backbones have in common.
+    """The base class of causal backbones.
 
     A token state is that of the last layer after the final norm. Padding goes to the right, where no token of
     a text can see it.
@@ -148,10 +148,10 @@ class CausalTransformer(Transformer):
     offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
 
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
-    """Largest vocabulary of the tokenizer that is trained (byte-level BPE)."""
+    """Largest vocabulary of a tokenizer trained on the recipe's texts (byte-level BPE)."""
     reuse_prefix: bool = True
-    """Compute what all texts begin with (a template, a demonstration) once when encoding, and share its keys
-    and values: the same vectors, sooner."""
+    """Compute the prefix of all texts (a template, a demonstration) once when encoding, and share its keys
+    and values: the same vectors, faster."""
 
     @property
     def shares_prefix(self) -> bool:

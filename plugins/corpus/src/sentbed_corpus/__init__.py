@@ -1,4 +1,4 @@
-"""Corpora that are encoded shard by shard: `sentbed encode` into a directory, and the vectors in it."""
+"""Encoding of corpora shard by shard with `sentbed encode`, and access to the vectors."""
 
 from __future__ import annotations
 

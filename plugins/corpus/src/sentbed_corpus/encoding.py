@@ -1,4 +1,4 @@
-"""Encode a corpus, shard by shard, and go on where it was stopped."""
+"""Encode a corpus shard by shard, resuming after interruptions."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from sentbed_corpus.shards import cut
 from sentbed_corpus.writing import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
 
 TELLING_SIZE = 500_000_000
-"""Bytes that take some seconds to look through."""
+"""Size in bytes of inputs that take some seconds to scan."""
 
 Advance: TypeAlias = Callable[[int], object]
-"""Called with the number of rows that have just been finished."""
+"""Callback for the number of rows finished since the last call."""
 
 
 @attrs.frozen
 class Summary:
-    """What there is now, and what was done for it."""
+    """Result of encoding a corpus."""
 
     rows: int
     width: int
     shards: int
     encoded: int
-    """Rows that were encoded; all others were there."""
+    """Number of rows encoded in this call; all others were already there."""
     seconds: float
 
 
@@ -53,25 +53,25 @@ def encode_corpus(
     say: Callable[[str], object] = lambda _: None,
     bar: Callable[[int], AbstractContextManager[Advance]] = lambda _: nullcontext(lambda _: None),
 ) -> Summary:
-    """Encode a corpus into `request.output`; what is there already, of the same request, is kept.
+    """Encode a corpus into `request.output`; existing shards of the same request are kept.
 
-    `bar(rows)` is a context manager that gives the function to be called with each number of rows done.
+    `bar(rows)` is a context manager that yields the callback for progress, in rows.
 
     Raises:
-        RunError: where the directory holds something else, with what differs; `overwrite` removes it.
-        DataError: for inputs that cannot be used; shards that were finished stay.
+        RunError: if the directory has other content, with the differences; `overwrite` removes it.
+        DataError: for inputs that cannot be used; finished shards are kept.
     """
     plugins = load_plugins()
     runtime = _runtime(request, plugins)
     parts = _plugins_of(request, runtime, plugins)
     planned, previous = _planned(request, parts, overwrite, say)
-    # A worker may be at work in another directory.
+    # Workers may have another working directory.
     placed = attrs.evolve(
         request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
     )
     encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
     state = attrs.evolve(planned, how=previous.how if previous else None)
-    # Of shards that were written before the encoder's word was, nobody knows how.
+    # Shards written before the manifest has the encoder's description are of unknown origin.
     missing = [
         shard
         for shard in state.shards
@@ -92,7 +92,7 @@ def encode_corpus(
         )
     seconds = time.perf_counter() - started
     for rest in (request.output / VECTORS).glob(".part-*"):
-        # What workers that were killed have left half written.
+        # Partial files left by killed workers.
         rest.unlink(missing_ok=True)
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
@@ -102,7 +102,7 @@ def encode_corpus(
 def _encode(
     state: Manifest, missing: Sequence[Shard], encoding: Encoding, executor: TaskPool, shown: _Shown
 ) -> Manifest:
-    """Encode what is missing, and return the manifest with what the encoder says of itself."""
+    """Encode the missing shards; return the manifest with the encoder's description."""
     left = len(missing)
     try:
         with closing(executor.run(encoding, missing, shown.told)) as results:
@@ -126,7 +126,7 @@ def _encode(
 def _planned(
     request: Request, parts: Mapping[str, str], overwrite: bool, say: Callable[[str], object]
 ) -> tuple[Manifest, Manifest | None]:
-    """Return what the request makes, and what the directory has of it."""
+    """Return the manifest of the request, and the one in the directory, if any."""
     if VECTORS_COLUMN in request.keep:
         raise DataError(f"`{VECTORS_COLUMN}` is the column of the vectors; keep others, or rename it")
     if request.format == "parquet":
@@ -144,7 +144,7 @@ def _planned(
             "directory, or start again with `--overwrite`"
         )
     if overwrite and output.exists():
-        # First what says that shards are whole.
+        # The manifest first, since it marks shards as complete.
         (output / FILE).unlink(missing_ok=True)
         shutil.rmtree(output / VECTORS, ignore_errors=True)
     return planned, previous
@@ -172,7 +172,7 @@ def _cut(
 
 
 def _known(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
-    """Return the files, by path, that were looked at in the same way and have not changed since."""
+    """Return path -> source and shards, for files cut in the same way that have not changed since."""
     same = ("shard_rows", "column", "keep")
     if previous is None or any(previous.request[key] != _listed(getattr(request, key)) for key in same):
         return {}
@@ -196,7 +196,7 @@ class _Table:
 
 
 def _runtime(request: Request, plugins: Plugins) -> Runtime:
-    """Return the runtime of the request's table. Raises `RecipeError` here, before a worker is started."""
+    """Return the runtime of the request. Raises `RecipeError` before a worker is started."""
     table = {"runtime": dict(request.runtime)}
     found, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
     if problems:
@@ -214,21 +214,21 @@ def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[st
 
 @attrs.frozen
 class Encoding:
-    """What a worker is started with: `(threads)` loads the encoder and returns what encodes a shard."""
+    """Start function of a worker: loads the encoder and returns the function that encodes a shard."""
 
     request: Request
     runtime: Runtime
     digest: str
     """SHA-256 of the encoder's directory."""
     host: str
-    """The machine where that was computed."""
+    """Host on which `digest` was computed."""
 
     def file(self, shard: Shard) -> Path:
-        """Return where a shard goes."""
+        """Return the output file of a shard."""
         return shard_file(self.request.output, shard.number, self.request.format)
 
     def __call__(self, threads: int | None) -> Callable[[Shard, Tell], dict[str, Any]]:
-        """Load the encoder. Raises `ModelError` where it is another one than on the machine that asks."""
+        """Load the encoder. Raises `ModelError` if it differs from the one on `host`."""
         directory = Path(self.request.encoder)
         if socket.gethostname() != self.host and directory.is_dir() and sha256(directory) != self.digest:
             raise ModelError(
@@ -241,7 +241,7 @@ class Encoding:
         return partial(self._encode, Encoder.load(directory, runtime))
 
     def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> dict[str, Any]:
-        """Encode a shard into its file, and return what the encoder says of itself."""
+        """Encode a shard into its file; return the encoder's description."""
         texts, kept = read_shard(shard, self.request.column, self.request.keep)
         write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
         how = {"width": encoder.width, **encoder.protocol()}
@@ -250,7 +250,7 @@ class Encoding:
 
 
 def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding) -> None:
-    """Raise `RunError` where the encoder of one shard computes otherwise than that of those before."""
+    """Raise `RunError` if a shard's encoder differs from that of earlier shards."""
     keys = sorted(key for key in {*how, *before} if how.get(key) != before.get(key))
     if keys:
         encoding.file(shard).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Input files: which, of what format, and how they are opened."""
+"""Input files: discovery, formats and opening."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ ENDINGS: dict[str, Kind] = {
 
 @attrs.frozen
 class Source:
-    """An input file as it was when it was cut."""
+    """Input file, with its state when it was cut."""
 
     path: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
     modified: int
-    """Nanoseconds since the epoch."""
+    """Modification time in nanoseconds since the epoch."""
     digest: str
-    """BLAKE2b of the uncompressed text; of a Parquet file's bytes."""
+    """BLAKE2b of the uncompressed text, or of a Parquet file's bytes."""
     rows: int
 
     def is_unchanged(self) -> bool:
-        """Whether the file has the size and the time that it had."""
+        """Whether size and modification time are unchanged."""
         return (self.size, self.modified) == state_of(Path(self.path))
 
 
 @attrs.frozen
 class Shard:
-    """Rows of one file that are encoded together."""
+    """Consecutive rows of one file, encoded together."""
 
     number: int
-    """Counts from 0 over all files."""
+    """Index of the shard over all files, from 0."""
     source: Source
     row: int
-    """The first row, counting from 0 in its file."""
+    """Index of the first row in its file, from 0."""
     rows: int
     start: int = 0
-    """Where the first row begins: bytes of the uncompressed text. 0 for Parquet."""
+    """Byte offset of the first row in the uncompressed text; 0 for Parquet."""
 
     def __str__(self) -> str:
         return f"rows {self.row + 1} to {self.row + self.rows} of {self.source.path}"
 
 
 def kind_of(path: Path) -> Kind:
-    """Return how a file is read. Raises `DataError` for an ending that is not known."""
+    """Return the format of a file. Raises `DataError` for an unknown ending."""
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -71,9 +71,9 @@ def kind_of(path: Path) -> Kind:
 
 
 def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
-    """Return the files that these paths and patterns name, absolute, those of each sorted by name.
+    """Return the absolute paths of files matching these paths and patterns, sorted within each input.
 
-    Of a directory it takes all files below it that have a known ending, but nothing below `output`.
+    For a directory, take all files below it with a known ending, except those below `output`.
 
     Raises:
         DataError: for what does not exist, has nothing in it, or is named twice.
@@ -108,7 +108,7 @@ def _is_input(file: Path, below: Path) -> bool:
 
 
 def state_of(path: Path) -> tuple[int, int]:
-    """Return size and time of the last change. Raises `DataError` where there is no such file."""
+    """Return size and modification time. Raises `DataError` if the file does not exist."""
     with readable(path):
         state = path.stat()
     return state.st_size, state.st_mtime_ns
@@ -116,7 +116,7 @@ def state_of(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[None]:
-    """Turn what reading may raise into a `DataError` that names the file."""
+    """Convert errors while reading into a `DataError` that names the file."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -127,7 +127,7 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def open_text(path: str | Path) -> IO[bytes]:
-    """Open a file for its uncompressed lines."""
+    """Open a file as a stream of uncompressed lines."""
     # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
     compressed = str(path).lower().endswith(".gz")
     stream: Any = gzip.open(path, "rb") if compressed else Path(path).open("rb")  # noqa: SIM115
@@ -136,7 +136,7 @@ def open_text(path: str | Path) -> IO[bytes]:
 
 @contextmanager
 def parquet_file(path: str | Path) -> Iterator[Any]:
-    """Open a Parquet file. Raises `DataError` where it is none, or pyarrow is not installed."""
+    """Open a Parquet file. Raises `DataError` if it is invalid."""
     require_pyarrow()
     import pyarrow
     from pyarrow import parquet
@@ -150,7 +150,7 @@ def parquet_file(path: str | Path) -> Iterator[Any]:
 
 
 def require_pyarrow() -> None:
-    """Raise `RuntimeUnavailableError` where pyarrow is not installed."""
+    """Raise `RuntimeUnavailableError` if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise RuntimeUnavailableError(
             "Parquet files need the package `pyarrow`, which is not installed; "
@@ -159,7 +159,7 @@ def require_pyarrow() -> None:
 
 
 def require_columns(names: Sequence[str], found: Sequence[str], file: object, line: int | None) -> None:
-    """Raise `DataError` for the first of these names that is not among the columns found."""
+    """Raise `DataError` for the first of `names` that is not in `found`."""
     for name in names:
         if name not in found:
             listed = ", ".join(f"`{column}`" for column in found) or "no columns"

@@ -1,4 +1,4 @@
-"""The lines of one text file -> one `.npy` file."""
+"""Encoding of the lines of one text file into one `.npy` file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: 
 
 @contextmanager
 def _lines_of(source: str) -> Iterator[IO[bytes]]:
-    """Open the input for two passes; what cannot be read twice is kept in a temporary file."""
+    """Open the input for two passes; input that cannot be read twice is copied to a temporary file."""
     with ExitStack() as stack:
         if source == "-":
             stream: IO[bytes] = sys.stdin.buffer
@@ -72,7 +72,7 @@ def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
 
 @contextmanager
 def bar(total: int) -> Iterator[Any]:
-    """Show how far encoding is; yields the function that advances it."""
+    """Show a progress bar; yield the function that advances it."""
     with progress_bars() as progress:
         task = progress.add_task("encode", total=total)
         yield lambda done: progress.update(task, advance=done)

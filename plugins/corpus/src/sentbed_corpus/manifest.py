@@ -21,24 +21,24 @@ SCHEMA = 1
 
 @attrs.frozen
 class Manifest:
-    """What the shards of a directory are of."""
+    """Description of the shards in a directory."""
 
     request: Mapping[str, Any]
-    """Everything that was asked for and decides what is written."""
+    """All settings that determine the output."""
     shards: tuple[Shard, ...]
     sources: tuple[Source, ...]
-    """All files; one that is empty has no shard."""
+    """All input files; empty ones have no shard."""
     how: Mapping[str, Any] | None = None
-    """What the encoder says of itself: width, precision in force, pooler, ...; None until a shard is done."""
+    """Description of the encoder: width, precision in effect, pooler, ...; None until a shard is done."""
     complete: bool = False
 
     @property
     def rows(self) -> int:
-        """Rows of all files."""
+        """Number of rows of all files."""
         return sum(source.rows for source in self.sources)
 
     def write(self, directory: Path) -> None:
-        """Write it into the directory of the corpus."""
+        """Write the manifest into the corpus directory."""
         places = {source: number for number, source in enumerate(self.sources)}
         content = {
             "schema": SCHEMA,
@@ -56,10 +56,10 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: Path) -> Manifest | None:
-        """Return what `write` wrote, or None where there is nothing.
+        """Return the manifest in a directory, or None if there is none.
 
         Raises:
-            RunError: where it cannot be read.
+            RunError: if it cannot be read.
         """
         file = directory / FILE
         if not file.is_file():
@@ -79,9 +79,9 @@ class Manifest:
 
 
 def asked(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything of a request that decides what is written, but for its inputs; for JSON.
+    """Return everything in a request, except its inputs, that determines the output, as JSON data.
 
-    `plugins`: part of the encoder -> the distribution that it is of, with its version.
+    `plugins`: part of the encoder -> distribution and version.
     """
     table = attrs.asdict(
         request, filter=attrs.filters.exclude("inputs", "output", "encoder"), value_serializer=_plain
@@ -95,7 +95,7 @@ def _plain(_: object, __: object, value: Any) -> Any:
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield in what two requests differ, for a person."""
+    """Yield the differences between two requests, as messages."""
     for key, value in new.request.items():
         before = old.request.get(key)
         if key == "encoder":
@@ -107,7 +107,7 @@ def differences(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def _other_inputs(old: Sequence[Source], new: Sequence[Source]) -> Iterator[str]:
-    """What matters is what files hold, in their order; a corpus may have been moved."""
+    """Yield how the inputs differ; only content and order count, as a corpus may have been moved."""
     if [source.digest for source in old] == [source.digest for source in new]:
         return
     before, now = ({source.path: source.digest for source in sources} for sources in (old, new))

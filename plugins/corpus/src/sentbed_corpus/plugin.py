@@ -22,7 +22,7 @@ def commands() -> Mapping[str, LazyCommand]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return whether texts can be read from Parquet, and vectors written to it."""
+    """Return a finding on whether Parquet can be read and written."""
     from sentbed.helpers import packages
 
     return [packages("data", "Parquet shards", "sentbed-corpus", ("pyarrow",), "parquet")]

@@ -1,4 +1,4 @@
-"""The rows of a shard."""
+"""Reading the rows of a shard."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sentbed_corpus.inputs import Shard, kind_of, open_text, parquet_file, reada
 
 
 def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], Mapping[str, Any]]:
-    """Return a shard's texts, and the columns to keep: lists, or Arrow arrays where they come from Parquet.
+    """Return a shard's texts and the columns to keep, as lists, or Arrow arrays for Parquet.
 
     Raises:
-        DataError: for rows that cannot be used, and a file that has changed since it was cut.
+        DataError: for rows that cannot be used, or a file that has changed since it was cut.
     """
     path = shard.source.path
     if not shard.source.is_unchanged():
@@ -40,7 +40,7 @@ def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str
 
 
 def text_row(line: bytes, file: object, number: int) -> str:
-    """Return a line without its end. Raises `DataError` where it is not UTF-8."""
+    """Return a line without its line ending. Raises `DataError` if it is not UTF-8."""
     try:
         return line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -54,7 +54,7 @@ def text_row(line: bytes, file: object, number: int) -> str:
 def json_row(
     line: bytes, file: object, number: int, column: str, keep: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the text of a JSON line, and all of it. Raises `DataError` where it cannot be used."""
+    """Return the text of a JSON line and the whole object. Raises `DataError` if it cannot be used."""
     row = _json_object(text_row(line, file, number), file, number)
     require_columns((column, *keep), list(row), file, number)
     value = row[column]
@@ -95,14 +95,14 @@ def _parquet_rows(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[
 
 
 def parquet_texts(values: Any, file: object, first: int, column: str) -> list[str]:
-    """Return the texts of an Arrow array, whose first row is row `first` of the file.
+    """Return the texts of an Arrow array that begins at row `first` of the file.
 
     Raises:
-        DataError: for a null and for bytes that are not UTF-8.
+        DataError: for a null, or bytes that are not UTF-8.
     """
     import pyarrow
 
-    # As bytes, so that a text that is not UTF-8 is found with its row.
+    # As bytes, so that the row of a text that is not UTF-8 is known.
     texts = []
     for number, text in enumerate(
         values.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist(), first
@@ -120,7 +120,7 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
 
 
 def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows of a shard out of the row groups that have some of them."""
+    """Yield the rows of a shard from the row groups that contain them."""
     stop, first = shard.row + shard.rows, 0
     groups, skipped = [], 0
     for number in range(file.num_row_groups):
@@ -141,7 +141,7 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence[str]) -> None:
-    """Raise `DataError` for a column that is not there, and for one of texts that holds something else."""
+    """Raise `DataError` for a missing column, or a text column of another type."""
     from pyarrow import types
 
     require_columns((column, *keep), file.schema_arrow.names, path, None)

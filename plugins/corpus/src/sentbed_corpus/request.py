@@ -16,20 +16,20 @@ class Request:
     """What is to be encoded, and how."""
 
     encoder: str
-    """The directory of a saved encoder."""
+    """Directory of a saved encoder."""
     inputs: tuple[str, ...]
-    """Files, directories and patterns such as `corpus/*.jsonl`, in the order of their rows."""
+    """Files, directories and patterns such as `corpus/*.jsonl`, in the order of the output."""
     output: Path
-    """The directory for the vectors."""
+    """Directory for the vectors."""
     runtime: Mapping[str, Any] = attrs.field(factory=lambda: {"use": "cpu"})
-    """The recipe table of a runtime."""
+    """Recipe table of a runtime."""
     column: str = "text"
-    """Where JSONL and Parquet have the sentence."""
+    """Column of the sentence in JSONL and Parquet."""
     keep: tuple[str, ...] = ()
-    """Columns that go into the output, beside the vectors; for Parquet."""
+    """Columns to copy into the output besides the vectors; only for Parquet."""
     format: Literal["npy", "parquet"] = attrs.field(default="npy", validator=in_(("npy", "parquet")))
     dtype: Literal["float32", "float16"] = attrs.field(
         default="float32", validator=in_(("float32", "float16"))
     )
     shard_rows: int = attrs.field(default=WINDOW, validator=ge(1))
-    """Rows that are encoded and written together: what is lost when a worker dies, and held in memory."""
+    """Number of rows encoded and written together, which are held in memory and lost if a worker dies."""

@@ -16,10 +16,10 @@ from sentbed_corpus.reading import json_row, parquet_texts, require_parquet_colu
 def cut(
     path: Path, shard_rows: int, column: str = "text", keep: Sequence[str] = ()
 ) -> tuple[Source, list[Shard]]:
-    """Return a file and its shards of so many rows, the last one with the rest; numbers are all 0.
+    """Return a file and its shards of `shard_rows` rows, with the rest in the last; all have number 0.
 
     Raises:
-        DataError: for a file or a row that cannot be used: that is to be found before hours of work.
+        DataError: for a file or a row that cannot be used, so that it is found before hours of work.
     """
     size, modified = state_of(path)
     look = _cut_parquet if kind_of(path) == "parquet" else _cut_lines
@@ -30,7 +30,7 @@ def cut(
 
 
 def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
-    """Return digest, rows, and where shards begin."""
+    """Return the digest, the number of rows, and the byte offsets of the shards."""
     text = kind_of(path) == "text"
     if text and keep:
         raise DataError("a text file has no columns to keep; take `--keep` out, or use JSONL", path)

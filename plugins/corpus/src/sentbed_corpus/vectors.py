@@ -1,4 +1,4 @@
-"""The vectors of a corpus, memory-mapped."""
+"""Memory-mapped vectors of a corpus."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OPEN = 64
-"""Shards that are mapped at a time: each takes a file descriptor."""
+"""Maximum number of shards mapped at a time; each takes a file descriptor."""
 
 
 def open_vectors(directory: str | Path) -> Vectors:
-    """Return the vectors that `sentbed encode --output DIRECTORY` wrote, in the order of the input.
+    """Open the vectors written by `sentbed encode --output DIRECTORY`, in the order of the input.
 
     Raises:
-        DataError: where there are none, they are not complete, or they are in Parquet files.
+        DataError: if there are none, they are incomplete, or they are in Parquet files.
     """
     import numpy as np
 
@@ -45,11 +45,11 @@ def open_vectors(directory: str | Path) -> Vectors:
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """Vectors in the files of several shards, as one array `(rows, width)` that is not held in memory."""
+    """Memory-mapped array `(rows, width)` of the vectors of several shards."""
 
     files: tuple[Path, ...]
     ends: NDArray[np.int64]
-    """The row after the last one of each file."""
+    """Index of the row after the last one of each file."""
     width: int
     dtype: np.dtype[Any]
     _maps: OrderedDict[int, NDArray[Any]] = attrs.field(factory=OrderedDict, init=False)
@@ -63,7 +63,7 @@ class Vectors:
         return len(self), self.width
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return these rows, `(stop - start, width)`: mapped where they are in one shard, else a copy."""
+        """Return these rows, `(stop - start, width)`: memory-mapped if in one shard, otherwise a copy."""
         import numpy as np
 
         start, stop, _ = slice(start, stop).indices(len(self))
@@ -79,7 +79,7 @@ class Vectors:
         return np.concatenate(parts) if parts else np.empty((0, self.width), self.dtype)
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        """Return the vector of a row, the vectors of a slice, or of an array of row numbers."""
+        """Return the vector of a row, or the vectors of a slice or an array of row indices."""
         import numpy as np
 
         if isinstance(key, slice):

@@ -1,4 +1,4 @@
-"""A shard's vectors on disk."""
+"""Writing of a shard's vectors."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VECTORS = "vectors"
-"""The directory of the shards, in that of the corpus."""
+"""Subdirectory of the shards in the corpus directory."""
 VECTORS_COLUMN = "vector"
-"""Of a Parquet file."""
+"""Column of the vectors in Parquet files."""
 
 
 def shard_file(directory: Path, number: int, ending: str) -> Path:
-    """Return the file of a shard; names sort as numbers do."""
+    """Return the file of a shard; names sort in the order of the numbers."""
     return directory / VECTORS / f"part-{number:07d}.{ending}"
 
 
 def write_shard(
     path: Path, vectors: NDArray[np.float32], kept: Mapping[str, Any], request: Request, what: object
 ) -> None:
-    """Write the vectors of `what`, whole, or not at all.
+    """Write the vectors of the shard `what` atomically.
 
     Raises:
-        RunError: for vectors that are no numbers, and where the disk is full.
-        DataError: where a column that is kept has no type that Parquet knows.
+        RunError: if vectors are not finite, or the disk is full.
+        DataError: if a kept column has no type that Parquet supports.
     """
     require_finite(vectors, what)
     output: NDArray[Any] = vectors
@@ -56,7 +56,7 @@ def write_shard(
 
 
 def write_npy_header(file: Any, rows: int, width: int, dtype: str) -> None:
-    """Write what comes before the vectors in a `.npy` file."""
+    """Write the header of a `.npy` file."""
     import numpy as np
 
     header = {"descr": np.dtype(dtype).newbyteorder("<").str, "fortran_order": False, "shape": (rows, width)}
@@ -64,7 +64,7 @@ def write_npy_header(file: Any, rows: int, width: int, dtype: str) -> None:
 
 
 def require_finite(vectors: NDArray[np.float32], what: object = None) -> None:
-    """Raise `RunError` where a vector is not made of numbers."""
+    """Raise `RunError` if a vector is not finite."""
     import numpy as np
 
     if not np.isfinite(vectors).all():

@@ -1,4 +1,4 @@
-"""Data sources for sentbed: pairs, triplets, labels, narrative text, changed sentences, a sample corpus."""
+"""Data sources for sentbed: pairs, triplets, labels, narrative text, altered sentences, a sample corpus."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def known_data() -> tuple[KnownData, ...]:
 
 @hookimpl
 def findings(plugins: Plugins) -> list[Finding]:
-    """Return which files and data sets can be read here, and which of the known ones are there."""
+    """Return which files and data sets can be read on this machine, and which known ones are present."""
     from sentbed_data.doctor import known, libraries
 
     return [*known(plugins), *libraries()]
@@ -53,7 +53,7 @@ def findings(plugins: Plugins) -> list[Finding]:
 
 @hookimpl
 def commands() -> dict[str, LazyCommand]:
-    """Return `data`."""
+    """Return the command `data`."""
     return {
         "data": LazyCommand(
             "sentbed_data.data_command:data", "Find, check and download the data sets that the plugins know."

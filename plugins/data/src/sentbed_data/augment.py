@@ -1,4 +1,4 @@
-"""Sentences whose positive is a changed copy, made anew in every epoch."""
+"""Data sets whose positives are altered copies of their anchors, new in every epoch."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from sentbed.protocols import Dataset
 from sentbed_data.dropout import Dropout
 
 Change: TypeAlias = Callable[[str, Random], str]
-"""A text, and where its random choices come from -> the changed text."""
+"""(text, source of random choices) -> altered text."""
 
 
 @attrs.frozen(eq=False)
 class Augmented(Dataset):
-    """A data set whose positive is its anchor, changed when it is asked for.
+    """A data set whose positive is its anchor, altered when a row is read.
 
     The random choices of a row depend on `seed`, the epoch and the row, and on nothing else.
     """
 
     source: Dataset
-    """Where the anchors come from."""
+    """The data set of the anchors."""
     change: Change
     seed: int
     identity: str
-    """Everything that decides what `change` does, in a line."""
+    """Everything that determines what `change` does, in one line."""
 
     @property
     def varies(self) -> bool:
-        """True: every epoch has other positives."""
+        """True: positives differ from epoch to epoch."""
         return True
 
     @property
@@ -42,7 +42,7 @@ class Augmented(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the anchors' fingerprint, the seed and what decides the change."""
+        """SHA-256 over the anchors' fingerprint, the seed and `identity`."""
         return sha256(f"{self.source.fingerprint}\n{self.seed}\n{self.identity}".encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Augmented(Dataset):
         return {"anchor": anchors, "positive": positives}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Every anchor, then every positive of the first epoch."""
+        """Yield every anchor, then every positive of the first epoch."""
         if columns is None or "anchor" in columns:
             yield from self.source.texts(("anchor",))
         if columns is None or "positive" in columns:
@@ -68,10 +68,10 @@ class Augmented(Dataset):
 
 @attrs.frozen(kw_only=True)
 class Augmentation(Dropout):
-    """What all sources have that change a sentence: its file, and a seed."""
+    """The base class of sources that alter sentences: a file, and a seed."""
 
     seed: int = 0
-    """Chooses the changes, together with the epoch and the row; the rows' order is the stage's affair."""
+    """Seed of the changes, together with epoch and row; the order of rows is set by the stage."""
 
     def _augmented(self, change: Change, identity: str) -> Augmented:
         return Augmented(super().open(), change, self.seed, f"{type(self).name} {identity}")

@@ -1,4 +1,4 @@
-"""Known data collections: list them, locate their files and verify them."""
+"""Known data collections: listing, finding and checking their files."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN = (
     "present",
     "as known",
 )
-"""States of a file or a collection, the worst first; `INCOMPLETE` is of a collection only. `PRESENT` is what
-has the right rows as far as they are known, and whose digest was not checked or is not known to anyone."""
+"""States of a file or a collection, the worst first; `INCOMPLETE` applies to collections only. `PRESENT`: row
+counts, as far as known, are right, and the digest was not checked or is unknown."""
 
 _STATES = (MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN)
 
 
 @attrs.frozen
 class FoundFile:
-    """A file of a known collection, as it is on this machine."""
+    """The state of a collection's file on this machine."""
 
     file: KnownFile
     path: Path
-    """Where it is, or would have to be."""
+    """Its path, whether it exists or not."""
     state: str
     detail: str = ""
-    """What is wrong with it."""
+    """Description of what is wrong with it, empty if nothing is."""
 
     @property
     def counts(self) -> bool:
-        """Whether its state is one of the collection's: an optional file may be missing."""
+        """Whether it counts for the collection's state: an optional file may be missing."""
         return not (self.file.optional and self.state == MISSING)
 
 
 @attrs.frozen
 class FoundData:
-    """A known collection, as it is on this machine."""
+    """The state of a known collection on this machine."""
 
     known: KnownData
     directory: Path
-    """Where its files are, or would have to be."""
+    """Directory of its files, whether they exist or not."""
     files: tuple[FoundFile, ...]
 
     @property
     def state(self) -> str:
-        """The worst of its files' states, but for optional ones; `incomplete` where only some are there."""
+        """The worst state of its required files; `incomplete` if only some exist."""
         states = {found.state for found in self.files if found.counts}
         if MISSING in states and states != {MISSING}:
             return INCOMPLETE
@@ -64,12 +64,12 @@ class FoundData:
 
     @property
     def bad(self) -> tuple[FoundFile, ...]:
-        """The files that are not there or cannot be right."""
+        """The files that are missing or cannot be right."""
         return tuple(found for found in self.files if found.counts and found.state in (MISSING, WRONG))
 
     @property
     def detail(self) -> str:
-        """Which files make the state what it is."""
+        """Description of the files that determine the state."""
         if self.state in (MISSING, PRESENT, KNOWN):
             return ""
         worst = MISSING if self.state == INCOMPLETE else self.state
@@ -83,7 +83,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
     """Return the collections that the plugins know, by name.
 
     Raises:
-        PluginError: where two plugins claim one name, naming both, or one cannot say.
+        PluginError: if two plugins claim the same name, naming both, or if one fails to answer.
     """
     found: dict[str, KnownData] = {}
     owners: dict[str, str] = {}
@@ -107,7 +107,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
 
 
 def find(plugins: Plugins, name: str) -> KnownData:
-    """Return the collection of this name; raises `DataError` with the closest name where there is none."""
+    """Return the collection of this name; raises `DataError` with the closest name if there is none."""
     known = collections(plugins)
     if name not in known:
         raise DataError(f"there is no known data `{name}`.{suggest(name, list(known))}")
@@ -115,7 +115,7 @@ def find(plugins: Plugins, name: str) -> KnownData:
 
 
 def data_base(directory: str | None) -> Path:
-    """Return the data directory: the one named, or that of `SENTBED_DATA`; raises `DataError`."""
+    """Return `directory`, or the data directory in `SENTBED_DATA`; raises `DataError`."""
     base = Path(directory).expanduser() if directory is not None else data_root()
     if base is None:
         raise DataError(
@@ -126,9 +126,9 @@ def data_base(directory: str | None) -> Path:
 
 
 def look(known: KnownData, base: Path | None, digests: bool = False) -> FoundData:
-    """Look for a collection below the data directory `base`, and check the files that are there.
+    """Find a collection below the data directory `base`, and check its files.
 
-    Rows are counted; digests are compared where `digests` says so. Without a `base` nothing is there.
+    Rows are counted; with `digests`, hashes are compared too. Without a `base`, all files are missing.
     """
     if base is None:
         directory = Path(f"${DATA_VARIABLE}") / known.places[0]
@@ -142,7 +142,7 @@ def look(known: KnownData, base: Path | None, digests: bool = False) -> FoundDat
 
 
 def look_at(directory: Path, file: KnownFile, digests: bool = False) -> FoundFile:
-    """Check one file of a collection whose directory this is."""
+    """Check one file of the collection in `directory`."""
     path = _path(directory, file)
     if not path.is_file():
         return FoundFile(file, path, MISSING, "not needed" if file.optional else "")
@@ -163,14 +163,14 @@ def look_at(directory: Path, file: KnownFile, digests: bool = False) -> FoundFil
 
 def _path(directory: Path, file: KnownFile) -> Path:
     paths = [directory / name for name in (file.path, *file.others)]
-    # By directories first, as readers choose: what is missing beside its neighbours belongs beside them.
+    # By directories first, as readers choose: a missing file belongs beside its neighbours.
     parent = next((path.parent for path in paths if path.parent.is_dir()), paths[0].parent)
     beside = [path for path in paths if path.parent == parent]
     return next((path for path in beside if path.is_file()), beside[0])
 
 
 def count_rows(path: Path) -> int:
-    """Return how many lines a file has, by the byte `\\n` alone; a last line without one counts.
+    """Return the number of lines of a file, ended by the byte `\\n` alone; an unterminated last line counts.
 
     In Latin-1 files other bytes look like line ends to a text reader, such as 0x85.
     """

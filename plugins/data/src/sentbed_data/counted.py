@@ -1,4 +1,4 @@
-"""A table that knows what was left out of it."""
+"""A table that counts the rows left out of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed.helpers import TextTable
 
 @attrs.frozen(eq=False)
 class CountedTable(TextTable):
-    """Columns of text, and how much of the files is not among them."""
+    """Columns of text, with counts of what was left out of the files."""
 
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """What was left out, in words -> how often; nothing where the number is 0."""
+    """Description of what was left out -> its count; counts of 0 are omitted."""

@@ -1,4 +1,4 @@
-"""Single sentences, each with a part of itself as its positive."""
+"""Single sentences, with a part of each as its positive."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sentbed_data.words import pieces
 
 @attrs.frozen(kw_only=True)
 class Crop(Augmentation):
-    """A sentence, and a run of its own words as the positive.
+    """A sentence, and a run of its words as the positive.
 
-    The run is `keep` of the words, rounded, at least one; where it begins is chosen anew in every epoch. A
-    word is what stands between blanks; in Chinese, Japanese and Korean script every character is one. SimCSE
+    The run has the share `keep` of the words, rounded, at least one; its start is drawn again in every epoch.
+    Words are separated by blanks; in Chinese, Japanese and Korean script every character is a word. SimCSE
     compares it with dropout alone (Gao et al., 2021, table 1).
     """
 
@@ -26,10 +26,10 @@ class Crop(Augmentation):
     keep: float = attrs.field(
         default=0.9, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))
     )
-    """Share of the words that stay, in (0, 1); 0.9 is SimCSE's `crop 10%`."""
+    """Share of the words to keep, in (0, 1); 0.9 is SimCSE's `crop 10%`."""
 
     def open(self) -> Augmented:
-        """Read the file. Raises `DataError` that names file and line."""
+        """Read the file. Raises `DataError` with file and line."""
         return self._augmented(self._crop, f"keep={self.keep}")
 
     def _crop(self, text: str, random: Random) -> str:

@@ -1,4 +1,4 @@
-"""The command `data`: which data sets the plugins know, and what of them lies on this machine."""
+"""The command `data`: the data sets that plugins know, and their files on this machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def data_list(directory: str | None, digests: bool) -> None:
 @_data_dir
 @_digests
 def data_where(name: str | None, directory: str | None, digests: bool) -> None:
-    """Show where the files of NAME (or of all known data) are or would have to be, and the state of each."""
+    """Show the path and state of each file of NAME (or of all known data), whether it exists or not."""
     from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
@@ -69,7 +69,7 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
 @click.argument("name")
 @_data_dir
 def data_get(name: str, directory: str | None) -> None:
-    """Download what is missing of NAME; stopped, it goes on where it was when started again."""
+    """Download the missing files of NAME; an interrupted download is resumed by the next call."""
     from sentbed.helpers import DATA_VARIABLE, data_root
     from sentbed.tools import load_plugins
 

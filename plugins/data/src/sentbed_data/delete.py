@@ -1,4 +1,4 @@
-"""Single sentences, each with some of its words missing as its positive."""
+"""Single sentences, with a copy that lacks some words as the positive."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sentbed_data.words import pieces
 
 @attrs.frozen(kw_only=True)
 class Delete(Augmentation):
-    """A sentence, and the same with some of its words left out as the positive.
+    """A sentence, and the same sentence without some of its words as the positive.
 
-    Each word goes with probability `rate`, anew in every epoch; where all would go, one stays. A word is what
-    stands between blanks; in Chinese, Japanese and Korean script every character is one. SimCSE compares it
-    with dropout alone (Gao et al., 2021, table 1).
+    Each word is deleted with probability `rate`, drawn again in every epoch; one word is always kept. Words
+    are separated by blanks; in Chinese, Japanese and Korean script every character is a word. SimCSE
+    compares it with dropout alone (Gao et al., 2021, table 1).
     """
 
     name: ClassVar[str] = "delete"
@@ -26,10 +26,10 @@ class Delete(Augmentation):
     rate: float = attrs.field(
         default=0.1, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))
     )
-    """Probability of a word to be left out, in (0, 1); 0.1 is SimCSE's `word deletion 10%`."""
+    """Probability of deleting a word, in (0, 1); 0.1 is SimCSE's `word deletion 10%`."""
 
     def open(self) -> Augmented:
-        """Read the file. Raises `DataError` that names file and line."""
+        """Read the file. Raises `DataError` with file and line."""
         return self._augmented(self._delete, f"rate={self.rate}")
 
     def _delete(self, text: str, random: Random) -> str:

@@ -1,4 +1,4 @@
-"""What can be read on this machine, for `sentbed doctor`."""
+"""Checks of the data that this machine can read, for `sentbed doctor`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXTRAS = {
     "sentences": ("sentence splitting", "syntok"),
     "wordnet": ("WordNet files", "nltk"),
 }
-"""Extra of this distribution -> what it is for, and the package that it brings."""
+"""Extra of this distribution -> its purpose, and the package that it installs."""
 
 
 def libraries() -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def libraries() -> Iterator[Finding]:
 
 
 def known(plugins: Plugins) -> Iterator[Finding]:
-    """Yield which known collections have all of their files; their rows are not counted, which takes long."""
+    """Yield which known collections are complete; rows are not counted, which would take long."""
     base, states = data_root(), {}
     for name, data in collections(plugins).items():
         uncounted = attrs.evolve(data, files=tuple(attrs.evolve(file, rows=None) for file in data.files))

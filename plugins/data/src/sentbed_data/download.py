@@ -1,4 +1,4 @@
-"""Downloads one file: resumed where it was cut, checked, and there as a whole or not at all."""
+"""Download of one file: resumable, checked, and atomic."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 16
 TIMEOUT_SECONDS = 60.0
-"""How long a server may be silent."""
+"""Seconds to wait for a silent server."""
 
 TRIES = 3
-"""How often a download is tried that brings nothing new."""
+"""Number of attempts in a row that bring no new bytes."""
 
 PAUSE_SECONDS = 1.0
-"""Between two tries; it grows with each."""
+"""Seconds between two attempts; it grows with each."""
 
 
 class Follow(Protocol):
-    """Is told how far a download is."""
+    """Callback for the progress of a download."""
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Of `what`, so many bytes are here; `total` is None where the server does not say."""
+        """Report that `done` bytes of `what` have arrived; `total` is None if the server does not send it."""
 
 
 class _CutError(Exception):
-    """A connection ended too early; trying again may help."""
+    """A connection that ended too early; another attempt may help."""
 
 
 def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> None:
-    """Download `url` to `target`; another file that was there is kept aside, as `NAME.old`.
+    """Download `url` to `target`; a different file there is kept as `NAME.old`.
 
-    What has arrived is in `NAME.part`, and the next call goes on behind it where the server still has the
-    same file. The proxies of the environment are used (`HTTPS_PROXY`).
+    Partial data is in `NAME.part`, from which the next call resumes if the server still has the same file.
+    The environment's proxies are used (`HTTPS_PROXY`).
 
     Raises:
-        DataError: where the server cannot be reached or does not have the file, or where it has none of the
-            `digests` (if there are any).
-        RunError: where the disk is full or the place cannot be written.
+        DataError: if the server cannot be reached or does not have the file, or if the file matches none of
+            the `digests` (if there are any).
+        RunError: if the disk is full or `target` cannot be written.
     """
     part = target.with_name(f"{target.name}.part")
     mark = target.with_name(f"{target.name}.part.tag")
     with _opened(part) as stream:
         tries = 0
-        # Where the last process ended before it could rename it, everything is there.
+        # A process that ended just before the renaming has left the whole file.
         while not (digests and stream.seek(0, os.SEEK_END) and sha256(part) in digests):
             before = stream.tell()
             try:
@@ -89,7 +89,7 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
 
 
 def keep_aside(path: Path) -> None:
-    """Rename a file that is to be replaced to `NAME.old`, or `NAME.old2` ...; without one, do nothing."""
+    """Rename a file to `NAME.old`, `NAME.old2`, ... before it is replaced; do nothing if there is none."""
     if path.exists():
         count = 1
         while (old := path.with_name(f"{path.name}.old{count if count > 1 else ''}")).exists():
@@ -103,14 +103,14 @@ def _opened(part: Path) -> Iterator[FileIO]:
 
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        # Without a buffer, closing has nothing to write that a full disk could refuse.
+        # Unbuffered: closing then writes nothing that a full disk could refuse.
         stream = part.open("ab", buffering=0)
     except OSError as error:
         raise RunError(cannot_write(part, error)) from error
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held the lock may have finished, and `stream` then is the finished file.
+            # The previous holder of the lock may have finished; `stream` is then the finished file.
             ours = part.exists() and os.path.samestat(os.fstat(stream.fileno()), part.stat())
         except BlockingIOError:
             ours = False
@@ -124,14 +124,14 @@ def _opened(part: Path) -> Iterator[FileIO]:
 
 
 def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow) -> None:
-    """Bring `stream` to the end of the file at `url`; raises `_CutError` where the connection ends before."""
+    """Append the rest of the file at `url` to `stream`; raises `_CutError` if the connection ends early."""
     have = stream.seek(0, os.SEEK_END)
     headers = {"User-Agent": f"sentbed/{__version__}", "Accept-Encoding": "identity"}
     if have and mark.is_file():
-        # The server sends the rest only of the very file that the first part is of.
+        # The server sends the rest only if its file is still the same.
         headers |= {"Range": f"bytes={have}-", "If-Range": mark.read_text()}
     try:
-        # A new opener looks at the environment's proxies now; the shared one did when it was first used.
+        # A new opener reads the environment's proxies now; the shared one did so at its first use.
         opener = urllib.request.build_opener()
         response = opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
@@ -180,7 +180,7 @@ def _blocks(response: Any) -> Iterator[bytes]:
 
 
 def _tag(mark: Path, headers: Any) -> None:
-    """Write down what identifies the server's file; only a strong tag or a date may be asked with."""
+    """Save the validator of the server's file: only a strong ETag or a date is valid in `If-Range`."""
     tag = headers.get("ETag", "")
     tag = tag if tag.startswith('"') else headers.get("Last-Modified", "")
     try:
@@ -235,7 +235,7 @@ def _by_hand(url: str, target: Path) -> str:
 
 
 class Bars:
-    """Shows downloads on standard error: a bar for each, or a line where that is not a terminal."""
+    """Progress of downloads on standard error: a bar for each, or a line if it is not a terminal."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskID | None] = {}
@@ -260,7 +260,7 @@ class Bars:
         self._progress.stop()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Move the bar of `what`, or open it; see `Follow`."""
+        """Advance the bar of `what`, or open it; see `Follow`."""
         if not self._progress.console.is_terminal:
             if what not in self._tasks:
                 from rich.filesize import decimal

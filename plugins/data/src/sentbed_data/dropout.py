@@ -16,17 +16,17 @@ from sentbed_data.readers import LINES, TABLES, read_lines
 
 @attrs.frozen(kw_only=True)
 class Dropout(FileSource):
-    """One sentence a row, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
+    """One sentence per row, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
 
     Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file holds one
-    sentence a line, and blank lines are skipped; in a table an empty text is an error.
+    sentence per line, and blank lines are skipped; in a table an empty text is an error.
     """
 
     name: ClassVar[str] = "dropout"
     papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
     column: str = "text"
-    """Column that holds the sentence; not used for a `.txt` file."""
+    """Column of the sentence; ignored for a `.txt` file."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class Dropout(FileSource):
         return ("anchor", "positive")
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` that names file and line."""
+        """Read the file. Raises `DataError` with file and line."""
         return self._table((self.column,), {"anchor": 0, "positive": 0})
 
     def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,4 +1,4 @@
-"""The recipe parameters that all sources with a file share."""
+"""The recipe parameters shared by sources that read a file."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ class FileSource(DataSource):
     """A file or a data set of the hub, and how to read it."""
 
     papers: ClassVar[tuple[str, ...]] = ()
-    """Keys of the papers behind the source."""
+    """Keys of the papers that the source is from."""
 
     path: FilePath
-    """Where the texts are: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
+    """Location of the texts: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
 
-    The suffix says how to read: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data), `.jsonl`
-    (one object a line), `.parquet` (needs `sentbed-data[parquet]`), `.arrow` (IPC; needs
+    The suffix determines the format: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data),
+    `.jsonl` (one object per line), `.parquet` (needs `sentbed-data[parquet]`), `.arrow` (IPC; needs
     `sentbed-data[arrow]`). `hub:ID` is an id of the Hugging Face hub, or an absolute path of a local
     directory (needs `sentbed-data[hub]`).
     """
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns.
 
-    Without a header the fields are the wanted columns in the order of `columns`, and no others.
+    Without a header, the fields must be exactly the wanted columns, in the order of `columns`.
     """
     encoding: str = "utf-8"
     """Encoding of a text file, by Python's name; in UTF-8 a byte order mark is skipped."""
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; the default one where not given."""
+    """Configuration (subset) of a `hub:` data set; default: the data set's own default."""
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
-    """Branch, tag or commit of a `hub:` data set; the newest where not given. Only a commit is repeatable."""
+    """Branch, tag or commit of a `hub:` data set; default: the newest. Only a commit is reproducible."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
-    """Read only the first rows, at least 1; all where not given."""
+    """Number of first rows to read, at least 1; default: all."""
     stream: bool = False
-    """Leave the texts on disk, for data too large for memory (needs `sentbed-data[arrow]`).
+    """Whether the texts stay on disk, for data too large for memory (needs `sentbed-data[arrow]`).
 
     They are read once into an Arrow file in the cache (`SENTBED_CACHE`, or `sentbed` in the user's cache
     directory), which is mapped into memory; an `.arrow` file without compression is mapped as it is.
@@ -87,7 +87,7 @@ class FileSource(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """Its papers, and whether the data has yet to be fetched from the hub."""
+        """The papers, and whether the data must be downloaded from the hub."""
         fetches = self.path.startswith(HUB) and not is_here(self.path)
         return DataTraits(cites=self.papers, fetches=fetches)
 
@@ -95,7 +95,7 @@ class FileSource(DataSource):
         return TABLES
 
     def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Yield each row's texts of the file's columns `names`."""
+        """Yield the texts of each row in the file's columns `names`."""
         return read_rows(
             self.path,
             names,
@@ -110,7 +110,7 @@ class FileSource(DataSource):
     def _table(self, names: Sequence[str], columns: Mapping[str, int]) -> Dataset:
         """Return the rows of the file's columns `names`, in memory or on disk.
 
-        `columns` tells which of `names` stands in a column of the data set.
+        `columns` maps each column of the data set to its index in `names`.
         """
         if self.stream:
             path = resolve(self.path, self._suffixes())

@@ -1,4 +1,4 @@
-"""Gets what is missing of a known collection: from its urls, out of its archives, or made of other files."""
+"""Missing files of a known collection: downloaded, unpacked from archives, or built from others."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-"""What reading a damaged archive raises; a member under a password is a `RuntimeError`."""
+"""Errors raised by damaged archives; an encrypted member raises a `RuntimeError`."""
 
 
 def get(known: KnownData, base: Path, follow: Follow) -> FoundData:
-    """Get what is missing of a collection below the data directory `base`; returns what is there then.
+    """Get the missing files of a collection below the data directory `base`, and return its new state.
 
-    A file that is there and has its rows is left alone; one that cannot be right is kept as `NAME.old`. An
-    archive that lies where it would be downloaded to is taken instead, and left there.
+    A file with the right number of rows is left alone; one that cannot be right is kept as `NAME.old`. An
+    archive that is already at its download path is used and left there.
 
     Raises:
-        DataError: where nothing of what is missing has a source, or a source does not give it.
-        RunError: where the disk is full or the place cannot be written.
+        DataError: if no missing file has a source, or a source fails to provide one.
+        RunError: if the disk is full or the place cannot be written.
     """
     found = look(known, base)
     if not found.bad:
@@ -97,15 +97,15 @@ def _from_archive(
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
-    """Take files out of a `.zip` or `.tar` archive: the end of a member's path -> where the file is to be.
+    """Unpack files from a `.zip` or `.tar` archive: the end of a member's path -> the file's new path.
 
-    Of several members that end so the one with the shortest path counts. What the archive does not have is
-    left out.
+    Of several members with that ending, the one with the shortest path is used. Files that the archive lacks
+    are skipped.
 
     Raises:
-        DataError: where the archive is damaged, or has a member that would lie outside the directory that it
-            is unpacked into.
-        RunError: where the disk is full or the place cannot be written.
+        DataError: if the archive is damaged, or has a member outside the directory that it is unpacked
+            into.
+        RunError: if the disk is full or the place cannot be written.
     """
     members: Mapping[str, Any]
     try:
@@ -124,7 +124,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
                         _require_inside(posixpath.normpath(beside), member.name, archive)
                     elif member.islnk():
                         _require_inside(member.linkname, member.name, archive)
-                # The checksum of a compressed archive stands at its end.
+                # The checksum of a compressed archive is at its end.
                 while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
                     pass
                 members = {member.name: member for member in tarred if member.isfile()}
@@ -134,8 +134,8 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
 
 
 def _require_inside(path: str, member: str, archive: Path) -> None:
-    """Raise `DataError` where a path of a member, or of what it links to, leaves the archive."""
-    # `tarfile.data_filter` came with Python 3.11.4.
+    """Raise `DataError` if the path of a member, or of its link target, leaves the archive."""
+    # `tarfile.data_filter` exists since Python 3.11.4.
     parts = PurePosixPath(path.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts:
         raise DataError(_evil(member), archive)

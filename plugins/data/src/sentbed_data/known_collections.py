@@ -1,4 +1,4 @@
-"""The collections of data that the data sources read, and where they come from."""
+"""The known collections that the data sources read, with their origins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of texts with a label, whose columns go by several names."""
+"""Tables of labelled texts whose columns have several common names."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 @attrs.frozen
 class Wanted:
-    """A column to be found in a file."""
+    """A column to find in a file."""
 
     field: str
-    """The field of the recipe that may name it."""
+    """The recipe field that may name the column."""
     name: str | None
-    """What that field says."""
+    """The value of that field."""
     usual: Sequence[str]
-    """What it is called where the recipe does not say, in small letters; the first that is there."""
+    """Common names, in lower case, if the recipe names none; the first that exists is used."""
     required: bool = True
-    """Whether its absence is an error, where the recipe does not name it."""
+    """Whether its absence is an error if the recipe does not name it."""
     label: bool = False
-    """Whether whole numbers are fine too; they are read as a text."""
+    """Whether whole numbers are accepted too; they are read as text."""
 
 
 @attrs.frozen
 class Row:
-    """The values of one row, and where they stand."""
+    """The values of one row, and its position."""
 
     values: tuple[str | None, ...]
-    """One for each wanted column; None for one that the file does not have."""
+    """One value for each wanted column; None for a column that the file lacks."""
     file: Path
     line: int
 
 
 @attrs.frozen(kw_only=True)
 class LabelledFiles(DataSource):
-    """The recipe parameters that the sources of labelled rows share."""
+    """The recipe parameters shared by sources of labelled rows."""
 
     path: FilePath | tuple[FilePath, ...]
-    """A file, or an array of files, read one after the other: `.csv` (RFC 4180 quoting) or `.tsv` (split at
-    tabs; a quote is data) with a header row, or `.jsonl` (one object a line)."""
+    """A file, or an array of files read in order: `.csv` (RFC 4180 quoting) or `.tsv` (split at
+    tabs; a quote is data) with a header row, or `.jsonl` (one object per line)."""
     encoding: str = "utf-8"
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
     seed: int = 0
-    """Chooses where several texts would do; every run with this seed chooses the same."""
+    """Seed of the choice between several suitable texts; equal seeds give equal choices."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
-    """Give only the first rows, at least 1; all where not given. All files are read nevertheless."""
+    """Number of first rows to return, at least 1; default: all. All files are read nevertheless."""
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
@@ -107,7 +107,7 @@ class LabelledFiles(DataSource):
 
 
 def _column_names(file: Path, encoding: str) -> Sequence[str]:
-    """The names in the first line; none where it cannot be read, which the reader then reports."""
+    """Return the names in the first line; none if it cannot be read, which the reader then reports."""
     lines = decoded_lines(file, encoding)
     if file.suffix.lower() == ".csv":
         return next(csv_rows(file, lines), (1, []))[1]

@@ -1,4 +1,4 @@
-"""Rows out of Parquet, Arrow and the Hugging Face hub, by libraries that are optional."""
+"""Rows of Parquet files, Arrow files and Hugging Face data sets, read with optional libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARQUET = ".parquet"
 """Suffix of a Parquet file."""
 
 ARROW = ".arrow"
-"""Suffix of a file in Arrow's IPC format: the file format or the stream format."""
+"""Suffix of a file in Arrow's IPC format, file or stream."""
 
 _USES = {
     "hub": "reading a data set of the hub",
@@ -32,7 +32,7 @@ _USES = {
 
 
 def require(package: str, extra: str) -> None:
-    """Raise `DataError` where the package that an extra of this distribution brings is not installed."""
+    """Raise `DataError` if the package of an extra of this distribution is not installed."""
     if importlib.util.find_spec(package) is None:
         raise DataError(
             f"{_USES[extra]} needs the package `{package}`, which is not installed; "
@@ -41,7 +41,7 @@ def require(package: str, extra: str) -> None:
 
 
 def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
-    """Number of the row, and its wanted values."""
+    """Yield the number of each row and its wanted values."""
     import pyarrow
     from pyarrow import parquet
 
@@ -56,7 +56,7 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
-    """Number of the row, and its wanted values."""
+    """Yield the number of each row and its wanted values."""
     import pyarrow
 
     try:
@@ -70,7 +70,7 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
-    """Return the schema and the record batches of a memory map or buffer in either of Arrow's IPC formats."""
+    """Return schema and record batches of a memory map or buffer in either of Arrow's IPC formats."""
     import pyarrow
 
     head = source[:6] if isinstance(source, pyarrow.Buffer) else source.read_at(6, 0)
@@ -82,7 +82,7 @@ def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
 
 
 def unreadable_arrow(path: Path, error: Exception) -> DataError:
-    """The error for a file that breaks Arrow's IPC format."""
+    """Return the error for a file that is not valid Arrow IPC."""
     return DataError(f"the file cannot be read as Arrow IPC: {error}; write it again", path)
 
 
@@ -100,7 +100,7 @@ def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Rows:
 
 
 def is_here(location: str) -> bool:
-    """Whether a data set of the hub is a local directory, or was fetched before."""
+    """Whether a hub data set is a local directory or already cached."""
     name = location.removeprefix(HUB)
     if Path(name).is_absolute():
         return True
@@ -117,7 +117,7 @@ def hub_rows(
     revision: str | None,
     limit: int | None,
 ) -> Rows:
-    """Number of the row in the split, and its wanted values."""
+    """Yield the number of each row in the split and its wanted values."""
     require("datasets", "hub")
     import datasets
 

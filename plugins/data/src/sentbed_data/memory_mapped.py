@@ -1,4 +1,4 @@
-"""Texts that stay on disk: an Arrow file that is mapped into memory."""
+"""Texts that stay on disk, in a memory-mapped Arrow file."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from sentbed_data.readers import fault
 from sentbed_data.text_formats import position
 
 BATCH_ROWS = 4096
-"""Rows of a record batch that is written."""
+"""Rows per record batch when writing."""
 
 BATCH_CHARACTERS = 1 << 22
-"""A record batch ends early where its texts are longer than this together."""
+"""Characters after which a record batch ends early."""
 
 _LAYOUT = 1
-"""Counts up when files are written otherwise than before."""
+"""Version of the layout of cached files."""
 
 
 @attrs.frozen(eq=False)
 class StreamedTable(Dataset):
-    """A `Dataset` over record batches that lie in a memory map: only the rows asked for are read."""
+    """A `Dataset` over memory-mapped record batches: only the requested rows are read."""
 
     fields: Mapping[str, int]
-    """Column -> number of its field in the batches."""
+    """Column -> index of its field in the batches."""
     fingerprint: str
-    """SHA-256 over the content of the source file and everything that decides how it is read."""
+    """SHA-256 over the content of the source file and all options for reading it."""
     batches: Sequence[Any]
     """`pyarrow.RecordBatch`es whose fields are texts."""
     ends: Sequence[int] = attrs.field(init=False)
-    """For each batch, the number of the row behind its last."""
+    """For each batch, the number of rows up to its end."""
 
     @ends.default
     def _ends(self) -> list[int]:
@@ -57,7 +57,7 @@ class StreamedTable(Dataset):
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
         """Return the texts of these rows, by column; the same in every epoch."""
-        # Not `take`: of chunks it first makes one copy of them all, and of single rows it is slower.
+        # Not `take`: it first copies all chunks into one, and it is slower for single rows.
         places = []
         for index in indices:
             number = bisect_right(self.ends, index)
@@ -70,7 +70,7 @@ class StreamedTable(Dataset):
         return {column: texts[field] for column, field in self.fields.items()}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Every text, column by column; a field that stands under two names counts once."""
+        """Yield every text, column by column; a field under two names counts once."""
         wanted = (field for column, field in self.fields.items() if columns is None or column in columns)
         for field in dict.fromkeys(wanted):
             for batch in self.batches:
@@ -86,14 +86,14 @@ def open_streamed(
     rows: Callable[[], Iterator[Sequence[str]]],
     reading: Mapping[str, Any],
 ) -> StreamedTable:
-    """Map the texts of `path` into memory: the file itself where it can be, else its copy in the cache.
+    """Map the texts of `path` into memory: the file itself if possible, else a copy in the cache.
 
-    `names` are the wanted columns of the file, `columns` tells which of them stands in a column of the data
-    set; `rows` reads the file strictly, under the parameters `reading`.
+    `names` are the wanted columns of the file, `columns` maps each column of the data set to its index in
+    `names`; `rows` reads the file strictly, with the parameters `reading`.
 
     Raises:
         DataError: as `rows` does.
-        RunError: where the cache cannot be written.
+        RunError: if the cache cannot be written.
     """
     require("pyarrow", "arrow")
     content = sha256(path)
@@ -112,14 +112,14 @@ def open_streamed(
 
 
 def _unchanged(rows: Iterator[Sequence[str]], path: Path, content: str) -> Iterator[Sequence[str]]:
-    """Yield the rows; raises `DataError` at the end where they may not be those of `content`."""
+    """Yield the rows; raises `DataError` at the end if the file no longer has the hash `content`."""
     yield from rows
     if sha256(path) != content:
         raise DataError("the file changed while it was read; run again when it is complete", path)
 
 
 def _write(path: Path, width: int, rows: Iterator[Sequence[str]]) -> None:
-    """Write rows of so many texts, a record batch at a time; the file appears whole or not at all."""
+    """Write rows of `width` texts, one record batch at a time; the file appears atomically."""
     import pyarrow
 
     schema = pyarrow.schema([(str(number), pyarrow.string()) for number in range(width)])
@@ -148,24 +148,24 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
 
 
 def _mapped(path: Path) -> list[Any] | None:
-    """Return the record batches of a cached file, or None where there is none that is whole."""
+    """Return the record batches of a cached file, or None if it is missing or incomplete."""
     import pyarrow
 
     try:
         file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
         return [file.get_batch(number) for number in range(file.num_record_batches)]
     except (pyarrow.ArrowException, OSError):
-        # A file that was cut has no footer; it is written again.
+        # A truncated file has no footer; it is written again.
         return None
 
 
 def _mapped_texts(path: Path, names: Sequence[str], limit: int | None) -> list[Any] | None:
-    """Return the wanted fields of an Arrow file where they can be used in place, every text of them checked.
+    """Return the wanted fields of an Arrow file, every text checked, if they can be used in place.
 
-    None where they cannot: compressed, or not stored as plain strings.
+    Return None if they cannot: compressed, or not stored as plain strings.
 
     Raises:
-        DataError: names the row of a text that is empty or missing.
+        DataError: if a text is empty or missing; with its row.
     """
     import pyarrow
 
@@ -191,12 +191,12 @@ def _mapped_texts(path: Path, names: Sequence[str], limit: int | None) -> list[A
                 break
     except (pyarrow.ArrowException, OSError) as error:
         raise unreadable_arrow(path, error) from error
-    # A file without rows is refused by the strict reader.
+    # The strict reader refuses a file without rows.
     return batches if any(batch.num_rows for batch in batches) else None
 
 
 def _require_texts(batch: Any, names: Sequence[str], path: Path, start: int) -> None:
-    """Check that all texts of a batch are valid and non-blank, one slice at a time to save memory."""
+    """Check that no text of a batch is missing or blank, one slice at a time to save memory."""
     from pyarrow import compute
 
     batch.validate(full=True)

@@ -1,4 +1,4 @@
-"""Several sources in one, mixed by share."""
+"""Several sources mixed into one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
 @attrs.frozen(kw_only=True)
 class Mix(DataSource):
-    """Several sources in one stage, each with its share of the rows, in the columns that all of them have.
+    """Several sources in one stage, each with a share of the rows, in the columns that all of them have.
 
-    Each source is shuffled by itself; from epoch to epoch it goes on where it was, so that one whose share is
-    below its size is gone through wholly before a row of it comes again.
+    Each source is shuffled by itself and continues in the next epoch, so that a source whose share is below
+    its size is used up completely before a row is repeated.
     """
 
     name: ClassVar[str] = "mix"
@@ -28,29 +28,30 @@ class Mix(DataSource):
     sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
     """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
     strategy: Literal["proportional", "round-robin", "temperature", "weights"] = "proportional"
-    """The share of each source. `proportional`: its size, so that an epoch has every row once. `round-robin`:
-    the same for all, in strict turn. `temperature`: size ** (1 / temperature). `weights`: those given."""
+    """How the shares are chosen. `proportional`: by size, so that an epoch has every row once. `round-robin`:
+    equal, in strict turn. `temperature`: by size ** (1 / temperature). `weights`: those given."""
     temperature: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
-    """Of `temperature`, at least 1: 1 is proportional, and the higher, the more alike are the shares."""
+    """Temperature for `strategy = "temperature"`, at least 1; 1 is proportional, higher values are more
+    uniform."""
     weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(gt(0.0)))
-    """Of `weights`: one number above 0 for each source; only their proportions count."""
+    """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios count."""
     repeat: bool = True
     """Whether a source with fewer rows than its share starts again within an epoch. An epoch then has as many
-    rows as all sources have (with `round-robin`, as many of each as the largest has). Without, it ends before
-    any source would have to start again."""
+    rows as all sources have (with `round-robin`, as many of each as the largest has). If false, it ends
+    before any source would have to start again."""
     batches: Literal["mixed", "single"] = "mixed"
-    """`mixed`: a batch has rows of several sources. `single`: all rows of a batch come from one source, so
-    that its negatives do, too."""
+    """`mixed`: a batch has rows of several sources. `single`: all rows of a batch, and so its negatives, come
+    from one source."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that all sources have."""
+        """The columns that all sources have."""
         first, *others = (source.columns for source in self.sources)
         return tuple(column for column in first if all(column in columns for columns in others))
 
     @property
     def traits(self) -> DataTraits:
-        """Whether any source has yet to be fetched from the hub."""
+        """Whether any source must be downloaded from the hub."""
         return DataTraits(fetches=any(source.traits.fetches for source in self.sources))
 
     def check(self) -> Iterator[str]:
@@ -75,7 +76,7 @@ class Mix(DataSource):
             )
 
     def open(self) -> Mixed:
-        """Open every source. Raises `DataError` as they do, and where one has no rows."""
+        """Open every source. Raises `DataError` as they do, and if one has no rows."""
         parts = tuple(source.open() for source in self.sources)
         for number, (source, part) in enumerate(zip(self.sources, parts, strict=True), 1):
             if not len(part):
@@ -90,7 +91,7 @@ class Mix(DataSource):
         return Mixed(self.columns, parts, mixture)
 
     def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Rows that an epoch takes of each source."""
+        """Return the number of rows of each source in an epoch."""
         if self.strategy == "proportional":
             return tuple(sizes)
         if self.strategy == "round-robin":
@@ -101,16 +102,16 @@ class Mix(DataSource):
         if self.repeat:
             return tuple(max(1, round(sum(sizes) * share / sum(shares))) for share in shares)
         scale = min(size / share for size, share in zip(sizes, shares, strict=True))
-        # What is a whole number but for rounding errors is meant as one.
+        # A whole number apart from rounding errors counts as whole.
         return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)
 
 
 @attrs.frozen(eq=False)
 class Mixed(Dataset):
-    """A `Dataset` made of others: the rows of the first, then of the second, ..."""
+    """A concatenation of data sets: the rows of the first, then of the second, ..."""
 
     columns: tuple[str, ...]
-    """Of every part."""
+    """Columns of every part."""
     parts: tuple[Dataset, ...]
     mixture: Mixture
     _starts: tuple[int, ...] = attrs.field(init=False)
@@ -121,12 +122,12 @@ class Mixed(Dataset):
 
     @property
     def varies(self) -> bool:
-        """Whether a part changes its texts from epoch to epoch."""
+        """Whether the texts of any part change from epoch to epoch."""
         return any(part.varies for part in self.parts)
 
     @property
     def left_out(self) -> dict[str, int]:
-        """What the parts left out -> how often."""
+        """Description of what the parts left out -> its count."""
         counts: Counter[str] = Counter()
         for part in self.parts:
             counts.update(part.left_out)
@@ -163,7 +164,7 @@ class Mixed(Dataset):
         return texts
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Every text, part by part."""
+        """Yield every text, part by part."""
         wanted = [column for column in self.columns if columns is None or column in columns]
         for part in self.parts:
             yield from part.texts(wanted)

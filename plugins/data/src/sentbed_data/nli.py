@@ -1,4 +1,4 @@
-"""Natural language inference: premise, hypothesis, and whether one follows from the other."""
+"""Natural language inference: premises, hypotheses and their labels."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _NO_LABEL = "-"
 
 @attrs.frozen(kw_only=True)
 class Nli(LabelledFiles):
-    """Rows out of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and the like.
+    """Rows of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and similar.
 
-    Rows without gold label (`-`) are left out.
+    Rows without a gold label (`-`) are skipped.
     """
 
     name: ClassVar[str] = "nli"
     traits = DataTraits(cites=("gao2021simcse",))
 
     build: Literal["triplets", "pairs", "labelled"] = "triplets"
-    """What a row is. `triplets`: a premise, an entailment and a contradiction of it, one row a premise, in
-    the order of their first appearance; of several entailments or contradictions `seed` chooses one;
+    """Form of the rows. `triplets`: a premise, an entailment and a contradiction of it, one row per premise,
+    in the order of their first appearance; of several entailments or contradictions `seed` chooses one;
     premises that lack either are left out (Gao et al., 2021, section 4). `pairs`: a premise and an
     entailment, every one. `labelled`: premise, hypothesis and label, every row, for a classifying loss."""
     premise: str | None = None
-    """Column of the premise; where not given, `sentence1`, `premise`, `text_a` or `sent1`, in any case."""
+    """Column of the premise; if not given, `sentence1`, `premise`, `text_a` or `sent1`, in any case."""
     hypothesis: str | None = None
-    """Column of the hypothesis; where not given, `sentence2`, `hypothesis`, `text_b` or `sent2`."""
+    """Column of the hypothesis; if not given, `sentence2`, `hypothesis`, `text_b` or `sent2`."""
     label: str | None = None
-    """Column of the label; where not given, `gold_label` or `label`."""
+    """Column of the label; if not given, `gold_label` or `label`."""
     labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = attrs.field(factory=dict)
-    """What the file's labels mean where they are not these words: `{ 0 = "entailment", 1 = "neutral",
+    """Meaning of the file's labels if they are not these words: `{ 0 = "entailment", 1 = "neutral",
     2 = "contradiction", -1 = "-" }`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """By `build`: `anchor`, `positive`, `negative`; or `anchor`, `positive`; or with a `label`."""
+        """`anchor`, `positive` and, with triplets, `negative`; or `premise`, `hypothesis` and `label`."""
         return {
             "triplets": ("anchor", "positive", "negative"),
             "pairs": ("anchor", "positive"),
@@ -54,7 +54,7 @@ class Nli(LabelledFiles):
         }[self.build]
 
     def open(self) -> CountedTable:
-        """Read the files. Raises `DataError` that names file and line."""
+        """Read the files. Raises `DataError` with file and line."""
         left_out: Counter[str] = Counter()
         rows = list(self._labelled(left_out))
         if self.build == "triplets":
@@ -101,7 +101,7 @@ class Nli(LabelledFiles):
         chosen = []
         for premise, of in premises.items():
             if "entailment" in of and "contradiction" in of:
-                # What is chosen for a premise does not depend on the others, nor on their order.
+                # The choice for a premise does not depend on other premises or their order.
                 random = Random(f"{self.seed} {premise}")
                 chosen.append((premise, random.choice(of["entailment"]), random.choice(of["contradiction"])))
         left_out["premises without entailment or contradiction"] = len(premises) - len(chosen)

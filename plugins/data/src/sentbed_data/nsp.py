@@ -1,4 +1,4 @@
-"""Adjacent sentences of narrative text: next sentence prediction."""
+"""Adjacent sentences of narrative text, for next sentence prediction."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Nsp(DataSource):
     path: FilePath | tuple[FilePath, ...]
     """A text file, a directory (its `.txt` files, in the order of their names), or an array of both."""
     format: Literal["sentences", "text"] = "sentences"
-    """`sentences`: one sentence a line, a blank line ends a document. `text`: prose in English, German or
-    Spanish, each file one document; a blank line ends a paragraph, and no sentence goes beyond it. syntok
-    finds the sentences (needs `sentbed-data[sentences]`), and line breaks inside them become blanks."""
+    """`sentences`: one sentence per line, a blank line ends a document. `text`: prose in English, German or
+    Spanish, each file one document; a blank line ends a paragraph, and no sentence crosses it. syntok
+    splits the sentences (needs `sentbed-data[sentences]`), and line breaks inside them become blanks."""
     min_words: int | None = attrs.field(default=None, validator=_COUNT)
-    """Leave out the pairs with a sentence of fewer words, at least 1; a word is what stands between blanks,
-    or one character of Chinese, Japanese or Korean script."""
+    """Smallest number of words of a sentence, at least 1; pairs with a shorter one are left out. Words are
+    separated by blanks; in Chinese, Japanese and Korean script every character is a word."""
     max_words: int | None = attrs.field(default=None, validator=_COUNT)
-    """Leave out the pairs with a sentence of more words, at least 1."""
+    """Largest number of words of a sentence, at least 1; pairs with a longer one are left out."""
     encoding: str = "utf-8"
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
     limit: int | None = attrs.field(default=None, validator=_COUNT)
-    """Give only the first rows, at least 1; all where not given."""
+    """Number of first rows to return, at least 1; default: all."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Nsp(DataSource):
             yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
 
     def open(self) -> CountedTable:
-        """Read the files. Raises `DataError` that names file and line."""
+        """Read the files. Raises `DataError` with file and line."""
         self._require()
         anchors: list[str] = []
         positives: list[str] = []
@@ -119,7 +119,7 @@ class Nsp(DataSource):
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The lines between blank ones, together."""
+    """Yield each block of lines between blank ones."""
     block: list[str] = []
     for line in lines:
         if line and not line.isspace():
@@ -132,7 +132,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _sentences(lines: list[str]) -> Iterator[str]:
-    """The sentences of one paragraph, as they are spelt, every run of blanks as one."""
+    """Yield the sentences of one paragraph, spelt as there, every run of blanks reduced to one."""
     from syntok import segmenter
 
     for paragraph in segmenter.analyze("\n".join(lines)):

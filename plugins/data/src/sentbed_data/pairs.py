@@ -17,9 +17,9 @@ class Pairs(FileSource):
     name: ClassVar[str] = "pairs"
 
     anchor: str = "anchor"
-    """Column of the file that holds the first text."""
+    """Column of the first text."""
     positive: str = "positive"
-    """Column of the file that holds the text that means the same."""
+    """Column of the text with the same meaning."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -27,5 +27,5 @@ class Pairs(FileSource):
         return ("anchor", "positive")
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` that names file and line."""
+        """Read the file. Raises `DataError` with file and line."""
         return self._table((self.anchor, self.positive), {"anchor": 0, "positive": 1})

@@ -20,30 +20,30 @@ _Side: TypeAlias = tuple[Path, str]
 
 @attrs.frozen(kw_only=True)
 class Parallel(DataSource):
-    """A sentence and its translation, from two files of as many lines, or from two fields of a TSV file.
+    """A sentence and its translation, from two line-aligned files or from two fields of a TSV file.
 
-    In the translation paper the anchor is the language whose encoder is trained, the positive that of the
-    frozen one.
+    In the translation paper, the anchor is in the language of the trained encoder, the positive in that of
+    the frozen one.
     """
 
     name: ClassVar[str] = "parallel"
 
     anchor: FilePath | None = None
-    """Text file with one sentence a line; needs `positive`."""
+    """Text file with one sentence per line; needs `positive`."""
     positive: FilePath | None = None
     """Text file whose line n is the translation of line n of `anchor`."""
     path: FilePath | None = None
-    """Instead of two files: a file with both languages in each line, between tabs; a quote is part of the
-    text. It has no header row, and as many fields in every line."""
+    """Instead of two files, one file with both languages in each line, separated by tabs; quotes are part of
+    the text. It has no header row, and the same number of fields in every line."""
     fields: tuple[int, int] = attrs.field(default=(0, 1))
-    """Which fields of `path` are anchor and positive, from 0: `[0, 1]` is English and Chinese in Tatoeba's
-    files (English, Chinese, attribution)."""
+    """Indices of anchor and positive among the fields of `path`, from 0: `[0, 1]` is English and Chinese in
+    Tatoeba's files (English, Chinese, attribution)."""
     skip_empty: bool = False
-    """Whether a line is left out where one side is empty or blank; otherwise it is an error."""
+    """Whether lines with a blank side are left out; if false, they are an error."""
     encoding: str = "utf-8"
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
-    """Give only the first rows, at least 1; all where not given."""
+    """Number of first rows to return, at least 1; default: all."""
 
     @fields.validator
     def _validate_fields(self, attribute: object, value: tuple[int, int]) -> None:
@@ -67,7 +67,7 @@ class Parallel(DataSource):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
     def open(self) -> CountedTable:
-        """Read the files. Raises `DataError` that names file and line."""
+        """Read the files. Raises `DataError` with file and line."""
         places = [text_file(place) for place in self._places()]
         rows = self._fields_of(*places) if self.path is not None else self._lines_of(*places)
         anchors: list[str] = []

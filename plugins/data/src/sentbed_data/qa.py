@@ -15,22 +15,22 @@ from sentbed_data.text_formats import listed
 
 @attrs.frozen(kw_only=True)
 class Qa(LabelledFiles):
-    """A question and an answer to it: every row, or, in a file with labels, every row of a right answer."""
+    """Questions and their answers: every row, or, in a file with labels, every row with a right answer."""
 
     name: ClassVar[str] = "qa"
 
     question: str | None = None
-    """Column of the question; where not given, `question`, `qtext` or `query`, in any case."""
+    """Column of the question; if not given, `question`, `qtext` or `query`, in any case."""
     answer: str | None = None
-    """Column of the answer; where not given, `answer`, `atext` or `response`."""
+    """Column of the answer; if not given, `answer`, `atext` or `response`."""
     label: str | None = None
-    """Column that says whether the answer is right; where not given, `label` if the file has it, and else all
+    """Column of the label of an answer; if not given, `label` if the file has it, and otherwise all
     answers are right."""
     positive: str = "1"
-    """The label of a right answer; every other label is that of a wrong one."""
+    """Label of right answers; any other label marks a wrong one."""
     negatives: bool = False
-    """Whether a row also has a `negative`: a wrong answer to the same question, chosen by `seed`. Questions
-    without one are left out. Needs a label."""
+    """Whether rows also have a `negative`: a wrong answer to the same question, chosen by `seed`. Questions
+    without one are left out. Needs labels."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ class Qa(LabelledFiles):
         return ("anchor", "positive", "negative") if self.negatives else ("anchor", "positive")
 
     def open(self) -> CountedTable:
-        """Read the files. Raises `DataError` that names file and line."""
+        """Read the files. Raises `DataError` with file and line."""
         pairs: list[tuple[str, str]] = []
         wrong: dict[str, list[str]] = {}
         labels: set[str] = set()

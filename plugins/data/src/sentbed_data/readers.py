@@ -1,6 +1,6 @@
-"""Columns of text out of CSV, TSV, JSONL, Parquet, Arrow, plain text and the Hugging Face hub.
+"""Readers of text columns from CSV, TSV, JSONL, Parquet, Arrow, plain text and the Hugging Face hub.
 
-Every reader is strict: a text is either read as the file spells it, blanks included, or a `DataError` names
+Every reader is strict: a text is read exactly as the file spells it, blanks included, or a `DataError` names
 the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 and U+2028 are part of a text.
 """
 
@@ -27,10 +27,10 @@ from sentbed_data.text_formats import (
 )
 
 TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
-"""Suffixes of files that hold named columns."""
+"""Suffixes of files with named columns."""
 
 LINES = ".txt"
-"""Suffix of files that hold one text a line."""
+"""Suffix of files with one text per line."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -46,14 +46,14 @@ def read_rows(
     revision: str | None = None,
     limit: int | None = None,
 ) -> Iterator[Sequence[str]]:
-    """Yield the rows, in each one text for each of `names`; there is at least one row.
+    """Yield rows of one text for each of `names`; there is at least one row.
 
-    `location` is what `sentbed.locate` takes, with a suffix of `TABLES`, or `hub:ID`. With `header = False` a
-    CSV or TSV file has no header row and its fields are `names`, in order and no others. `config`, `split`
-    and `revision` belong to `hub:ID`; `limit` reads only the first rows.
+    `location` is a location for `sentbed.locate` with a suffix in `TABLES`, or `hub:ID`. With `header=False`,
+    a CSV or TSV file has no header row and its fields must be exactly `names`, in order. `config`, `split`
+    and `revision` apply to `hub:ID`; `limit` reads only the first rows.
 
     Raises:
-        DataError: a file, column or row that is missing, empty or malformed; names file and line.
+        DataError: if a file, column or row is missing, empty or malformed; with file and line.
     """
     if location.startswith(HUB):
         rows = hub_rows(location, names, config, split, revision, limit)
@@ -74,12 +74,12 @@ def read_rows(
 
 
 def read_columns(location: str, names: Sequence[str], **options: Any) -> list[list[str]]:
-    """Return one list of texts for each of `names`, all of one length; otherwise as `read_rows`."""
+    """Return one list of texts for each of `names`, all of equal length; see `read_rows`."""
     return collect(read_rows(location, names, **options), len(names))
 
 
 def collect(rows: Iterable[Sequence[str]], width: int) -> list[list[str]]:
-    """Return the columns of rows of so many texts."""
+    """Return the columns of rows of `width` texts."""
     columns: list[list[str]] = [[] for _ in range(width)]
     for row in rows:
         for column, text in zip(columns, row, strict=True):
@@ -88,10 +88,10 @@ def collect(rows: Iterable[Sequence[str]], width: int) -> list[list[str]]:
 
 
 def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = None) -> Iterator[str]:
-    """Yield the lines of a text file that are not blank; `limit` reads only the first of them.
+    """Yield the lines of a text file that are not blank, at most `limit`.
 
     Raises:
-        DataError: the file does not exist, is not text in `encoding`, or has only blank lines.
+        DataError: if the file does not exist, is not text in `encoding`, or has only blank lines.
     """
     path = resolve(location, (LINES,))
     lines = (chomp(line) for line in decoded_lines(path, encoding))
@@ -104,10 +104,10 @@ def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = No
 
 
 def resolve(location: str, suffixes: Sequence[str]) -> Path:
-    """Return the file that `location` names; it exists and has one of these suffixes.
+    """Return the existing file that `location` names, which has one of `suffixes`.
 
     Raises:
-        DataError: where it does not, or where its reader is not installed.
+        DataError: if there is no such file, or its reader is not installed.
     """
     suffix = Path(location).suffix.lower()
     if suffix not in suffixes:
@@ -124,7 +124,7 @@ def resolve(location: str, suffixes: Sequence[str]) -> Path:
 
 
 def fault(value: object) -> str | None:
-    """Return what is wrong with a value that should be a text."""
+    """Return what is wrong with a value that should be a text, or None."""
     if not isinstance(value, str):
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
     if not value or value.isspace():
@@ -137,7 +137,7 @@ def fault(value: object) -> str | None:
 def _checked(
     rows: Rows, names: Sequence[str], file: object, limit: int | None, counted: str | None
 ) -> Iterator[Sequence[str]]:
-    """Yield the rows, all of texts; `counted` is what a number counts where it is not lines."""
+    """Yield the rows, checking that all values are texts; `counted` is what numbers count, if not lines."""
     empty = True
     for number, values in islice(rows, limit):
         empty = False

@@ -1,4 +1,4 @@
-"""The sample corpus that is installed with this distribution."""
+"""The sample corpus included in this distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentbed_data.triplets import Triplets
 class Sample(DataSource):
     """Some hundred synthetic triplets about everyday situations: enough to see that training works.
 
-    How they are made is in `sample/README.md`; the graded pairs to go with them are
+    `sample/README.md` describes how they are made; the matching graded pairs are
     `pkg:sentbed_data/sample/sts-dev.tsv` and `sts-test.tsv`.
     """
 
@@ -27,7 +27,7 @@ class Sample(DataSource):
     """`triplets`: anchor, positive, negative. `pairs`: without the negative. `sentences`: every sentence of
     these triplets once, as its own positive."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
-    """Give only the first rows, at least 1; all where not given."""
+    """Number of first rows to return, at least 1; default: all."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class Sample(DataSource):
         return ("anchor", "positive", "negative") if self.kind == "triplets" else ("anchor", "positive")
 
     def check(self) -> Iterator[str]:
-        """A sentence where the corpus is not installed."""
+        """Yield a message if the corpus is not installed."""
         yield from self._triplets().check()
 
     def open(self) -> TextTable:

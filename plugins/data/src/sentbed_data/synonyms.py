@@ -1,4 +1,4 @@
-"""Single sentences, each with some words replaced by synonyms as its positive."""
+"""Single sentences, with a copy in which synonyms replace some words as the positive."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from sentbed_data.augment import Augmentation, Augmented
 from sentbed_data.library_formats import require
 from sentbed_data.wordnet import FILES, find_lexicon, open_lexicon
 
-# A word of small letters, hyphens inside; not part of a word with a capital, a digit or an apostrophe.
+# A lower-case word, hyphens allowed inside; not part of a word with a capital, a digit or an apostrophe.
 _WORD = re.compile(r"(?<![\w'’-])[a-z]{2,}(?:-[a-z]+)*(?![\w'’-])")
 
 
 @attrs.frozen(kw_only=True)
 class Synonyms(Augmentation):
-    """A sentence, and the same with some words replaced by WordNet's synonyms: SentBench's DA.
+    """A sentence, and a copy with some words replaced by WordNet's synonyms: SentBench's DA.
 
-    English only. A word can be replaced where
+    English only. A word can be replaced if
 
-    - it is written in small letters: one with a capital may be a name;
-    - it is no function word: WordNet lists few of them, and under their spelling other things (`can`: a tin);
-    - it stands in its base form: a synonym is put in as the lexicon has it, and never inflected. A form that
-      belongs to several words (`saw`, `building`) is taken for the one that WordNet counts most often, and so
-      is its part of speech; there is no tagger;
-    - the `senses` most frequent senses of that part of speech have a word of another spelling.
+    - it is in lower case: a capitalised word may be a name;
+    - it is not a function word: WordNet lists few of them, and other things under their spelling (`can`: a
+      tin);
+    - it is in its base form: synonyms are inserted as the lexicon has them, never inflected. A form of
+      several words (`saw`, `building`) is taken as the one that WordNet counts most often, and so is its part
+      of speech; there is no tagger;
+    - the `senses` most frequent senses of that part of speech include a word of another spelling.
 
-    Of these words a share `rate` is replaced, rounded, at least one; which, and by which synonym, is chosen
-    anew in every epoch, all synonyms alike. Those of several words get blanks between them; `a` and `an`
-    before a replaced word stay. A sentence in which nothing can be replaced is its own positive. Needs
+    The share `rate` of these words is replaced, rounded, at least one. The words and their synonyms are drawn
+    uniformly, again in every epoch. Synonyms of several words are joined by blanks; `a` and `an` before a
+    replaced word stay. A sentence without a replaceable word is its own positive. Needs
     `sentbed-data[wordnet]`.
     """
 
@@ -44,14 +45,14 @@ class Synonyms(Augmentation):
     rate: float = attrs.field(
         default=0.3, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.le(1.0))
     )
-    """Share of the words that can be replaced which are, in (0, 1]."""
+    """Share of the replaceable words to replace, in (0, 1]."""
     senses: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """How many senses of a word give synonyms, at least 1, the most frequent ones first."""
+    """Number of senses of a word that give synonyms, at least 1, the most frequent ones first."""
     lexicon: FilePath | None = None
     """Directory of WordNet's files (`index.noun`, `data.noun`, ...).
 
-    Where not given: the one that the environment variable `WNSEARCHDIR` names, `dict` in `WNHOME`, or where
-    Debian's package `wordnet-base` (`/usr/share/wordnet`) and NLTK put it.
+    Default: the directory in the environment variable `WNSEARCHDIR`, `dict` in `WNHOME`, or the directories
+    of Debian's package `wordnet-base` (`/usr/share/wordnet`) and of NLTK.
     """
 
     def check(self) -> Iterator[str]:
@@ -64,12 +65,12 @@ class Synonyms(Augmentation):
             yield str(error)
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of the lexicon, also of one that no field names."""
+        """Yield the files of the lexicon, even if no field names it."""
         place = find_lexicon(self.lexicon)
         yield from (place / name for name in FILES)
 
     def open(self) -> Augmented:
-        """Read the file and the lexicon. Raises `DataError` that names file and line."""
+        """Read the file and the lexicon. Raises `DataError` with file and line."""
         self._require()
         lexicon = open_lexicon(self.lexicon, self.senses)
 

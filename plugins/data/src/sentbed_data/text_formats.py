@@ -1,4 +1,4 @@
-"""Rows out of CSV, TSV and JSONL, line by line, so that every fault has a line number."""
+"""Line-by-line readers of CSV, TSV and JSONL, so that every fault has a line number."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TypeAlias
 from sentbed import DataError
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
-"""Line (or row, where there are no lines) from 1, and one value for each wanted column."""
+"""Line number (row number in formats without lines), from 1, and one value for each wanted column."""
 
 
 def codec(encoding: str) -> str:
     """Return the name under which Python decodes `encoding`.
 
     Raises:
-        DataError: where Python does not know it, or where a line does not end at the byte 0x0A.
+        DataError: if Python does not know it, or its lines do not end at the byte 0x0A.
     """
     try:
         name = codecs.lookup(encoding).name
@@ -69,7 +69,7 @@ def chomp(line: str) -> str:
 
 
 def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Number of the line where a row starts, and its fields."""
+    """Yield the first line number of each row, and its fields."""
     reader = csv.reader(lines, strict=True)
     line = 1
     while True:
@@ -90,7 +90,7 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
 
 
 def tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Number of the line, and its fields: whatever stands between tabs."""
+    """Yield the number of each line, and its fields: the texts between tabs."""
     for number, line in enumerate(lines, 1):
         yield number, chomp(line).split("\t")
 
@@ -98,7 +98,7 @@ def tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 def select(
     path: Path, rows: Iterator[tuple[int, list[str]]], names: Sequence[str], header: bool, hint: str
 ) -> Rows:
-    """Pick the wanted fields of every row and hold each row to the width of the first."""
+    """Yield the wanted fields of every row; every row must be as wide as the first."""
     wanted, width = [*range(len(names))], len(names)
     if header:
         first = next(rows, None)
@@ -116,7 +116,7 @@ def select(
 
 
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
-    """Number of the line, and the wanted values of its object."""
+    """Yield the number of each line, and the wanted values of its object."""
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
@@ -140,7 +140,7 @@ def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
 
 
 def position(name: str, found: Sequence[str], file: object, line: int | None) -> int:
-    """Return where `name` stands in `found`; raises `DataError` where it does not, or more than once."""
+    """Return the index of `name` in `found`; raises `DataError` unless it occurs exactly once."""
     times = found.count(name)
     if times == 1:
         return found.index(name)
@@ -152,5 +152,5 @@ def position(name: str, found: Sequence[str], file: object, line: int | None) ->
 
 
 def listed(names: Sequence[str]) -> str:
-    """The names in backticks, for a message."""
+    """Return the names in backticks, for a message."""
     return ", ".join(f"`{name}`" for name in names) or "no columns"

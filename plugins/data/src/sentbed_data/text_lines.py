@@ -11,12 +11,12 @@ from sentbed_data.text_formats import chomp, decoded_lines
 
 
 def several(path: FilePath | tuple[FilePath, ...]) -> tuple[FilePath, ...]:
-    """One place or several, as several."""
+    """Return one path or several as a tuple."""
     return path if isinstance(path, tuple) else (path,)
 
 
 def text_file(location: str) -> Path:
-    """Return the file that `location` names. Raises `DataError` where it is missing or a directory."""
+    """Return the file that `location` names. Raises `DataError` if it is missing or a directory."""
     path = locate(location)
     if not path.is_file():
         raise DataError("this is a directory; expected a file; name the file in it", path)
@@ -27,7 +27,7 @@ def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of every line, without its end.
 
     Raises:
-        DataError: a byte that is not `encoding`, with file and line.
+        DataError: if a byte is not valid in `encoding`; with file and line.
     """
     for number, line in enumerate(decoded_lines(path, encoding), 1):
         yield number, chomp(line)

@@ -20,11 +20,11 @@ class Triplets(FileSource):
     name: ClassVar[str] = "triplets"
 
     anchor: str = "sent0"
-    """Column of the file that holds the premise."""
+    """Column of the premise."""
     positive: str = "sent1"
-    """Column of the file that holds the entailment."""
+    """Column of the entailment."""
     negative: str = "hard_neg"
-    """Column of the file that holds the contradiction."""
+    """Column of the contradiction."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -32,6 +32,6 @@ class Triplets(FileSource):
         return ("anchor", "positive", "negative")
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError` that names file and line."""
+        """Read the file. Raises `DataError` with file and line."""
         names = (self.anchor, self.positive, self.negative)
         return self._table(names, {"anchor": 0, "positive": 1, "negative": 2})

@@ -1,4 +1,4 @@
-"""Synonyms out of WordNet's own files, read by NLTK."""
+"""Synonyms from WordNet's own files, read with NLTK."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = (
     *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")),
     "cntlist.rev",
 )
-"""What is read of WordNet."""
+"""The files of WordNet that are read."""
 
 _PLACES = ("/usr/share/wordnet", "/usr/share/nltk_data/corpora/wordnet", "~/nltk_data/corpora/wordnet")
 
@@ -28,7 +28,7 @@ _GET_IT = (
     "and name its directory by `lexicon` or the environment variable `WNSEARCHDIR`"
 )
 
-# What WordNet lists under these spellings is something else: `a` is an angstrom, `he` helium, `can` a tin.
+# WordNet lists other things under these spellings: `a` is an angstrom, `he` helium, `can` a tin.
 _FUNCTION_WORDS = frozenset(
     """
     a about above across after against all along also although always am amid among an and another any
@@ -51,7 +51,7 @@ _FUNCTION_WORDS = frozenset(
 
 @attrs.frozen(eq=False)
 class Lexicon:
-    """WordNet, asked for what may stand in the place of a word."""
+    """WordNet as a source of replacements for words."""
 
     reader: Any
     """NLTK's `WordNetCorpusReader`."""
@@ -60,11 +60,11 @@ class Lexicon:
     fingerprint: str
     """SHA-256 over the files."""
     senses: int
-    """How many of a word's most frequent senses give synonyms."""
+    """Number of a word's most frequent senses that give synonyms."""
     _known: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """Return what may replace a word in lower case, the most frequent sense's first; see `Synonyms`."""
+        """Return the replacements of a lower-case word, the most frequent sense's first; see `Synonyms`."""
         found = self._known.get(word)
         if found is None:
             with _readable(self.place):
@@ -72,7 +72,7 @@ class Lexicon:
         return found
 
     def _look_up(self, word: str) -> tuple[str, ...]:
-        # `synsets` also gives those of the words that `word` may be an inflected form of: they lack the word.
+        # `synsets` also returns those of words that `word` may be an inflected form of: they lack the word.
         readings: list[tuple[int, list[Any]]] = []
         foreign: list[Any] = []
         for part in "nvar":
@@ -99,10 +99,10 @@ class Lexicon:
 
 
 def find_lexicon(lexicon: str | None) -> Path:
-    """Return the directory of WordNet's files: the one named, `WNSEARCHDIR`, `WNHOME`, or a usual place.
+    """Return the directory of WordNet's files: `lexicon`, `WNSEARCHDIR`, `WNHOME`, or a usual path.
 
     Raises:
-        DataError: where there is none, or where it lacks a file.
+        DataError: if there is none, or it lacks a file.
     """
     if lexicon is not None:
         place = locate(lexicon)
@@ -126,7 +126,7 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
     """Load WordNet's index (about a second); `lexicon` as for `find_lexicon`.
 
     Raises:
-        DataError: where there is no WordNet, or where its files are damaged.
+        DataError: if there is no WordNet, or its files are damaged.
     """
     import nltk.data
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
@@ -142,13 +142,13 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
 
     class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
         def open(self, file: str) -> Any:
-            # From memory: NLTK would leave the files themselves open.
+            # Read into memory: NLTK would leave the files open.
             return nltk.data.SeekableUnicodeStreamReader(BytesIO(files[file]), self._ENCODING)
 
         def map_wn(self, version: str = "wordnet") -> None:
-            """Map nothing: that needs a second WordNet, for languages that are not asked for."""
+            """Do nothing: the map needs a second WordNet, for languages that are not used."""
 
-    # NLTK takes only directories that are, or lie in, one of these.
+    # NLTK accepts only these directories and those below them.
     if str(place) not in nltk.data.path:
         nltk.data.path.append(str(place))
     with _readable(place), warnings.catch_warnings():

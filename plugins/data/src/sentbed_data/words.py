@@ -1,4 +1,4 @@
-"""Where the words of a text are."""
+"""Splitting of texts into words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 _WIDE = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 
 WORD = re.compile(f"(?!\\s)[{_WIDE}]|[^\\s{_WIDE}]+")
-"""A word: what stands between blanks, or one character of Chinese, Japanese or Korean script."""
+"""A word: a run of non-blanks, or one character of Chinese, Japanese or Korean script."""
 
 
 def pieces(text: str) -> list[str]:

@@ -49,7 +49,7 @@ def known_data() -> tuple[KnownData, ...]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return which evaluators have their library here."""
+    """Return which evaluators have their library installed."""
     from sentbed_evaluators.doctor import findings
 
     return list(findings())

@@ -1,4 +1,4 @@
-"""Reading of a folder in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."""
+"""Reader of folders in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = ("query-id", "corpus-id", "score")
 
 
 def problems(folder: Path, split: str) -> Iterator[str]:
-    """Yield which files are missing, and where they should be."""
+    """Yield a message for each missing file, with its path."""
     for name in (CORPUS, QUERIES):
         if not (folder / name).is_file():
             yield (
@@ -33,14 +33,14 @@ def problems(folder: Path, split: str) -> Iterator[str]:
 
 
 def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
-    """Read the queries that have a relevant document, in the order of the judgements, and the whole corpus.
+    """Read the whole corpus and the queries with a relevant document, in the order of the judgements.
 
-    As BEIR does: a document that the judgements name and the corpus does not have counts as relevant and is
-    never found, and the document that has a query's id is not to be found by that query. Other than in BEIR,
-    an id that occurs twice, or a document that is judged twice and differently, is an error.
+    As in BEIR, a judged document that the corpus lacks counts as relevant and is never found, and the
+    document with a query's id is left out of that query's results. Unlike in BEIR, a repeated id, or a
+    document with two different judgements for a query, is an error.
 
     Raises:
-        DataError: names file and line.
+        DataError: if a file is missing or malformed; with file and line.
     """
     corpus, texts = folder / CORPUS, folder / QUERIES
     judged = folder / "qrels" / f"{split}.tsv"
@@ -102,7 +102,7 @@ def _read_corpus(path: Path, *, title: bool) -> dict[str, str]:
     documents: dict[str, str] = {}
     for line, name, row in _rows(path, documents):
         text = text_of(row, "text", path, line)
-        # BEIR's own loader takes a document without a title as one with an empty one.
+        # BEIR's own loader treats a missing title as an empty one.
         head = text_of(row, "title", path, line) if title and row.get("title") is not None else ""
         documents[name] = f"{head} {text}".strip()
     return documents
@@ -116,7 +116,7 @@ def _read_texts(path: Path) -> dict[str, str]:
 
 
 def _rows(path: Path, known: Mapping[str, str]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield line, id and object of each line; the id is in none of the lines before, which are in `known`."""
+    """Yield line, id and object of each line; an id in `known`, those of earlier lines, is an error."""
     for line, row in read_objects(path):
         name = text_of(row, "_id", path, line)
         if name in known:
@@ -127,7 +127,7 @@ def _rows(path: Path, known: Mapping[str, str]) -> Iterator[tuple[int, str, Mapp
 
 
 def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
-    """Return, of each query in the order of the file, its first line and the grades of documents."""
+    """Return the first line and the grades of documents of each query, in the order of the file."""
     rows = lines(path)
     header = next(rows, (1, None))[1]
     if header is None:
@@ -150,7 +150,7 @@ def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
             )
         query, document, score = (fields[place] for place in places)
         try:
-            # `int` reads "1_0" as 10, as Python source does; in a data file it is a slip.
+            # `int` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
             grade = int(score.replace("_", "?"))
         except ValueError as error:
             raise DataError(

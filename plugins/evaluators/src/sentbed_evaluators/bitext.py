@@ -1,4 +1,4 @@
-"""Bitext mining: each line's translation is looked for in the other file."""
+"""Bitext mining: the search for each line's translation in the other file."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ if TYPE_CHECKING:
 class Bitext(Evaluator):
     """Accuracy x 100 with which a sentence finds its translation among all lines of the other file.
 
-    `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` the other way
-    round, and `accuracy`, the first score and `primary`, is their mean.
+    `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` vice versa,
+    and `accuracy`, the first score and `primary`, is their mean.
 
-    A line is right where it finds its own line or any that is as good: the text found stands beside the text
-    searched with on some line. So of "Hi." with two translations either one is right. (LASER compares line
-    numbers, so that its accuracy is lower where texts repeat.) Of lines with equal similarity the earlier one
-    is found. With a `second` encoder the second file is encoded by it.
+    A result is right if some line pairs the query with the text found, not only its own line: if "Hi." has
+    two translations, either one is right. (LASER compares line numbers, so its accuracy is lower if texts
+    repeat.) Of lines with equal similarity, the earlier one is found. A `second` encoder encodes the second
+    file.
     """
 
     name: ClassVar[str] = "bitext"
 
     parallel: tuple[FilePath, FilePath]
-    """Two text files, one sentence a line, line n of one the translation of line n of the other."""
+    """Two text files, one sentence per line, line n of one the translation of line n of the other."""
     pairs: int | None = None
-    """How many pairs, from the first lines; default: all."""
+    """Number of first lines to use; default: all."""
     score: Literal["cosine", "margin"] = "cosine"
-    """What ranks translations: `cosine`, or `margin`, the ratio of Artetxe & Schwenk (2019): the cosine
+    """Score that ranks translations: `cosine`, or `margin`, the ratio of Artetxe & Schwenk (2019): the cosine
     divided by the mean of both sentences' mean cosine to their `neighbours`."""
     neighbours: int = 4
-    """Of `margin`: the nearest lines on the other side by cosine; among these the best margin is chosen. The
-    paper's is 4."""
+    """For `margin`: number of nearest lines by cosine on the other side, among which the best margin is
+    chosen; 4 in the paper."""
     task: str | None = None
     """Name in scores and report; default: the files' names without suffix."""
     split: Literal["train", "dev", "test"] | None = None
-    """Which split the files are, for the protocol; a checkpoint is chosen on `dev` or `train` only. Default:
-    not said."""
+    """Split of the files, for the protocol; checkpoints are chosen on `dev` or `train` only. Default: not
+    stated."""
     encoding: str = "utf-8"
     """Text encoding of both files."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the files are said to be development or training data."""
+        """Whether the files are declared as development or training data."""
         return EvaluatorTraits(
             cites=("artetxe2019margin",),
             development=self.split in ("train", "dev"),
@@ -73,7 +73,7 @@ class Bitext(Evaluator):
         )
 
     def check(self) -> Iterator[str]:
-        """Yield missing files and parameters that cannot be used."""
+        """Yield problems with files and parameters."""
         if self.pairs is not None and self.pairs < 1:
             yield f"`pairs` is {self.pairs}; give at least one, or leave it out to take all"
         if self.score not in ("cosine", "margin"):
@@ -83,7 +83,7 @@ class Bitext(Evaluator):
         yield from self._files(1).problems()
 
     def prepare(self) -> Prepared:
-        """Read both files; raises `DataError` that names file and line, or where they are not parallel."""
+        """Read both files; raises `DataError`, with file and line, also if they are not parallel."""
         for problem in self.check():
             raise DataError(problem)
         lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
@@ -95,9 +95,9 @@ class Bitext(Evaluator):
     def _score(
         self, first: Sequence[str], second: Sequence[str], data: Sequence[str], vectors: Vectors
     ) -> Evaluation:
-        """Search both ways, and count.
+        """Search in both directions and score.
 
-        Raises `RunError` where an embedding is not finite or zero, or the sides differ in width.
+        Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
         found, back = self._search(unit(nonzero(vectors, "first")), unit(nonzero(vectors, "second")))
         translations = set(zip(first, second, strict=True))
@@ -134,7 +134,7 @@ class Bitext(Evaluator):
         return ParallelFiles(*self.parallel, pairs, pairs, seed=0, encoding=self.encoding)
 
     def _search(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> tuple[list[int], list[int]]:
-        """Return the line of the other side that each line of the first finds, and each of the second."""
+        """Return the line of the other side found by each line of the first, and by each of the second."""
         k = 1 if self.score == "cosine" else self.neighbours
         forward = nearest(first, in_blocks(second), k)
         backward = nearest(second, in_blocks(first), k)
@@ -144,12 +144,12 @@ class Bitext(Evaluator):
 
 
 def _best_margin(of: Neighbours, others: Neighbours) -> list[int]:
-    """Return, of each row's neighbours, the one with the highest ratio margin; of ties the nearer one."""
+    """Return each row's neighbour with the highest ratio margin; of ties, the nearer one."""
     import numpy as np
 
-    # Half of each mean: the paper writes the sums, over 2k.
+    # Half of each mean equals the paper's sums over 2k.
     scale = (of.similarities.mean(axis=1)[:, None] + others.similarities.mean(axis=1)[of.places]) / 2
-    # Where neighbours are not similar at all the ratio says nothing: such a one comes last.
+    # Without any similarity to the neighbours the ratio is meaningless: such a candidate ranks last.
     margins = np.divide(of.similarities, scale, out=np.full(scale.shape, -np.inf), where=scale > 0)
     best: list[int] = of.places[np.arange(len(margins)), margins.argmax(axis=1)].tolist()
     return best

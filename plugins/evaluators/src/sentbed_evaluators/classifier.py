@@ -1,4 +1,4 @@
-"""The classifier on top of frozen embeddings: how it is trained, chosen and scored."""
+"""Classifiers on frozen embeddings: training, model selection and scoring."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 __all__ = ["Classifier", "Examples", "Outcome", "Progress"]
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how many fits are done and how many there are."""
+"""Callback with the number of finished fits and the total."""
 
 Rows: TypeAlias = "NDArray[np.int64]"
 
 PENALTIES = tuple(10.0**power for power in range(-5, -1))
-"""`senteval`: the L2 penalties that are tried, as weight decay."""
+"""L2 penalties to try with `senteval`, as weight decay."""
 
 STRENGTHS = {
     "nested": tuple(2.0**power for power in range(-2, 4)),
     "folded": tuple(2.0**power for power in range(-1, 6)),
     "split": tuple(2.0**power for power in range(-2, 4)),
 }
-"""`logistic`: the inverse penalties C that are tried, as SentEval has them for scikit-learn."""
+"""Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
 
 HELD_OUT = 0.05
-"""`senteval`: the share of the training examples by which the last classifier is stopped."""
+"""Share of the training examples held out to stop the last classifier, with `senteval`."""
 
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What a trained classifier reached."""
+    """The result of a trained classifier."""
 
     accuracy: float
-    """On the test examples (mean over the outer folds of a nested cross-validation), x 100, two decimals."""
+    """Accuracy on the test examples (mean over the outer folds if nested), x 100, two decimals."""
     development: float
-    """The accuracy by which the penalty was chosen, x 100, two decimals."""
+    """Accuracy that the choice of the penalty is based on, x 100, two decimals."""
     predicted: NDArray[np.int64]
-    """`(n,)`: the class of each test example; of a nested cross-validation, of every example, as found by the
+    """`(n,)`: predicted class of each test example; in a nested cross-validation, of every example, by the
     fold that did not train on it."""
     folds: NDArray[np.int64] | None = None
-    """`(n,)`: the outer fold of each example of a nested cross-validation."""
+    """`(n,)`: outer fold of each example in a nested cross-validation."""
 
 
 @attrs.frozen
@@ -56,41 +56,41 @@ class Classifier:
     """Logistic regression on embeddings, under one of two protocols.
 
     `senteval` is SentEval's classifier in PyTorch, as SimCSE's scripts use it: no hidden layer, Adam (`test`)
-    or RMSprop (`fast`), a look at the development examples every few epochs, the best weights kept, and an
-    end when a look was no better for the sixth (`fast`: fourth) time, whether or not there were better ones
-    in between. All fits of a cross-validation are trained together; each is what it would be alone.
+    or RMSprop (`fast`), an evaluation on the development examples every few epochs, the best weights kept,
+    and an end at the sixth (`fast`: fourth) evaluation without improvement, consecutive or not. All fits of a
+    cross-validation are trained together; each gives the same result as alone.
 
-    `logistic` is scikit-learn's `LogisticRegression`, to convergence, with the same folds and C chosen as
-    SentEval chooses it where PyTorch is not used.
+    `logistic` is scikit-learn's `LogisticRegression`, to convergence, with the same folds; C is chosen as in
+    SentEval without PyTorch.
     """
 
     protocol: Literal["senteval", "logistic"] = "senteval"
     mode: Literal["test", "fast"] = "test"
     """`test`: 10 folds; `fast`: 5 folds, and for `senteval` a faster training (SimCSE's `--mode`)."""
     seed: int = 1111
-    """Of folds, initial weights and order of the batches. SentEval's is 1111."""
+    """Seed of folds, initial weights and order of the batches. SentEval's is 1111."""
     device: str = "cpu"
-    """Where the `senteval` protocol computes."""
+    """Torch device of the `senteval` protocol."""
 
     @property
     def suffix(self) -> str:
-        """What is added to a score's protocol id where it is not the original's classifier."""
+        """The suffix of a score's protocol id if the classifier is not the original's."""
         return "" if self.protocol == "senteval" else f"-{self.protocol}"
 
     @property
     def folds(self) -> int:
-        """Folds of a cross-validation."""
+        """The number of folds of a cross-validation."""
         return 10 if self.mode == "test" else 5
 
     def nested(self, data: Examples, classes: int, progress: Progress | None = None) -> Outcome:
         """Nested cross-validation: MR, CR, SUBJ, MPQA.
 
-        In each outer fold an inner cross-validation picks the penalty; then all of its training examples are
-        trained on. Raises `DataError` where a class has too few examples for so many folds.
+        In each outer fold, an inner cross-validation picks the penalty; then a classifier is trained on all
+        of its training examples. Raises `DataError` if a class has too few examples for so many folds.
         """
         import numpy as np
 
-        # With two more than folds, the inner ones do not lack any.
+        # With two more examples than folds, no inner fold lacks a class.
         self._require(data.labels, self.folds + 2)
         outer = self._folds(data.labels)
         inner = [[(train[a], train[b]) for a, b in self._folds(data.labels[train])] for train, _ in outer]
@@ -109,7 +109,7 @@ class Classifier:
     def folded(
         self, train: Examples, test: Examples, classes: int, progress: Progress | None = None
     ) -> Outcome:
-        """Cross-validation on `train` picks the penalty, then all of it is trained on: TREC, MRPC."""
+        """Pick the penalty by cross-validation on `train`, then train on all of it: TREC, MRPC."""
         import numpy as np
 
         self._require(train.labels, self.folds)
@@ -127,7 +127,7 @@ class Classifier:
         classes: int,
         progress: Progress | None = None,
     ) -> Outcome:
-        """A development set picks the penalty, and ends the training: SST, probing, SNLI."""
+        """Pick the penalty and stop training by a development set: SST, probing, SNLI."""
         import numpy as np
 
         self._require(train.labels, 1)
@@ -135,20 +135,21 @@ class Classifier:
             raise DataError("there is no example to choose by or to score; look at the splits of the data")
         fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
-        # SentEval trains the chosen one once more, on the same examples with the same seed: it is the same.
+        # SentEval trains the chosen classifier again with the same examples and seed, which gives the same
+        # one.
         [(penalty, score)] = fits.choose([[rows]])
         predicted = predict(test.features, fits.weights(0, penalty))
         return Outcome(_percent(predicted == test.labels), score, predicted)
 
     def _folds(self, labels: Rows) -> list[tuple[Rows, Rows]]:
-        """Return the rows to train on and to look at in each fold, stratified and shuffled as SentEval's."""
+        """Return training and evaluation rows of each fold, stratified and shuffled as in SentEval."""
         from sklearn.model_selection import StratifiedKFold
 
         folds = StratifiedKFold(self.folds, shuffle=True, random_state=self.seed)
         return list(folds.split(labels, labels))
 
     def _require(self, labels: Rows, least: int) -> None:
-        """Raise `DataError` unless there are two classes with so many examples each."""
+        """Raise `DataError` unless there are two classes with at least `least` examples each."""
         import numpy as np
 
         names, counts = np.unique(labels, return_counts=True)
@@ -163,7 +164,7 @@ class Classifier:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return what a score's protocol says of the classifier."""
+        """Return the classifier's part of a score's protocol."""
         settings: dict[str, Any] = {
             "protocol": self.protocol,
             "mode": self.mode,
@@ -178,14 +179,14 @@ class Classifier:
 
     @property
     def training(self) -> Training:
-        """How the `senteval` protocol trains one classifier."""
+        """The training settings of the `senteval` protocol."""
         if self.mode == "test":
             return Training("adam", 64, tenacity=5, epoch_size=4, max_epoch=200, seed=self.seed)
         return Training("rmsprop", 128, tenacity=3, epoch_size=2, max_epoch=200, seed=self.seed)
 
 
 class _Fits:
-    """Trains the classifiers of one outcome, and says how many are done."""
+    """The fits of one outcome, with their progress."""
 
     def __init__(
         self,
@@ -222,12 +223,12 @@ class _Fits:
         return chosen
 
     def weights(self, fold: int, penalty: float) -> NDArray[np.float32]:
-        """Return what `choose` trained in one fold with one penalty."""
+        """Return the weights that `choose` trained in one fold with one penalty."""
         weights: NDArray[np.float32] = self._fitted[fold].weights[self._penalties.index(penalty)]
         return weights
 
     def last(self, wanted: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
-        """Train on all of these rows, each with its penalty; return the weights."""
+        """Train once on each set of rows, with its penalty; return the weights."""
         return [fitted.weights[0] for fitted in self._fit([self._task(*each) for each in wanted])]
 
     def _task(self, rows: Rows, penalty: float) -> Task:
@@ -266,5 +267,5 @@ def _percent(right: NDArray[np.bool_]) -> float:
 
 
 def _rounded(mean: np.floating[Any]) -> float:
-    """Round as NumPy does, not Python: SentEval's means are NumPy's numbers."""
+    """Round like NumPy, not like Python: SentEval's means are NumPy numbers."""
     return float(round(mean, 2))

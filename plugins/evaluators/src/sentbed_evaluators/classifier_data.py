@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Done: TypeAlias = Callable[[int], None]
-"""Called with the number of classifiers that have just been trained."""
+"""Callback with the number of classifiers that have just been trained."""
 
 
 @attrs.frozen(eq=False)
 class Examples:
-    """What a classifier is trained or scored on."""
+    """The examples that a classifier is trained or scored on."""
 
     features: NDArray[np.float32]
     """`(n, width)`."""
@@ -30,31 +30,31 @@ class Examples:
 
 @attrs.frozen
 class Training:
-    """How one classifier is trained."""
+    """The training settings of one classifier."""
 
     optimizer: Literal["adam", "rmsprop"]
-    """With torch's default learning rate and coefficients."""
+    """Optimiser, with torch's default learning rate and coefficients."""
     batch_size: int
     tenacity: int
-    """How many looks may be no better than the best one; the next ends the training. Never counted anew."""
+    """Evaluations without improvement that are allowed, in total; the next one ends the training."""
     epoch_size: int
-    """Epochs between two looks."""
+    """Epochs between two evaluations."""
     max_epoch: int
     seed: int
 
 
 @attrs.frozen(eq=False)
 class Task:
-    """Rows to train on and rows to look at; one classifier is trained for each penalty."""
+    """Rows to train on and rows to evaluate on; one classifier is trained for each penalty."""
 
     train: NDArray[np.int64]
-    """Rows of the training examples, in the order in which the classifier is given them."""
+    """Rows of the training examples, in the classifier's order."""
     look: NDArray[np.int64]
-    """Rows of the examples that are looked at."""
+    """Rows of the development examples to evaluate on."""
     penalties: tuple[float, ...]
-    """The penalty of each classifier, in the unit of the protocol."""
+    """Penalty of each classifier, in the unit of the protocol."""
     drawn: int = 0
-    """Length of a permutation that was drawn before the first epoch's; 0 for none."""
+    """Length of a permutation drawn before that of the first epoch; 0 for none."""
 
 
 @attrs.frozen(eq=False)
@@ -64,7 +64,7 @@ class Fitted:
     weights: NDArray[np.float32]
     """`(penalties, width + 1, classes)`, the bias last."""
     correct: NDArray[np.int64]
-    """`(penalties,)`: rows of `look` that are classified correctly."""
+    """`(penalties,)`: number of rows of `look` classified correctly."""
 
 
 def predict(features: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Reading of the columns of a csv, tsv or jsonl file, strictly and one row at a time."""
+"""Strict row-by-row reader of the columns of csv, tsv and jsonl files."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 @attrs.frozen
 class ColumnFile:
-    """How pairs of sentences, and what belongs to them, stand in one file."""
+    """The layout of sentence pairs, with further columns, in one file."""
 
     path: str
-    """The file; resolved by `sentbed.locate`."""
+    """Location of the file, resolved by `sentbed.locate`."""
     columns: tuple[str, ...]
-    """One a meaning: names of the header or keys, or positions from 0 without a header."""
+    """One column for each of `meanings`: names of the header or keys, or positions from 0 without a
+    header."""
     header: bool = True
     """Whether the first line names the columns."""
     separator: str | None = None
-    """What stands between two columns, without quoting; None: by the suffix of the file."""
+    """Separator of columns, without quoting; None: by the suffix of the file."""
     encoding: str = "utf-8"
-    """Text encoding; bytes that it does not allow are an error."""
+    """Text encoding; invalid bytes are an error."""
 
     meanings: ClassVar[tuple[str, ...]] = ("first sentence", "second sentence")
-    """What the columns are: two texts, then others."""
+    """Meanings of the columns: two texts, then others."""
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong, as far as it can be seen without reading the file."""
+        """Yield problems that show without reading the file."""
         try:
             if locate(self.path).is_dir():
                 yield f"`{self.path}` is a directory; name a file of pairs"
@@ -74,9 +75,9 @@ class ColumnFile:
         return Path(self.path).suffix.lower() if self.separator is None else ""
 
     def rows(self) -> Iterator[tuple[int, Sequence[Any]]]:
-        """Yield line and columns of each row, at least one; raises `DataError` that names file and line.
+        """Yield line and columns of each row, at least one; raises `DataError` with file and line.
 
-        The first two are texts; the others are texts too but in jsonl files, where they are as found.
+        The first two are texts; so are the others, except in jsonl files, where they are the JSON values.
         """
         for problem in self._format_problems():
             raise DataError(problem)

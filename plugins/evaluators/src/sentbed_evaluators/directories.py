@@ -1,4 +1,4 @@
-"""Where the data of an evaluator lies."""
+"""The data directories of evaluators."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sentbed.helpers import DATA_VARIABLE, data_root
 
 
 def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
-    """Return the directory `data_dir`, or the one that `SENTBED_DATA` names.
+    """Return the directory `data_dir`, or the one in `SENTBED_DATA`.
 
-    `holds` is what is looked for in it, `name` what `sentbed data` calls it. Raises `DataError`.
+    For messages, `holds` describes the data in it and `name` is its name in `sentbed data`. Raises
+    `DataError`.
     """
     base = locate(data_dir) if data_dir is not None else data_root()
     if base is None:
@@ -28,7 +29,7 @@ def find_root(
 ) -> Path:
     """Return the first of `places` below the data directory that has one of `entries`, files or folders.
 
-    `what` says in a message what they are. Raises `DataError` where there is none.
+    `what` describes them in a message. Raises `DataError` if there is none.
     """
     base = data_directory(data_dir, places[0], name)
     entries = tuple(entries)

@@ -1,4 +1,4 @@
-"""Which evaluators have their library, for `sentbed doctor`."""
+"""Checks of the evaluators' libraries, for `sentbed doctor`."""
 
 from __future__ import annotations
 

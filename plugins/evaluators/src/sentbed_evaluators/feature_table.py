@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IN_MEMORY = 1 << 30
-"""Bytes above which the table is a file: MNLI's has 6.4 GB at width 1024, of which a step needs a batch."""
+"""Bytes above which the table is a file: MNLI's has 6.4 GB at width 1024, and a step needs one batch of
+it."""
 
 _BLOCK = 4096
 
@@ -27,10 +28,10 @@ def feature_table(
     directory: Path,
     kind: PairFeatures = "infersent",
 ) -> NDArray[np.float32]:
-    """Return the features of examples whose sentences are given by their rows of `vectors`.
+    """Return the features of examples, whose sentences are given by their row numbers in `vectors`.
 
     One side gives the vectors themselves, `(n, width)`; two give the features of pairs. A table of more than
-    `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` where it has no room.
+    `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` if it has no room.
     """
     import numpy as np
 
@@ -43,7 +44,7 @@ def feature_table(
     if size <= IN_MEMORY:
         table = np.empty(shape, np.float32)
     else:
-        # A memory map on a full disk ends the process without a word.
+        # A memory map on a full disk would kill the process without a message.
         free = shutil.disk_usage(directory).free
         if size > free:
             raise RunError(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PairFeatures: TypeAlias = Literal["senteval", "infersent"]
 
 FORMULAS: dict[PairFeatures, str] = {"senteval": "[|u-v|, u*v]", "infersent": "[u, v, u*v, |u-v|]"}
-"""What a score's protocol says of the features."""
+"""Descriptions of the features for a score's protocol."""
 
 
 def pair_features(
@@ -19,8 +19,8 @@ def pair_features(
 ) -> NDArray[np.float32]:
     """Return the features of pairs `(n, 2 * width)` or `(n, 4 * width)` from their vectors `(n, width)`.
 
-    `senteval` is what SentEval does for MRPC, `infersent` what it does for NLI (Conneau et al., 2017), which
-    Sentence-T5 (section 5.1) takes for every pair task of SentGLUE.
+    `senteval` is SentEval's formula for MRPC, `infersent` its formula for NLI (Conneau et al., 2017), which
+    Sentence-T5 (section 5.1) uses for every pair task of SentGLUE.
     """
     import numpy as np
 

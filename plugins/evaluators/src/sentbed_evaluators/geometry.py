@@ -55,27 +55,27 @@ _DEFAULT_TASK = "STSB"
 class Geometry(Evaluator):
     """Alignment of positive pairs, uniformity and anisotropy of all sentences.
 
-    Of all, lower is better. They are not multiplied by 100.
+    Lower is better for all. They are not multiplied by 100.
 
-    Alignment and uniformity are on L2-normalised embeddings. Wang & Isola (2020, section 4.1) and SimCSE
-    square the distances; Sentence-T5 does not. The numbers cannot be compared, so each carries its convention
-    as protocol id.
+    Alignment and uniformity use L2-normalised embeddings. Wang & Isola (2020, section 4.1) and SimCSE
+    square the distances; Sentence-T5 does not. The numbers are not comparable, so each has its convention as
+    protocol id.
 
     Alignment is the mean over the positive pairs: those with a gold score above `threshold`, or the aligned
     ones of `parallel` files. Uniformity is over all unordered pairs of different positions in the list of all
     sentences (first sides, then second sides), a sentence that occurs twice counting twice. Memory grows with
-    the number of sentences, not with its square. With a `second` encoder the second sides are encoded by it.
+    the number of sentences, not with its square. A `second` encoder encodes the second sides.
 
-    Anisotropy is two numbers over the same list, under a protocol id of their own: `anisotropy`, the mean
+    Anisotropy is two numbers over the same list, with their own protocol id: `anisotropy`, the mean
     cosine of the pairs that uniformity is over (Ethayarajh 2019, of all pairs instead of a sample), and
     `top-singular-share`, s_1^2 / sum s_i^2 of the singular values of the embedding matrix, neither centred
-    nor normalised: 1 where all vectors lie on one line.
+    nor normalised: 1 if all vectors are on one line.
 
-    Alignment can be resampled. The others cannot: they are over pairs of sentences, and a sentence that a
-    resample has twice would stand in a pair with itself.
+    Alignment can be resampled. The others cannot: they are over pairs of sentences, and a sentence drawn
+    twice would form a pair with itself.
 
-    `primary` is -(alignment + uniformity) under the first of `protocols`, without the one that is not
-    measured; where neither is, it is minus the mean cosine.
+    `primary` is -(alignment + uniformity) under the first of `protocols`, without a term that is not
+    measured; if neither is, it is minus the mean cosine.
     """
 
     name: ClassVar[str] = "geometry"
@@ -83,49 +83,48 @@ class Geometry(Evaluator):
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
     parallel: tuple[FilePath, FilePath] | None = None
-    """Instead of `path`: two text files, one sentence a line, line n of one the translation of line n of the
-    other; the first one's sentences are the first sides."""
+    """Instead of `path`: two text files, one sentence per line, line n of one the translation of line n of
+    the other; the first one's sentences are the first sides."""
     pairs: int = 1000
-    """Of `parallel`: how many pairs, from the first lines. The translation-pairs paper's appendix takes
-    1,000."""
+    """For `parallel`: number of first lines to use; 1,000 in the appendix of the translation-pairs paper."""
     positives: int = 250
-    """Of `parallel`: so many of the first pairs are the aligned ones; in the others the second side is that
-    of a random other line after these."""
+    """For `parallel`: number of first pairs that stay aligned; in the others, the second side is that of a
+    random other line after these."""
     seed: int = 0
-    """Of `parallel`: decides which lines those are."""
+    """For `parallel`: seed of these random lines."""
     task: str | None = None
-    """With `path` or `parallel`, the name in the scores (default: the file's name without suffix). Without,
-    the task of `senteval-sts` to take the pairs from (default: `STSB`, the test split; curves in training use
+    """With `path` or `parallel`, the name in the scores (default: the file's name without suffix). Otherwise,
+    the task of `senteval-sts` that has the pairs (default: `STSB`, the test split; curves in training use
     `STSB-dev`)."""
     split: Literal["train", "dev", "test"] | None = None
-    """With `path` or `parallel`, which split that is, for the protocol; a checkpoint is chosen on `dev` or
-    `train` only. Default: not said."""
+    """With `path` or `parallel`, their split, for the protocol; checkpoints are chosen on `dev` or `train`
+    only. Default: not stated."""
     data_dir: FilePath | None = None
-    """SentEval's `downstream` directory or one above it, used without a file; default: `SENTBED_DATA`."""
+    """SentEval's `downstream` directory or one above it, if no file is given; default: `SENTBED_DATA`."""
     columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
     """First sentence, second sentence and score in `path`: names, or positions with `header = false`."""
     header: bool = True
     """Whether the first line of `path` names the columns."""
     separator: str | None = None
-    """What stands between two columns of `path`; default: by the suffix."""
+    """Separator of the columns of `path`; default: by the suffix."""
     encoding: str = "utf-8"
     """Text encoding of `path` or `parallel`."""
     threshold: float = 4.0
-    """A pair is positive where its gold score is greater than this (STS-B: 0 to 5)."""
+    """Gold score above which a pair is positive (STS-B: 0 to 5)."""
     protocols: tuple[Convention, ...] = ("wang-isola", "st5")
     """Conventions to report: `wang-isola` squares distances, `st5` does not."""
     measures: tuple[Measure, ...] = ("alignment", "uniformity")
-    """What to measure, of `alignment`, `uniformity` and `anisotropy`."""
+    """Measures to compute, among `alignment`, `uniformity` and `anisotropy`."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Development data are development or training tasks of SentEval's, or files said to be such."""
+        """Whether the pairs are a development or training task of SentEval, or files declared as such."""
         files = self.path is not None or self.parallel is not None
         development = self.split in ("train", "dev") if files else self.task in DEVELOPMENT
         return EvaluatorTraits(cites=("wang2020alignment",), development=development, two_sided=True)
 
     def check(self) -> Iterator[str]:
-        """Yield missing data and parameters that cannot be used."""
+        """Yield problems with data and parameters."""
         if not self.protocols or len(set(self.protocols)) != len(self.protocols):
             yield "`protocols` is empty or names one twice; give `wang-isola`, `st5` or both"
         for protocol in self.protocols:
@@ -163,18 +162,18 @@ class Geometry(Evaluator):
             yield missing_message(root, task)
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of SentEval's task, where no field names files."""
+        """Yield the files of SentEval's task, if no field names files."""
         task = self.task or _DEFAULT_TASK
         if self.path is None and self.parallel is None and task in TASKS:
             yield from task_files(find_root(self.data_dir), task)
 
     def prepare(self) -> Prepared:
-        """Read the pairs; raises `DataError` that names file and line, or where no pair is positive."""
+        """Read the pairs; raises `DataError`, with file and line, also if no pair is positive."""
         pairs = self._read()
         return Prepared({"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs))
 
     def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
-        """Measure; raises `RunError` where an embedding is not finite, or zero and so without direction."""
+        """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""
         rows = finite(vectors, "pairs")
         _refuse_zeros(rows, pairs)
         scores = [*self._by_convention(pairs, rows), *self._anisotropy(pairs, rows)]

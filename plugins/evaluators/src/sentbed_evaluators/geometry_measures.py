@@ -1,4 +1,4 @@
-"""Measures of an embedding space; all in float64, in memory that does not grow with the number of rows."""
+"""Measures of an embedding space, all in float64 and with memory independent of the number of rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
 def mean_cosine(vectors: Rows) -> float:
     """Return the mean cosine over all row pairs i < j (Ethayarajh 2019).
 
-    The sum of all unit rows has it: its squared norm is n plus twice the sum of the cosines.
+    It follows from the sum of all unit rows, whose squared norm is n plus twice the sum of the cosines.
     """
     import numpy as np
 
@@ -63,9 +63,9 @@ def mean_cosine(vectors: Rows) -> float:
 
 
 def top_singular_share(vectors: Rows) -> float:
-    """Return s_1^2 / sum s_i^2 of the matrix as it is, neither centred nor normalised.
+    """Return s_1^2 / sum s_i^2 of the matrix, neither centred nor normalised.
 
-    It lies in [1 / min(rows, width), 1]. The squares are the eigenvalues of the Gram matrix `(width, width)`.
+    It is in [1 / min(rows, width), 1]. The squares are the eigenvalues of the Gram matrix `(width, width)`.
     """
     import numpy as np
 

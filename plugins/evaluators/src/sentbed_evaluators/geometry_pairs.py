@@ -1,4 +1,4 @@
-"""The pairs of sentences whose geometry is measured, and which of them are positive."""
+"""The sentence pairs for measures of geometry, with their positives."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class GeometryPairs:
     first: Sequence[str]
     second: Sequence[str]
     positive: Sequence[int]
-    """The places of the pairs that count for alignment."""
+    """Indices of the pairs that count for alignment."""
     protocol: Mapping[str, Any]
-    """Which pairs these are."""
+    """Description of the pairs, for the protocol."""
 
 
 def of_parallel_files(files: ParallelFiles, task: str | None, split: str | None) -> GeometryPairs:
@@ -50,7 +50,7 @@ def of_pair_file(file: PairFile, task: str | None, split: str | None, threshold:
 
 
 def of_senteval(data_dir: FilePath | None, task: str, threshold: float) -> GeometryPairs:
-    """Read a task of SentEval's; the pairs with a gold score above `threshold` are positive."""
+    """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
     found = read_task(find_root(data_dir), task)
     first = [text for subset in found.subsets for text in subset.first]
     second = [text for subset in found.subsets for text in subset.second]

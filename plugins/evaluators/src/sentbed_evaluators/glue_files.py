@@ -1,4 +1,4 @@
-"""The files of GLUE: where they are and what is in them."""
+"""The files of GLUE: their paths and contents."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _ENTAILMENT = ("entailment", "not_entailment")
 
 @attrs.frozen
 class Task:
-    """How the files of one task are laid out."""
+    """The layout of the files of one task."""
 
     folder: str
     texts: tuple[str, ...]
-    """The columns of one sentence or two: names of the header, positions from 0 without one."""
+    """Columns of the sentence or the two sentences: names of the header, or positions from 0 without one."""
     label: str
-    """The column of the class, or of the score."""
+    """Column of the class or score."""
     classes: tuple[str, ...]
-    """The labels, in the order of their numbers; empty where scores from 0 to 5 stand in their place."""
+    """Labels, in the order of their numbers; empty if the task has scores from 0 to 5 instead."""
     sizes: tuple[tuple[int, int], ...]
-    """Rows of the training and the development set; more than one where several releases are around."""
+    """Rows of the training and the development set, for each release in use."""
     dev: str = "dev.tsv"
     header: bool = True
     broken_rows: bool = False
-    """Whether the published file has rows with fewer fields, which everybody leaves out: line ends inside
-    questions."""
+    """Whether the published file has rows with too few fields, from line ends inside questions, which are
+    commonly skipped."""
 
     def path(self, split: Split) -> str:
-        """The file of a split, below the directory of GLUE."""
+        """Return the path of a split's file, relative to the directory of GLUE."""
         return f"{self.folder}/{'train.tsv' if split == 'train' else self.dev}"
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """The splits that are read: a task without classes trains nothing."""
+        """The splits to read: a task without classes trains nothing."""
         return ("train", "dev") if self.classes else ("dev",)
 
 
@@ -75,7 +75,7 @@ TASKS: dict[str, Task] = {
 """The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI is the second release."""
 
 ROOTS = ("glue", "GLUE", "glue_data", ".")
-"""Where below the data directory the tasks' folders may be."""
+"""Possible paths of the tasks' folders, relative to the data directory."""
 
 _FOLDERS = tuple(dict.fromkeys(task.folder for task in TASKS.values()))
 
@@ -85,25 +85,25 @@ class Rows:
     """The rows of one file, in its order."""
 
     sides: tuple[tuple[str, ...], ...]
-    """The sentences, or the first and the second ones."""
+    """Sentences, or the first and the second sentences."""
     labels: tuple[int, ...] = ()
-    """The number of each row's class."""
+    """Class number of each row."""
     scores: tuple[float, ...] = ()
-    """Or each row's score."""
+    """Score of each row, instead of labels."""
     skipped: int = 0
-    """Rows that are left out because they have fewer fields than the header."""
+    """Number of rows left out because they have fewer fields than the header."""
 
     def __len__(self) -> int:
         return len(self.sides[0])
 
 
 def find_root(data_dir: str | None) -> Path:
-    """Return the directory that holds `CoLA`, `SST-2`, ...; raises `DataError` where there is none."""
+    """Return the directory that holds `CoLA`, `SST-2`, ...; raises `DataError` if there is none."""
     return directories.find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
 
 
 def missing_message(root: Path, name: str) -> str | None:
-    """Return a sentence that names the files of a task that are not there; None where all are."""
+    """Return a message with the missing files of a task; None if there are none."""
     task = TASKS[name]
     missing = [f"`{task.path(split)}`" for split in task.splits if not (root / task.path(split)).is_file()]
     if not missing:
@@ -115,7 +115,7 @@ def missing_message(root: Path, name: str) -> str | None:
 
 
 def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
-    """Read a split of a task; raises `DataError` that names file and line."""
+    """Read a split of a task; raises `DataError` with file and line."""
     task, file = TASKS[name], root / TASKS[name].path(split)
     sides: list[list[str]] = [[] for _ in task.texts]
     labels, scores, skipped = [], [], 0

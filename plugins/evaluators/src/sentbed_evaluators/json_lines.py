@@ -1,4 +1,4 @@
-"""Strict reading of files with one JSON object a line, without holding the whole file."""
+"""Strict reader of JSON Lines files that does not load the whole file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_evaluators.text_lines import lines
 
 
 def read_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield line and object; blank lines are skipped. Raises `DataError` that names file and line."""
+    """Yield line and object; blank lines are skipped. Raises `DataError` with file and line."""
     for line, text in lines(path, encoding):
         if not text.strip():
             continue
@@ -33,14 +33,14 @@ def read_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Map
 
 
 def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
-    """Return what is under a key; raises `DataError` where it is not there."""
+    """Return the value of a key; raises `DataError` if it is missing."""
     if key not in row:
         raise DataError(f"key `{key}` is missing; add it.{suggest(key, list(row))}", path, line)
     return row[key]
 
 
 def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
-    """Return the text under a key; raises `DataError` where there is none."""
+    """Return the text of a key; raises `DataError` if there is none."""
     found = value_of(row, key, path, line)
     if not is_text(found):
         raise DataError(f"`{key}` is {found!r}, but a text was expected; repair the line", path, line)
@@ -48,7 +48,7 @@ def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether it is a text, without the lone surrogates that JSON escapes allow and tokenizers refuse."""
+    """Whether the value is a text without lone surrogates, which JSON escapes allow and tokenizers refuse."""
     if not isinstance(value, str):
         return False
     try:

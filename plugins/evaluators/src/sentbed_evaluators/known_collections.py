@@ -42,7 +42,7 @@ _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 
 def how_to_get(name: str) -> str:
-    """Return a clause for messages about missing files: how to obtain the collection of this name."""
+    """Return how to obtain the collection `name`, as a clause for messages about missing files."""
     return next(known for known in known_collections() if known.name == name).how_to_get
 
 
@@ -67,7 +67,7 @@ def _senteval() -> KnownData:
 
 
 def _probing() -> KnownData:
-    # Balanced classes make a file some rows longer or shorter; less has been cut off.
+    # Balancing the classes made files a few rows longer or shorter; a larger gap means truncation.
     rows = sum(probing_files.SPLITS.values()) - len(probing_files.SPLITS) * probing_files.SLACK
     return KnownData(
         name="senteval-probing",
@@ -121,7 +121,7 @@ def _glue() -> KnownData:
 
 
 def split_mrpc(directory: Path) -> Mapping[str, bytes]:
-    """Make GLUE's files of MRPC out of Microsoft's: the development rows are those of `dev_ids.tsv`."""
+    """Build GLUE's files of MRPC from Microsoft's; the development rows are those of `dev_ids.tsv`."""
     folder = directory / "MRPC"
     head, *rows = (folder / "msr_paraphrase_train.txt").read_bytes().splitlines(keepends=True)
     ids = {tuple(line.split(b"\t")[:2]) for line in (folder / "dev_ids.tsv").read_bytes().splitlines()}
@@ -139,7 +139,7 @@ def _sentbench() -> tuple[KnownData, ...]:
     swag = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
     emotions = "https://raw.githubusercontent.com/google-research/google-research/master/goemotions/data"
     style = "https://raw.githubusercontent.com/harsh19/Shakespearizing-Modern-English/master/data"
-    # The bucket's name is spelt like this.
+    # The bucket's name is really spelt this way.
     questions = "https://s3.amazonaws.com/commensenseqa"
     return (
         _source("SWAG", "which ending follows a caption", "https://github.com/rowanz/swagaf", url=swag),
@@ -202,7 +202,7 @@ def _source(
 
 
 def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
-    """Read what `known.tsv` has of a collection; with a `url` each file is to be had below it."""
+    """Read the files of a collection from `known.tsv`; with a `url`, each can be downloaded below it."""
     table = files("sentbed_evaluators").joinpath("known.tsv").read_text("utf-8")
     found = {}
     for line in table.splitlines()[1:]:

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITERATIONS = 10_000
-"""Far more than embeddings need; a warning says so where it is not enough."""
+"""Largest number of iterations, far more than embeddings need; a warning is given if it is reached."""
 
 TOLERANCE = 1e-6
-"""Of the gradient. With scikit-learn's own, 1e-4, accuracies on vectors of length 1 were off by up to 0.9."""
+"""Tolerance of the gradient. With scikit-learn's default, 1e-4, accuracies on vectors of length 1 were off by
+up to 0.9."""
 
 FLOAT64 = 1 << 30
-"""Bytes up to which features are taken in float64; above, in float32, where 1e-5 is as far as it gets."""
+"""Bytes up to which features are in float64; above, they are in float32, which only reaches 1e-5."""
 
 
 def fit(
@@ -26,7 +27,7 @@ def fit(
 ) -> list[Fitted]:
     """Train the classifiers of all tasks; penalties are scikit-learn's C.
 
-    Those of one task begin where the one before it ended: the minimum is the same, and near.
+    Within a task, each starts from the solution of the previous penalty: the minimum is unique, and near.
     """
     import numpy as np
     from sklearn.linear_model import LogisticRegression
@@ -34,7 +35,7 @@ def fit(
     fitted = []
     for task in tasks:
         whole = np.array_equal(task.train, np.arange(len(train)))
-        # Features may be a memory map: what need not be picked out stays where it is.
+        # Features may be a memory map: rows are copied only if a selection is needed.
         features = train.features if whole else train.features[task.train]
         labels = train.labels[task.train]
         wide = 2 * features.nbytes <= FLOAT64
@@ -53,7 +54,7 @@ def fit(
 
 
 def _weights(model: object, width: int, classes: int) -> NDArray[np.float32]:
-    """Return coefficients and bias by class; one that was not among the labels is never predicted."""
+    """Return coefficients and bias by class; a class missing from the labels is never predicted."""
     import numpy as np
 
     found, bias, seen = (getattr(model, name) for name in ("coef_", "intercept_", "classes_"))

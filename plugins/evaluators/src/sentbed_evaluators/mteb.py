@@ -1,4 +1,4 @@
-"""The tasks of mteb, and any encoder as one of its models."""
+"""The evaluator `mteb`, and the conversion of encoders to models of mteb."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TALKATIVE = (
     "httpx",
     "filelock",
 )
-"""Loggers, of which mteb's own are not the loudest."""
+"""Loggers to silence: mteb's own and the noisier ones of its dependencies."""
 
 
 @attrs.frozen
@@ -41,13 +41,13 @@ class MTEB(Evaluator):
     """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` itself (the extra `mteb`).
 
     A task's first score is its main score as mteb defines it, x 100: the mean over its splits and subsets, as
-    on the leaderboard. Where it has several, each follows under the metric's name with its own. Several tasks
-    have the mean of their main scores as `AVG`, which is `primary`.
+    on the leaderboard. If it has several, the score of each follows, named after the metric and the part.
+    Several tasks also get `AVG`, the mean of their main scores, which is `primary`.
 
-    Vectors are compared by cosine. mteb's instructions are not used; what stands around a text is the
-    encoder's `prompt`. Data comes from the Hugging Face Hub and is kept where `HF_HOME` says; with
-    `HF_HUB_OFFLINE=1` only what is there is used. All of it is loaded before the first text is encoded. Score
-    files are not written, and none are taken from earlier runs.
+    Vectors are compared by cosine. mteb's instructions are not used; the encoder's `prompt` is. Data comes
+    from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1` only the cache is used. All
+    of it is loaded before the first text is encoded. Score files are neither written nor reused from earlier
+    runs.
     """
 
     name: ClassVar[str] = "mteb"
@@ -55,22 +55,22 @@ class MTEB(Evaluator):
 
     tasks: tuple[str, ...] = ()
     """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the
-    report; `module:Class` names a task of your own, a subclass of `mteb.AbsTask` that Python can import."""
+    report; `module:Class` is a task of your own, a subclass of `mteb.AbsTask` that Python can import."""
     benchmark: str | None = None
-    """A benchmark in the place of `tasks`, such as `MTEB(eng, v2)`: its tasks, splits and languages."""
+    """A benchmark instead of `tasks`, such as `MTEB(eng, v2)`: its tasks, splits and languages."""
     languages: tuple[str, ...] = ()
     """Only the subsets that have one of these languages: ISO 639-3, with or without a script (`eng`,
     `eng-Latn`). Default: all."""
     subsets: tuple[str, ...] = ()
     """Only these subsets, by mteb's names, such as `en` or `de-en`. Default: all."""
     splits: tuple[str, ...] = ()
-    """These splits, such as `validation`, in the place of the ones that a task is scored on."""
+    """Splits to use instead of the tasks' evaluation splits, such as `validation`."""
     skip_missing: bool = False
-    """Whether a task whose data cannot be had is left out, which the protocol of `AVG` then says; else it is
-    an error before anything is encoded."""
+    """Whether a task with unavailable data is skipped, and named in the protocol of `AVG`; if false, it is an
+    error before anything is encoded."""
 
     def check(self) -> Iterator[str]:
-        """Yield a library that is not installed, and parameters that cannot be used together."""
+        """Yield a missing library and parameters that exclude each other."""
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
         if bool(self.tasks) == (self.benchmark is not None):
@@ -83,7 +83,7 @@ class MTEB(Evaluator):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
 
     def prepare(self) -> DrivesEncoder:
-        """Let the library ask for vectors itself; raises `DataError` where it is not installed."""
+        """Return an evaluation driven by the library; raises `DataError` if it is not installed."""
         for problem in self.check():
             raise DataError(problem)
         return DrivesEncoder(self._evaluate)
@@ -92,8 +92,8 @@ class MTEB(Evaluator):
         """Load the data of all tasks, then let mteb evaluate them one after the other.
 
         Raises:
-            DataError: where a task is not known, or its data cannot be had.
-            RunError: where an embedding is not finite (or zero, for a classifier), or mteb fails.
+            DataError: if a task is unknown, or its data is unavailable.
+            RunError: if an embedding is not finite (or zero, for a classifier), or mteb fails.
         """
         with _undisturbed():
             running = _running()
@@ -124,8 +124,8 @@ class MTEB(Evaluator):
 def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model for `mteb.evaluate`.
 
-    `name`, of the form `OWNER/NAME`, and a hash of what decides the vectors are the name and the revision
-    under which mteb keeps results. Needs the extra `mteb`.
+    mteb caches results under `name`, of the form `OWNER/NAME`, and a hash of everything that determines the
+    vectors as revision. Needs the extra `mteb`.
     """
     if find_spec("mteb") is None:
         raise RunError(_NOT_INSTALLED)
@@ -161,7 +161,7 @@ def _missing_message(missing: dict[str, str], at_hand: int) -> str:
 def _undisturbed() -> Iterator[None]:
     """Silence mteb and restore the global random states, which it reseeds when creating a task.
 
-    A run that evaluates in the middle of its training would else draw the same dropout again and again.
+    Otherwise a run that evaluates during training would draw the same dropout again and again.
     """
     import logging
     import random
@@ -172,7 +172,7 @@ def _undisturbed() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        # They set the levels of their loggers when they are imported.
+        # They set the levels of their loggers on import.
         for library in ("datasets", "transformers"):
             importlib.import_module(library)
         for logger in map(logging.getLogger, _TALKATIVE):
@@ -188,7 +188,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Switch off the bars of tqdm, which mteb, datasets and the hub's client show unasked."""
+    """Disable the progress bars of tqdm that mteb, datasets and the hub's client show by default."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     start = tqdm.__init__

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     Similarities: TypeAlias = NDArray[np.float64]
 
 CHUNK = 65_536
-"""Documents that are encoded, or compared with queries, at a time."""
+"""Documents encoded, or compared with queries, at a time."""
 _QUERIES = 128
-"""Queries that are compared at a time: with a chunk 32 MiB of products."""
+"""Queries compared at a time: 32 MiB of products with one chunk."""
 _SPARE = 8
-"""Candidates beyond the k best: products in float32 may be in another order than those in float64. Where more
-documents than these agree to float32's rounding (1e-7), one of them may stand for another."""
+"""Candidates beyond the k best: the order of products may differ between float32 and float64. If more
+documents than these agree to float32's rounding (1e-7), one of them may replace another."""
 
 
 @attrs.frozen(eq=False)
 class Neighbours:
-    """The documents that are nearest to each query, the nearest first."""
+    """The nearest documents of each query, the nearest first."""
 
     places: Places
-    """`(queries, min(k, documents))`: numbers of documents."""
+    """`(queries, min(k, documents))`: indices of documents."""
     similarities: Similarities
     """`(queries, min(k, documents))`: their products with the query, descending."""
 
@@ -45,13 +45,13 @@ def nearest(
 ) -> Neighbours:
     """Return the `k` documents with the highest dot product for each query.
 
-    `queries` is `(n, width)`; `documents` gives arrays `(m, width)` that follow each other, and only one at a
-    time is held. Candidates are found in float32, then ordered by their products in float64, summed alike
-    for each document: equal vectors have equal products, whatever the blocks. Of equal products the earlier
-    document stands first.
+    `queries` is `(n, width)`; `documents` yields consecutive arrays `(m, width)`, of which one is held at a
+    time. Candidates are found in float32, then ordered by their products in float64, summed in the same way
+    for each document: equal vectors have equal products, whatever the blocks. Of equal products, the earlier
+    document is first.
 
     Raises:
-        RunError: where queries and documents differ in width.
+        RunError: if queries and documents differ in width.
     """
     import numpy as np
 
@@ -108,7 +108,7 @@ def _nothing(rows: int) -> Neighbours:
 
 
 def _candidates(products: Vectors, count: int) -> Places:
-    """Return the columns of each row's `count` highest products, in any order; of ties the first ones."""
+    """Return the columns of each row's `count` highest products, in any order; of ties, the first ones."""
     import numpy as np
 
     if count >= products.shape[1]:

@@ -1,4 +1,4 @@
-"""Reading of scored sentence pairs, strictly: what cannot be read is an error that names file and line."""
+"""Strict reader of scored sentence pairs: every fault is an error with file and line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ScoredPairs:
     second: tuple[str, ...]
     scores: tuple[float, ...]
     dropped: int = 0
-    """Pairs of the file that have no gold score and are left out."""
+    """Number of pairs left out because they have no gold score."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -28,15 +28,15 @@ class ScoredPairs:
 
 @attrs.frozen
 class PairFile(ColumnFile):
-    """How scored pairs stand in one file."""
+    """The layout of scored pairs in one file."""
 
     score_range: tuple[float, float] | None = None
-    """Lowest and highest possible score, where known."""
+    """Lowest and highest possible score, if known."""
 
     meanings = (*ColumnFile.meanings, "score")
 
     def read(self) -> ScoredPairs:
-        """Read all pairs; raises `DataError` that names file and line."""
+        """Read all pairs; raises `DataError` with file and line."""
         path, is_text = locate(self.path), self._suffix != ".jsonl"
         first, second, scores = [], [], []
         for line, (sentence1, sentence2, score) in self.rows():
@@ -63,9 +63,9 @@ def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
 def parse_score(
     found: object, path: Path, line: int, score_range: tuple[float, float] | None = None
 ) -> float:
-    """Return a finite score within its range; raises `DataError` that names file and line."""
+    """Return a finite score within its range; raises `DataError` with file and line."""
     try:
-        # `float` reads "1_0" as 10, as Python source does; in a data file it is a slip.
+        # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
         value = float(found.replace("_", "?") if isinstance(found, str) else found)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         value = math.nan

@@ -1,4 +1,4 @@
-"""Pairs out of two line-aligned files: some aligned, the others with a random partner."""
+"""Pairs from two line-aligned files: some aligned, the others with a random partner."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sentbed_evaluators.text_lines import encoding_problems
 class ParallelFiles:
     """Line n of one file is the translation of line n of the other.
 
-    Pair i has line i of the first file. For the first `positives` pairs line i of the second file stands
-    beside it; for the others a random line, drawn without replacement from those after the first `positives`,
-    and never line i itself (as in the appendix of the translation-pairs paper).
+    Pair i has line i of the first file. The first `positives` pairs have line i of the second file; the
+    others have a random line, drawn without replacement from those after the first `positives`, and never
+    line i itself (as in the appendix of the translation-pairs paper).
     """
 
     first: str
@@ -31,11 +31,11 @@ class ParallelFiles:
 
     @property
     def task(self) -> str:
-        """The files' names without suffix: one where they are equal, such as `val.en` and `val.zh`."""
+        """The files' names without suffix: a single one if they are equal, such as `val.en` and `val.zh`."""
         return "-".join(dict.fromkeys(Path(path).stem for path in (self.first, self.second)))
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong, as far as it can be seen without reading the files."""
+        """Yield problems that show without reading the files."""
         for path in (self.first, self.second):
             try:
                 if locate(path).is_dir():
@@ -60,7 +60,7 @@ class ParallelFiles:
                 paths[1],
             )
         others = self.pairs - self.positives
-        # The last pair must not be left with its own line alone to draw.
+        # The last pair must not have only its own line left to draw.
         needed = max(self.pairs, self.positives + 2) if others else self.pairs
         if len(first) < needed:
             raise DataError(

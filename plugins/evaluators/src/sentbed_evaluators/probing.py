@@ -1,4 +1,4 @@
-"""SentEval's probing tasks: what a sentence vector says of its sentence's form."""
+"""SentEval's probing tasks: the linguistic properties of a sentence that its vector encodes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from sentbed_evaluators.tasks import average, classifier_of, part_progress, task
 
 @attrs.frozen(eq=False)
 class _Read:
-    """What was read of a task."""
+    """The data of a task."""
 
     parts: tuple[Part, ...]
-    """Training, development, test."""
+    """Training, development and test part."""
     data: str
-    """The hash of its file."""
+    """Hash of its file."""
 
 
 @attrs.frozen
@@ -42,7 +42,7 @@ class SentEvalProbing(Evaluator):
     """SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.
 
     A linear classifier on the frozen vector of one sentence is trained on 100,000 sentences, its penalty is
-    chosen on 10,000, and it is scored on 10,000. `AVG`, where all ten tasks ran, is their plain mean;
+    chosen on 10,000, and it is scored on 10,000. `AVG`, if all ten tasks ran, is their plain mean;
     `primary` is the mean over the tasks that ran.
     """
 
@@ -53,19 +53,19 @@ class SentEvalProbing(Evaluator):
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,
     `Tense`, `SubjNumber`, `ObjNumber`, `OddManOut`, `CoordinationInversion`. Default: all, in this order."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """How the classifier is trained: `senteval`, as that toolkit does, or `logistic`, an exact L2-regularised
+    """Training of the classifier: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
     logistic regression."""
     mode: Literal["test", "fast"] = "test"
-    """SentEval's setting: `test` is that of papers, `fast` that of prototypes."""
+    """SentEval's settings: `test` for papers, `fast` for prototypes."""
     data_dir: FilePath | None = None
     """SentEval's `probing` directory, `downstream` beside it, or one above them; default: `SENTBED_DATA`."""
     seed: int = 1111
-    """Decides how the classifier starts. SentEval's is 1111."""
+    """Seed of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
     """Whether every file must have as many rows and classes as SentEval's."""
 
     def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and data that is not there."""
+        """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TASKS, self.name)
         try:
             root = find_root(self.data_dir)
@@ -80,7 +80,7 @@ class SentEvalProbing(Evaluator):
                 )
 
     def prepare(self) -> Prepared:
-        """Read every task; raises `DataError` that names file and line."""
+        """Read every task; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
@@ -100,7 +100,7 @@ class SentEvalProbing(Evaluator):
         yield from (root / TASKS[task][0] for task in self.tasks if task in TASKS)
 
     def _evaluation(self, tasks: Mapping[str, _Read], vectors: Vectors) -> Evaluation:
-        """Train and score, task by task; raises `RunError` where an embedding is not finite or zero."""
+        """Train and score, task by task; raises `RunError` if an embedding is not finite or zero."""
         scores = [self._score(task, read, vectors) for task, read in tasks.items()]
         mean = sum(score.value for score in scores) / len(scores)
         if set(self.tasks) == set(TASKS):

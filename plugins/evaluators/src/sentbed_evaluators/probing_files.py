@@ -1,4 +1,4 @@
-"""SentEval's probing files: where they are and what is in them."""
+"""SentEval's probing files: their paths and contents."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ TASKS: dict[str, tuple[str, int]] = {
 """File and number of classes of each task, in SentEval's order."""
 
 SPLITS = {"tr": 100_000, "va": 10_000, "te": 10_000}
-"""Rows of each part; balancing the classes made some files a few rows longer or shorter."""
+"""Rows of each part, up to `SLACK`."""
 
 SLACK = 10
-"""How many: CoordinationInversion has 100,002, 10,002 and 10,002 rows."""
+"""Rows that a part may be longer or shorter, from balancing its classes: CoordinationInversion has 100,002,
+10,002 and 10,002 rows."""
 
 ROOTS = ("senteval/probing", "probing", "data/probing", ".")
-"""Where below the data directory SentEval's `probing` may be."""
+"""Possible paths of SentEval's `probing`, relative to the data directory."""
 
 
 _Row: TypeAlias = tuple[int, str, list[str]]
@@ -46,14 +47,14 @@ _Row: TypeAlias = tuple[int, str, list[str]]
 
 @attrs.frozen(eq=False)
 class Part:
-    """The rows of one part, in the order in which SentEval trains: by words, then by class."""
+    """The rows of one part, in SentEval's training order: by number of words, then by class."""
 
     texts: tuple[str, ...]
     labels: NDArray[np.int64]
 
 
 def find_root(data_dir: str | None) -> Path:
-    """Return SentEval's `probing` directory; raises `DataError` where there is none."""
+    """Return SentEval's `probing` directory; raises `DataError` if there is none."""
     files = (file for file, _ in TASKS.values())
     return directories.find_root(
         data_dir, (*ROOTS, "../probing"), files, "probing data of SentEval", "senteval-probing"
@@ -61,10 +62,10 @@ def find_root(data_dir: str | None) -> Path:
 
 
 def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
-    """Read training, development and test part of a task; raises `DataError` that names file and line.
+    """Read training, development and test part of a task; raises `DataError` with file and line.
 
-    Labels are numbered in the order of their characters, those of the training part. With `classes`, there
-    must be so many, and SentEval's numbers of rows.
+    The labels of the training part are numbered in sorted order. With `classes`, there must be exactly
+    that many, and SentEval's numbers of rows.
     """
     rows: dict[str, list[_Row]] = {split: [] for split in SPLITS}
     for line, text in lines(file):

@@ -1,4 +1,4 @@
-"""Measures of a ranking, as trec_eval defines them: one value a query, from 0 to 1."""
+"""Measures of a ranking, as trec_eval defines them: one value per query, from 0 to 1."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ FORMULAS: dict[str, str] = {
     "mrr": "1 / rank of the first relevant",
     "map": "sum of the precision at each relevant found / relevant",
 }
-"""What a score's protocol says of each metric."""
+"""Descriptions of the metrics for a score's protocol."""
 
 
 @attrs.frozen(eq=False)
 class Ranking:
-    """What was found for each query, and what there was to find."""
+    """The documents found for each query, and the relevant ones."""
 
     grades: Values
-    """`(queries, depth)`: the grade of the document at each rank; 0 where it is not relevant."""
+    """`(queries, depth)`: grade of the document at each rank; 0 if it is not relevant."""
     ideal: Values
     """`(queries, depth)`: the highest grades of the relevant documents, descending, then zeros."""
     relevant: Values
-    """`(queries,)`: how many relevant documents there are; at least 1."""
+    """`(queries,)`: number of relevant documents, at least 1."""
 
     @classmethod
     def of(cls, places: NDArray[np.int64], relevant: Sequence[Mapping[int, int]], depth: int) -> Ranking:
-        """Build it from the documents `(queries, n)` at each rank and the grades (> 0) of the relevant ones.
+        """Return the ranking of documents `(queries, n)`, given the grades (> 0) of the relevant ones.
 
-        `depth` is the highest k that will be asked for; `n` may be lower, where there are fewer documents.
+        `depth` is the highest k of any measure; `n` is lower if there are fewer documents.
         """
         import numpy as np
 
@@ -50,28 +50,28 @@ class Ranking:
         return cls(grades, ideal, np.array([len(of) for of in relevant], dtype=np.float64))
 
     def measure(self, metric: str, k: int) -> Values:
-        """Return `(queries,)` of one of `FORMULAS`, with what stands below rank `k` left out."""
+        """Return one of `FORMULAS` for each query, `(queries,)`, up to rank `k`."""
         by_name = {"ndcg": self.ndcg, "recall": self.recall, "mrr": self.mrr, "map": self.map}
         return by_name[metric](k)
 
     def ndcg(self, k: int) -> Values:
-        """Normalised discounted cumulative gain with linear gain (`ndcg_cut`)."""
+        """Return the normalised discounted cumulative gain with linear gain (`ndcg_cut`)."""
         return _discounted(self.grades[:, :k]) / _discounted(self.ideal[:, :k])
 
     def recall(self, k: int) -> Values:
-        """Share of the relevant documents that is found (`recall`)."""
+        """Return the share of the relevant documents that is found (`recall`)."""
         found: Values = (self.grades[:, :k] > 0).sum(axis=1) / self.relevant
         return found
 
     def mrr(self, k: int) -> Values:
-        """Reciprocal rank of the first relevant document, 0 where there is none (`recip_rank`)."""
+        """Return the reciprocal rank of the first relevant document, 0 if there is none (`recip_rank`)."""
         import numpy as np
 
         hits = self.grades[:, :k] > 0
         return np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)
 
     def map(self, k: int) -> Values:
-        """Average precision over all relevant documents, 0 for those not found (`map_cut`)."""
+        """Return the average precision over all relevant documents, 0 for those not found (`map_cut`)."""
         import numpy as np
 
         hits = self.grades[:, :k] > 0

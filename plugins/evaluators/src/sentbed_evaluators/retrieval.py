@@ -47,13 +47,13 @@ class Retrieval(Evaluator):
     Measures are trec_eval's, averaged over queries: nDCG with linear gain grade / log2(rank + 1); recall, MRR
     and MAP count a grade above 0 as relevant. Queries without a relevant document are left out and counted;
     BEIR keeps those that were judged, with 0. The document that has a query's own id is not in its ranking,
-    as in BEIR; a relevant document that the corpus does not have is one that is not found, as in BEIR, and a
-    note says so. Repeated ids, and queries that `queries.jsonl` does not have, are an error.
+    as in BEIR; a relevant document that the corpus lacks counts as not found, as in BEIR, and a note says so.
+    Repeated ids, and queries missing from `queries.jsonl`, are an error.
 
-    Search is exact. Of documents with equal similarity the one that stands earlier in the file is ranked
-    higher. With a `second` encoder the documents are encoded by it.
+    Search is exact. Of documents with equal similarity, the earlier one in the file is ranked higher. A
+    `second` encoder encodes the documents.
 
-    `primary` is nDCG@10, or at the highest of `k` where 10 is not among them.
+    `primary` is nDCG@10, or at the highest of `k` if 10 is not among them.
     """
 
     name: ClassVar[str] = "retrieval"
@@ -61,20 +61,20 @@ class Retrieval(Evaluator):
     path: FilePath
     """A folder in BEIR's layout, or a file of pairs."""
     split: str | None = None
-    """Of a folder, which of its `qrels` to take (default: `test`). Of a file, `train`, `dev` or `test`, for
-    the protocol (default: not said). A checkpoint is chosen on `dev` or `train` only."""
+    """For a folder, the `qrels` to use (default: `test`). For a file, `train`, `dev` or `test`, for the
+    protocol (default: not stated). Checkpoints are chosen on `dev` or `train` only."""
     k: tuple[int, ...] = (1, 5, 10, 100)
-    """Ranks at which the measures are cut; MAP at the highest of them only."""
+    """Ranks at which the measures are cut off; MAP at the highest of them only."""
     similarity: Literal["cosine", "dot"] = "cosine"
-    """What ranks documents: `cosine`, or the inner product `dot`."""
+    """Similarity that ranks documents: `cosine`, or the inner product `dot`."""
     title: bool = True
-    """Of a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
+    """For a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
-    """Of a file of pairs, query and document: names, or positions with `header = false`."""
+    """For a file of pairs, query and document: names, or positions with `header = false`."""
     header: bool = True
     """Whether the first line of a file of pairs names the columns."""
     separator: str | None = None
-    """What stands between two columns of a file of pairs; default: by the suffix."""
+    """Separator of the columns of a file of pairs; default: by the suffix."""
     encoding: str = "utf-8"
     """Text encoding of a file of pairs; BEIR's are UTF-8."""
     task: str | None = None
@@ -82,11 +82,11 @@ class Retrieval(Evaluator):
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the queries are said to be development or training data."""
+        """Whether the queries are declared as development or training data."""
         return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
 
     def check(self) -> Iterator[str]:
-        """Yield missing files and parameters that cannot be used."""
+        """Yield problems with files and parameters."""
         if not self.k or min(self.k) < 1 or len(set(self.k)) != len(self.k):
             yield f"`k` is {list(self.k)!r}; give different ranks from 1 on, such as [1, 5, 10, 100]"
         if self.similarity not in ("cosine", "dot"):
@@ -104,19 +104,19 @@ class Retrieval(Evaluator):
         yield from self._file.problems()
 
     def prepare(self) -> Prepared:
-        """Read queries, documents and judgements; raises `DataError` that names file and line."""
+        """Read queries, documents and judgements; raises `DataError` with file and line."""
         collection = self._read()
         documents = collection.documents
         lists = {"queries": Texts(collection.queries)}
         for start in range(0, len(documents), CHUNK):
-            # One list a chunk: only so many documents' vectors are held.
+            # One list per chunk: only one chunk of documents' vectors is held.
             lists[f"documents {start}"] = Texts(second=documents[start : start + CHUNK])
         return Prepared(lists, partial(self._score, collection))
 
     def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
-        """Search, and score each query.
+        """Search and score each query.
 
-        Raises `RunError` where an embedding is not finite or zero, or the sides differ in width.
+        Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
         places = self._search(collection, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
@@ -157,7 +157,7 @@ class Retrieval(Evaluator):
 
         queries = scaled(nonzero(vectors, "queries"))
         own = np.array(collection.own)[:, None]
-        # One more, for the query's own document may be among them.
+        # One more, since the query's own document may be among them.
         found = nearest(queries, chunks(), max(self.k) + 1).places
         excluded = found == own
         order = np.argsort(excluded, axis=1, kind="stable")

@@ -1,4 +1,4 @@
-"""Queries, documents, and which documents are relevant to which query."""
+"""Queries, documents and relevance judgements."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import attrs
 
 @attrs.frozen(eq=False)
 class Collection:
-    """What a retrieval task consists of; a document goes by its number."""
+    """The data of a retrieval task, in which documents are numbered."""
 
     queries: Sequence[str]
     documents: Sequence[str]
     relevant: Sequence[Mapping[int, int]]
-    """For each query, at least one document and its grade (> 0). A number that no document has is that of one
-    that was judged and is not there."""
+    """For each query, at least one document and its grade (> 0). A number beyond the documents is that of a
+    judged document that is missing."""
     own: Sequence[int]
-    """For each query, the document that is not to be found by it, -1 where there is none."""
+    """For each query, the document to leave out of its results, -1 if there is none."""
     protocol: Mapping[str, Any]
-    """What these are."""
+    """Description of the data, for the protocol."""
     note: str = ""
-    """What is to be remarked on the scores."""
+    """Note on the scores, or empty."""
 
 
 def of_pairs(first: Sequence[str], second: Sequence[str], about: Mapping[str, Any]) -> Collection:
     """Make each first sentence a query for its own second sentence.
 
-    Equal texts are one: a query that stands in several pairs has several relevant documents, and a document
-    may be relevant to several queries. `about` says in the protocol what the pairs are.
+    Equal texts are merged: a query in several pairs has several relevant documents, and a document may be
+    relevant to several queries. `about` describes the pairs in the protocol.
     """
     queries: dict[str, dict[int, int]] = {}
     documents: dict[str, int] = {}

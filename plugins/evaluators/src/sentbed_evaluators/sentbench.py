@@ -58,24 +58,24 @@ class SentBench(Evaluator):
     `single`: a classifier on the vector of one sentence, on SentEval's data (SST is its two-class form).
     `pair`: a classifier on two vectors says whether the sentences belong together. `contrast`: of two
     candidates the one that belongs to a sentence must have the greater cosine with it; nothing is trained. An
-    equal cosine is wrong; how often that is so stands in the protocol's `note`.
+    equal cosine is wrong; the protocol's `note` counts these cases.
 
     The paper gives the sizes of its pair and contrast sets (table 1), not how they were made. They are built
-    here from each source's own files, in those sizes where the source is large enough (`size` in the protocol
-    is then `paper`), with as many pairs that belong together as pairs that do not. They are kept in the cache
-    (`SENTBED_CACHE`), and `data` in the protocol is their hash: scores with another one are on other sets.
+    here from each source's own files, in those sizes if the source is large enough (`size` in the protocol is
+    then `paper`), with equally many matching and other pairs. They are kept in the cache (`SENTBED_CACHE`),
+    and `data` in the protocol is their hash: scores with different hashes are on different sets.
 
-    The paper calls its classifier simple and does not say what it sees of a pair. A linear function of [u, v]
-    is a sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach
-    96; so the default is [u, v, u*v, |u-v|], which SentEval takes for natural language inference.
+    The paper calls its classifier simple and does not give its features. A linear function of [u, v] is the
+    sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach 96;
+    so the default is [u, v, u*v, |u-v|], SentEval's features for natural language inference.
 
     A task's pair score has the metric `accuracy`, its contrast score `contrast-accuracy`. `AVG` is the mean
-    over the six tasks of a paradigm and is there only where all six ran. `primary` is the mean of the
+    over the six tasks of a paradigm, and is given only if all six ran. `primary` is the mean of the
     paradigms' means.
 
     Some aligned lines of StyleTransfer are the same in both forms, and table 1's sizes are not reached
-    without them: `identical` in the protocol of a pair score says how many positive pairs of the test set
-    have two equal sides. About 100 of its short lines stand in both its training and its test set.
+    without them: `identical` in the protocol of a pair score is the number of positive pairs of the test set
+    with two equal sides. About 100 of its short lines are in both its training and its test set.
 
     Memory: the vectors of each task. Features of pairs above 1 GiB (DBpedia at width 768: 1.8 GB) are in a
     file in the temporary directory (`TMPDIR`), which is removed afterwards; `logistic` reads them into
@@ -86,29 +86,30 @@ class SentBench(Evaluator):
     traits = EvaluatorTraits(cites=("liu2023sentbench",))
 
     paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
-    """Of `single`, `pair`, `contrast`, in the order of the report."""
+    """Paradigms to run, among `single`, `pair` and `contrast`, in the order of the report."""
     tasks: tuple[str, ...] | None = None
-    """Of `single`: `MR`, `CR`, `MPQA`, `SUBJ`, `SST`, `TREC`; of `pair` and `contrast`: `ST` (StyleTransfer),
-    `DBpedia`, `GoEmo`, `ROC`, `CQA`, `SWAG`. Default: all of the paradigms, in the paper's order."""
+    """Tasks of `single`: `MR`, `CR`, `MPQA`, `SUBJ`, `SST`, `TREC`; of `pair` and `contrast`: `ST`
+    (StyleTransfer), `DBpedia`, `GoEmo`, `ROC`, `CQA`, `SWAG`. Default: all of the paradigms, in the paper's
+    order."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """How classifiers are trained: `senteval`, as that toolkit does, or `logistic`, an exact L2-regularised
+    """Training of classifiers: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
     logistic regression."""
     mode: Literal["test", "fast"] = "test"
-    """SentEval's setting: `test` is that of papers, `fast` that of prototypes."""
+    """SentEval's settings: `test` for papers, `fast` for prototypes."""
     features: PairFeatures = "infersent"
-    """What the classifier of pairs sees: `infersent` is [u, v, u*v, |u-v|], `senteval` is [|u-v|, u*v]."""
+    """Features of the classifier of pairs: `infersent` is [u, v, u*v, |u-v|], `senteval` is [|u-v|, u*v]."""
     seed: int = 1111
-    """How classifiers start. SentEval's is 1111."""
+    """Seed of the classifiers. SentEval's is 1111."""
     set_seed: int = 0
-    """Which pairs and triples are built."""
+    """Seed of the pairs and triples that are built."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(2)))
-    """At most so many pairs of each split, and so many triples; default: the paper's sizes."""
+    """Largest number of pairs in each split, and of triples; default: the paper's sizes."""
     data_dir: FilePath | None = None
     """The directory that holds `styletransfer`, `dbpedia`, `goemotions`, `rocstories`, `commonsenseqa` and
     `swag`, and for `single` SentEval's `downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
 
     def check(self) -> Iterator[str]:
-        """Yield unknown or repeated paradigms and tasks, and data that is not there."""
+        """Yield unknown or repeated paradigms and tasks, and missing data."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
         if "single" in self.paradigms and (single := self._of("single")):
@@ -144,7 +145,7 @@ class SentBench(Evaluator):
                 yield f"`tasks` has none of `{paradigm}`; add one, or leave the paradigm out"
 
     def _of(self, paradigm: Paradigm) -> tuple[str, ...]:
-        """Return the tasks to run of a paradigm."""
+        """Return the tasks of a paradigm to run."""
         ours = TASKS.get(paradigm, ())
         return ours if self.tasks is None else tuple(task for task in self.tasks if task in ours)
 
@@ -152,8 +153,8 @@ class SentBench(Evaluator):
         """Read SentEval's files and build the sets that are not in the cache.
 
         Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where the cache cannot be written.
+            DataError: if data is missing or unreadable; with file and line.
+            RunError: if the cache cannot be written.
         """
         from sentbed_evaluators.transfer import read_tasks, transfer_lists
 
@@ -167,7 +168,7 @@ class SentBench(Evaluator):
         return Prepared(lists, partial(self._score, transfer, built))
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks: SentEval's, and those that pairs are built from."""
+        """Yield the files of the tasks: SentEval's, and the sources of the built sets."""
         if "single" in self.paradigms and (single := self._of("single")):
             root = find_transfer_root(self.data_dir)
             for task in single:
@@ -178,7 +179,7 @@ class SentBench(Evaluator):
     def _score(
         self, transfer: Sequence[TransferTask], built: Sequence[BuiltSets], vectors: Vectors
     ) -> Evaluation:
-        """Train and score; raises `RunError` where an embedding is not finite or zero."""
+        """Train and score; raises `RunError` if an embedding is not finite or zero."""
         found: dict[tuple[Paradigm, str], Score] = {}
         if "single" in self.paradigms:
             found |= {("single", score.task): score for score in self._single(transfer, vectors)}
@@ -199,7 +200,7 @@ class SentBench(Evaluator):
         return Evaluation(tuple(scores), primary=sum(means) / len(means))
 
     def _built(self) -> list[str]:
-        """Return the tasks to run whose sets are built here."""
+        """Return the tasks to run with sets that are built here."""
         return [task for task in SOURCES if any(task in self._of(paradigm) for paradigm in self.paradigms)]
 
     def _sets(self, task: str) -> BuiltSets:

@@ -1,4 +1,4 @@
-"""The STS and SICK files of SentEval: where they are and what is in them."""
+"""The STS and SICK files of SentEval: their paths and contents."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ SPLITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SICKR-train": ("train", ("SICK_train.txt",)),
     "SICKR-all": ("train+dev+test", ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")),
 }
-"""Split and files of the tasks that are one list of pairs."""
+"""Split and files of the tasks with a single list of pairs."""
 
 TASKS = (*YEARS, *SPLITS)
 
 DEVELOPMENT = frozenset(task for task, (split, _) in SPLITS.items() if split in ("train", "dev"))
-"""The tasks without a pair that papers test on."""
+"""Tasks without any pair of the papers' test sets."""
 
 ROOTS = ("senteval/downstream", "downstream", "data/downstream", ".")
-"""Where below the data directory SentEval's `downstream` may be."""
+"""Possible paths of SentEval's `downstream`, relative to the data directory."""
 
 _FOLDERS = (*(f"STS/{year}-en-test" for year in YEARS), "STS/STSBenchmark", "STSBenchmark", "SICK")
 
@@ -52,9 +52,9 @@ class Task:
     name: str
     split: str
     subsets: tuple[ScoredPairs, ...]
-    """One entry a subset; a single one for STS-B and SICK-R."""
+    """One entry per subset; a single one for STS-B and SICK-R."""
     sources: tuple[Path, ...]
-    """The file of gold scores of each subset; for several files in one subset, the first."""
+    """File of gold scores of each subset; for a subset of several files, the first."""
     data: str
     """SHA-256 over the files."""
 
@@ -65,7 +65,7 @@ class Task:
 
 
 def find_root(data_dir: str | None) -> Path:
-    """Return the directory that holds `STS` and `SICK`; raises `DataError` where there is none."""
+    """Return the directory that holds `STS` and `SICK`; raises `DataError` if there is none."""
     return directories.find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
 
 
@@ -84,12 +84,12 @@ def task_files(root: Path, task: str) -> tuple[Path, ...]:
 
 
 def missing_files(root: Path, task: str) -> tuple[Path, ...]:
-    """Return the files that a task needs and that are not there."""
+    """Return the missing files of a task."""
     return tuple(file for file in task_files(root, task) if not file.is_file())
 
 
 def missing_message(root: Path, task: str) -> str:
-    """Return a sentence that names a task's first missing file and the tasks that are complete."""
+    """Return a message with a task's first missing file and the tasks that are complete."""
     missing = missing_files(root, task)
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     present = ", ".join(f"`{name}`" for name in TASKS if not missing_files(root, name)) or "none"
@@ -100,7 +100,7 @@ def missing_message(root: Path, task: str) -> str:
 
 
 def read_task(root: Path, task: str) -> Task:
-    """Read a task; raises `DataError` that names file and line."""
+    """Read a task; raises `DataError` with file and line."""
     if missing_files(root, task):
         raise DataError(missing_message(root, task))
     return _read_task(root, task, digest(task_files(root, task)))
@@ -108,7 +108,7 @@ def read_task(root: Path, task: str) -> Task:
 
 @lru_cache(maxsize=len(TASKS))
 def _read_task(root: Path, task: str, data: str) -> Task:
-    """Read a task whose files have the digest `data`: runs that follow each other ask for the same ones."""
+    """Read a task whose files have the digest `data`, cached since successive runs read the same tasks."""
     files = task_files(root, task)
     if task in YEARS:
         subsets = tuple(_read_year(files[i], files[i + 1]) for i in range(0, len(files), 2))
@@ -158,7 +158,7 @@ def _read_year(texts: Path, gold: Path) -> ScoredPairs:
 
 
 def digest(files: Sequence[Path]) -> str:
-    """Return a SHA-256 over files and their names; of one file, its own."""
+    """Return the SHA-256 over files and their names; for a single file, its own."""
     if len(files) == 1:
         return sha256(files[0])
     digest = hashlib.sha256()

@@ -52,12 +52,12 @@ class SentEvalSTS(Evaluator):
     """Spearman correlation of cosine and gold score, x 100.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
-    what papers since Sentence-BERT print), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
+    reported by papers since Sentence-BERT), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
     weighted by pairs). The other tasks get `spearman` over the one list of pairs. Pairs without a gold score
     (STS15, STS16) are dropped and counted. `primary` is the mean of `spearman` over the tasks.
 
-    A zero vector has cosine 0 with everything; equal similarities throughout score 0. Both are noted in the
-    protocol.
+    A zero vector has cosine 0 with everything; if all similarities are equal, the score is 0. Both are noted
+    in the protocol.
     """
 
     name: ClassVar[str] = "senteval-sts"
@@ -76,7 +76,7 @@ class SentEvalSTS(Evaluator):
         return EvaluatorTraits(cites=("conneau2018senteval",), development=DEVELOPMENT.issuperset(self.tasks))
 
     def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and data that is not there."""
+        """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TASKS, self.name)
         try:
             root = find_root(self.data_dir)
@@ -88,7 +88,7 @@ class SentEvalSTS(Evaluator):
                 yield missing_message(root, task)
 
     def prepare(self) -> Prepared:
-        """Read the pairs of every task; raises `DataError` that names file and line."""
+        """Read the pairs of every task; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
@@ -96,7 +96,7 @@ class SentEvalSTS(Evaluator):
         for task in tasks:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
-        # One list a task: its vectors are then in the store for every choice of tasks.
+        # One list per task: its stored vectors then serve every choice of tasks.
         lists = {
             task.name: Texts([text for subset in task.subsets for text in (*subset.first, *subset.second)])
             for task in tasks
@@ -112,7 +112,7 @@ class SentEvalSTS(Evaluator):
 
 
 def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
-    """Score each task; raises `RunError` where an embedding is not finite."""
+    """Score each task; raises `RunError` if an embedding is not finite."""
     scores: list[Score] = []
     scatters: list[Scatter] = []
     for task in tasks:

@@ -1,4 +1,4 @@
-"""SentGLUE: what a linear classifier makes of frozen sentence vectors on the tasks of GLUE."""
+"""SentGLUE: linear classifiers on frozen sentence vectors for the tasks of GLUE."""
 
 from __future__ import annotations
 
@@ -35,42 +35,42 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDED = ("CoLA", "MRPC", "RTE")
-"""The tasks with so few training rows that cross-validation on them is cheap."""
+"""Tasks with few enough training rows for cross-validation."""
 
 
 @attrs.frozen(eq=False)
 class _Read:
-    """What was read of the tasks of a folder."""
+    """The data of the tasks in one folder."""
 
     folder: str
     names: Sequence[str]
-    """The tasks: one, or both of MNLI."""
+    """Names of the tasks: one, or both of MNLI."""
     parts: Sequence[Rows]
-    """What is trained on, what is held out, and the development set of each name; of STS-B that alone."""
+    """Training rows, held-out rows and the development set of each name; for STS-B only the last."""
     texts: Sequence[str]
-    """What is encoded."""
+    """Texts to encode."""
     data: Mapping[str, str]
-    """The hash of each task's files."""
+    """Hash of each task's files."""
     skipped: int = 0
-    """Rows of the training file."""
+    """Number of rows left out of the training file."""
 
 
 @attrs.frozen
 class SentGLUE(Evaluator):
     """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
 
-    Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; it sees u of a
-    single sentence and [u, v, u*v, |u-v|] of a pair. CoLA is scored by Matthews correlation, STS-B by
-    Spearman's correlation of the cosine (nothing is trained), the other tasks by accuracy. `AVG`, where all
-    nine tasks ran, is their plain mean; the Score column of the paper's table 6 is not the mean of its
+    Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; its features
+    are u for a single sentence and [u, v, u*v, |u-v|] for a pair. CoLA is scored by Matthews correlation,
+    STS-B by Spearman's correlation of the cosine (nothing is trained), the other tasks by accuracy. `AVG`, if
+    all nine tasks ran, is their plain mean; the Score column of the paper's table 6 is not the mean of its
     embedding rows, so compare task by task. `primary` is the mean over the tasks that ran.
 
-    The development sets are what is scored, so neither the penalty nor when to stop is chosen on them: for
-    CoLA, MRPC and RTE it is by cross-validation on the training set, for SST-2, QQP, MNLI and QNLI on a part
-    of it that is held out. For the same reason this evaluator cannot choose a checkpoint. MNLI-m and MNLI-mm
+    Scores are on the development sets, so penalty and stopping are not chosen on them: CoLA, MRPC and RTE use
+    cross-validation on the training set, SST-2, QQP, MNLI and QNLI a held-out part of it. For the same reason
+    this evaluator cannot choose a checkpoint. MNLI-m and MNLI-mm
     share one classifier.
 
-    Memory: the vectors of a task's different sentences (MNLI, width 1024: about 2 GB). Features above 1 GiB
+    Memory: the vectors of a task's distinct sentences (MNLI, width 1024: about 2 GB). Features above 1 GiB
     (there 6.4 GB) are in a file in the temporary directory (`TMPDIR`), which is removed afterwards;
     `logistic` reads them into memory.
     """
@@ -82,24 +82,24 @@ class SentGLUE(Evaluator):
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,
     `RTE`. Default: all, in the order of the paper's table 6."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """How the classifier is trained: `senteval`, as that toolkit does, or `logistic`, an exact L2-regularised
+    """Training of the classifier: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
     logistic regression."""
     mode: Literal["test", "fast"] = "test"
-    """SentEval's setting: `test` is that of papers, `fast` that of prototypes."""
+    """SentEval's settings: `test` for papers, `fast` for prototypes."""
     data_dir: FilePath | None = None
     """GLUE's directory (with `CoLA`, `SST-2`, ...) or the one above `glue`; default: `SENTBED_DATA`."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
-    """At most so many training rows a task, drawn by `seed`; default: all (MNLI has 392,702)."""
+    """Largest number of training rows per task, drawn by `seed`; default: all (MNLI has 392,702)."""
     development_share: float = 0.1
-    """Of the training rows of SST-2, QQP, MNLI and QNLI: the share, between 0 and 1, that is held out to
-    choose the penalty; drawn by `seed`."""
+    """Share, between 0 and 1, of the training rows of SST-2, QQP, MNLI and QNLI that is held out to choose
+    the penalty; drawn by `seed`."""
     seed: int = 1111
-    """Decides what is drawn and how the classifier starts. SentEval's is 1111."""
+    """Seed of the drawn rows and of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
     """Whether every file must have as many rows as GLUE's."""
 
     def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and data that is not there."""
+        """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TASKS, self.name)
         if not 0 < self.development_share < 1:
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
@@ -113,11 +113,11 @@ class SentGLUE(Evaluator):
                 yield problem
 
     def prepare(self) -> Prepared:
-        """Read every task, and draw what is trained on.
+        """Read every task and draw its training rows.
 
         Raises:
-            DataError: where data is missing or unreadable; names file and line.
-            RunError: where too few rows are left to train on.
+            DataError: if data is missing or unreadable; with file and line.
+            RunError: if too few rows are left to train on.
         """
         for problem in self.check():
             raise DataError(problem)
@@ -164,7 +164,7 @@ class SentGLUE(Evaluator):
     def _evaluation(self, read: Sequence[_Read], vectors: Vectors) -> Evaluation:
         """Train and score, task by task.
 
-        Raises `RunError` where an embedding is not finite or zero, or the disk is full.
+        Raises `RunError` if an embedding is not finite or zero, or the disk is full.
         """
         found: dict[str, Score] = {}
         for one in read:
@@ -251,7 +251,7 @@ class SentGLUE(Evaluator):
         return scores
 
     def _draw(self, train: Rows, folded: bool) -> tuple[Rows, Rows]:
-        """Return the rows to train on and those that are held out, both in the order of the file."""
+        """Return the training and the held-out rows, both in the order of the file."""
         import numpy as np
 
         order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _BLOCK = 4096
 _CONSTANT = 1e-9
-"""Spread of cosines below which only rounding differs; a usable encoder spreads over more than 1e-3."""
+"""Spread of cosines below which differences are rounding errors; that of a usable encoder exceeds 1e-3."""
 
 
 @attrs.frozen
 class Correlation:
-    """Correlations x 100 and what has to be said about them."""
+    """Correlations x 100, with a note."""
 
     spearman: float
     pearson: float
@@ -28,12 +28,12 @@ class Correlation:
 
 
 def finite(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of a list, one finite row a text; raises `RunError` otherwise."""
+    """Return the vectors of a list, one finite row per text; raises `RunError` otherwise."""
     return require_finite(vectors[name], vectors.lists[name].both)
 
 
 def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of a list, one finite row a text, none of them zero throughout.
+    """Return the vectors of a list, one finite row per text, none of them zero throughout.
 
     Raises `RunError` that names the sentence.
     """
@@ -41,7 +41,7 @@ def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
 
 
 def require_finite(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
-    """Return the vectors of texts, one finite row a text; raises `RunError` otherwise."""
+    """Return the vectors of texts, one finite row per text; raises `RunError` otherwise."""
     import numpy as np
 
     vectors = np.asarray(vectors)
@@ -62,9 +62,9 @@ def require_finite(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArra
 
 
 def require_nonzero(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
-    """Return the vectors of texts, one finite row a text, none zero; raises `RunError` naming the sentence.
+    """Return the vectors of texts, one finite row per text, none zero; raises `RunError` naming the sentence.
 
-    To a classifier a zero vector is a sentence that the encoder has lost: its score would not say so.
+    A zero vector is a sentence that the encoder has lost, which a classifier's score would not show.
     """
     import numpy as np
 
@@ -80,7 +80,7 @@ def require_nonzero(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArr
 
 
 def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the cosine of each row pair in float64, `(n,)`; that of a zero vector is 0, as in SentEval."""
+    """Return the cosine of each row pair in float64, `(n,)`; 0 for a zero vector, as in SentEval."""
     import numpy as np
 
     result = np.zeros(len(first))
@@ -94,12 +94,12 @@ def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[
 
 
 def zero_vectors(vectors: NDArray[np.float32]) -> int:
-    """Return how many rows are zero throughout."""
+    """Return the number of rows that are all zero."""
     return len(vectors) - int(vectors.any(axis=1).sum())
 
 
 def zero_note(vectors: NDArray[np.float32], texts: Sequence[str]) -> str | None:
-    """Return what a protocol is to say of zero vectors, whose cosine counts as 0; None without any."""
+    """Return a note for the protocol on zero vectors, whose cosine counts as 0; None without any."""
     import numpy as np
 
     if not (zeros := zero_vectors(vectors)):
@@ -109,7 +109,7 @@ def zero_note(vectors: NDArray[np.float32], texts: Sequence[str]) -> str | None:
 
 
 def require_varied(scores: Sequence[float], file: object) -> None:
-    """Raise `DataError` where no correlation with these gold scores is defined."""
+    """Raise `DataError` if no correlation with these gold scores is defined."""
     if len(scores) < 2 or min(scores) == max(scores):
         raise DataError(
             f"found {len(scores)} scored pairs with {len(set(scores))} different scores, but a correlation "
@@ -119,11 +119,11 @@ def require_varied(scores: Sequence[float], file: object) -> None:
 
 
 def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
-    """Return Spearman's and Pearson's correlation x 100; 0 with a note where all similarities are equal."""
+    """Return Spearman's and Pearson's correlation x 100; 0 with a note if all similarities are equal."""
     from scipy import stats
 
     if _is_constant(similarities):
-        # Training may pass through a collapsed encoder: that is the lowest useful score, not an error.
+        # An encoder may collapse during training: that gives the lowest useful score, not an error.
         return Correlation(0.0, 0.0, "constant similarity")
     return Correlation(
         spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
@@ -132,7 +132,7 @@ def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Corre
 
 
 def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the similarities, or zeros where only rounding differs: the items of a score that is 0."""
+    """Return the similarities, or zeros if they differ by rounding only: the items of a score of 0."""
     import numpy as np
 
     return np.zeros_like(similarities) if _is_constant(similarities) else similarities

@@ -36,9 +36,9 @@ from sentbed_evaluators.similarity import (
 class STS(Evaluator):
     """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
 
-    The suffix says how the file is read: `.csv` with RFC 4180 quoting, `.tsv` cut at tabs without quoting,
-    `.jsonl` with one object a line; `separator` reads any other text file, one pair a line without quoting.
-    With a `second` encoder the second sentences are encoded by it: pairs in two languages.
+    The suffix determines the format: `.csv` with RFC 4180 quoting, `.tsv` split at tabs without quoting,
+    `.jsonl` with one object per line; `separator` reads any other text file, one pair per line without
+    quoting. A `second` encoder encodes the second sentences, for pairs in two languages.
     """
 
     name: ClassVar[str] = "sts"
@@ -51,21 +51,21 @@ class STS(Evaluator):
     header: bool = True
     """Whether the first line names the columns."""
     separator: str | None = None
-    """What stands between two columns, such as a tab, `;` or `||`; default: by the suffix."""
+    """Separator of columns, such as a tab, `;` or `||`; default: by the suffix."""
     encoding: str = "utf-8"
-    """Text encoding of the file; bytes that it does not allow are an error."""
+    """Text encoding of the file; invalid bytes are an error."""
     task: str | None = None
     """Name in scores and report; default: the file's name without suffix."""
     split: Literal["train", "dev", "test"] | None = None
-    """Which split the file is, for the protocol; a search takes `dev` or `train` only. Default: not said."""
+    """Split of the file, for the protocol; a search uses `dev` or `train` only. Default: not stated."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the file is said to be development or training data."""
+        """Whether the file is declared as development or training data."""
         return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
 
     def check(self) -> Iterator[str]:
-        """Yield a missing file and parameters that cannot be used."""
+        """Yield problems with file and parameters."""
         yield from self._file.problems()
 
     @property
@@ -73,7 +73,7 @@ class STS(Evaluator):
         return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
 
     def prepare(self) -> Prepared:
-        """Read the pairs; raises `DataError` that names file and line."""
+        """Read the pairs; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
@@ -82,7 +82,7 @@ class STS(Evaluator):
         return Prepared({"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs, data))
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
-        """Correlate; raises `RunError` where an embedding is not finite, or the sides differ in width."""
+        """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         import numpy as np
 
         rows = finite(vectors, "pairs")

@@ -1,4 +1,4 @@
-"""What the evaluators with a list of tasks have in common: their checks, their average, their classifier."""
+"""Shared parts of evaluators with a list of tasks: checks, average, classifier."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ _SAID = (
     "subset",
     "revision",
 )
-"""What the protocol of an average repeats of its tasks': one value where they agree, else one a task."""
+"""Keys of the tasks' protocols that an average's repeats: one value if they agree, else one per task."""
 
 
 def task_problems(
     tasks: Sequence[str], known: Collection[str] | None, name: str, what: str = "task"
 ) -> Iterator[str]:
-    """Yield that there are no tasks, those that the evaluator `name` does not have, and repeated ones.
+    """Yield problems with a list of tasks: that it is empty, unknown tasks, repeated ones.
 
-    `known`: None where it cannot be said here which there are. `what`: what they are called.
+    `name` is the evaluator, `known` its tasks, or None if they are not known here, and `what` the word for
+    them.
     """
     if not tasks:
         yield f"`{what}s` is empty; name at least one {what}"
@@ -51,7 +52,7 @@ def task_problems(
 def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:
     """Return the plain mean of tasks' scores, as the score `AVG`; `said` is added to its protocol.
 
-    It has items where every task's are a plain mean.
+    It has items if every task's score is a plain mean of items.
     """
     import numpy as np
 
@@ -76,10 +77,10 @@ def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:
 def classifier_of(
     vectors: Vectors, protocol: Literal["senteval", "logistic"], mode: Literal["test", "fast"], seed: int
 ) -> Classifier:
-    """Return a classifier that computes where the encoder does."""
+    """Return a classifier on the encoder's device."""
     return Classifier(protocol, mode, seed, vectors.device)
 
 
 def part_progress(vectors: Vectors, what: str) -> Progress:
-    """Return what tells how far the classifiers of `what` are."""
+    """Return a callback that reports the progress of the classifiers of `what`."""
     return partial(vectors.progress, f"{what}: classifiers")

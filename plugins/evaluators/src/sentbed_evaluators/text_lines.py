@@ -1,4 +1,4 @@
-"""The lines of a text file one at a time, and its CSV rows: what cannot be read names file and line."""
+"""Lines and CSV rows of a text file, one at a time; errors name file and line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed import DataError
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
-"""What a byte order mark of UTF-8's looks like in an encoding of single bytes."""
+"""UTF-8's byte order mark, decoded as single bytes."""
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -20,7 +20,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     A byte order mark and the "\r" at the end of a line are left out; an empty file has no lines.
 
     Raises:
-        DataError: where the file cannot be read or has bytes that the encoding does not allow.
+        DataError: if the file cannot be read or has bytes that are invalid in the encoding.
     """
     number = 0
     try:
@@ -32,7 +32,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
     except UnicodeDecodeError as error:
-        # The bytes of the error begin inside the first line that is not yet read.
+        # The bytes of the error begin inside the first unread line.
         raise DataError(
             f"found byte 0x{error.object[error.start]:02x}, which is not {encoding.upper()}; convert the "
             f"file to UTF-8, name its encoding or download it again",
@@ -46,7 +46,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
 def csv_rows(
     path: Path, found: Iterable[tuple[int, str]], delimiter: str = ","
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield first line and fields of each row of a file's lines, with RFC 4180 quoting."""
+    """Yield the first line number and the fields of each row, with RFC 4180 quoting."""
     reader = csv.reader((text + "\n" for _, text in found), delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
@@ -67,7 +67,7 @@ def csv_rows(
 def encoding_problems(encoding: str) -> Iterator[str]:
     """Yield what is wrong with the name of a text encoding."""
     try:
-        # `lookup` also knows codecs that are not for text, such as `hex`.
+        # `lookup` also accepts codecs that are not for text, such as `hex`.
         codecs.lookup(encoding)
         "".encode(encoding)
     except LookupError:

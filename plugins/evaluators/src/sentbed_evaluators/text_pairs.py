@@ -1,4 +1,4 @@
-"""Reading of a file of sentence pairs without scores."""
+"""Reader of files of sentence pairs without scores."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sentbed_evaluators.column_files import ColumnFile
 
 @attrs.frozen
 class TextPairFile(ColumnFile):
-    """How pairs of texts stand in one file."""
+    """The layout of text pairs in one file."""
 
     def read(self) -> tuple[list[str], list[str]]:
-        """Return the first and the second texts, none blank; raises `DataError` that names file and line."""
+        """Return the first and the second texts, none blank; raises `DataError` with file and line."""
         first, second = [], []
         for line, texts in self.rows():
             for column, text in zip(self.columns, texts, strict=True):

@@ -1,4 +1,4 @@
-"""How many texts an encoder encodes a second."""
+"""Texts per second of an encoder."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _LIST = (
     "life much old way well long"
 )
 WORDS = _LIST.split()
-"""Short and common: most vocabularies have each as one token."""
+"""Short, common words: a single token each in most vocabularies."""
 
 SHORTEST = 16
-"""Tokens. The three words by which texts differ have at most 14 bytes, and no cut takes one of them."""
+"""Smallest length in tokens. The three words by which texts differ have at most 14 bytes, so truncation keeps
+them."""
 
 
 @attrs.frozen
 class Throughput(Evaluator):
-    """Texts a second, by their length in tokens.
+    """Texts per second, by their length in tokens.
 
     Every text has exactly that many tokens, special tokens included (a prompt's template comes on top), so
-    that nothing is padded; all texts are different. What is timed is the whole way from strings to vectors in
-    memory, tokenising included. No vector is taken from the store. `examples/s` is the median of `repeats`
-    passes over the same texts, after `warmup` passes that are not counted; `spread` is how far the fastest of
-    them is from the slowest, in percent of it. Rates are not multiplied by 100, and are those of one machine:
-    its description stands in the protocol.
+    that nothing is padded; all texts are different. The time is from strings to vectors in memory, tokenising
+    included. No vector is taken from the store. `examples/s` is the median of `repeats` passes over the same
+    texts, after `warmup` passes that are not counted; `spread` is the difference of the fastest and the
+    slowest pass, in percent of the median. Rates are not multiplied by 100, and are those of one machine,
+    which the protocol describes.
 
     Sentence-T5 measures this in its appendix A.
 
@@ -46,19 +47,18 @@ class Throughput(Evaluator):
     lengths: tuple[int, ...] = attrs.field(
         default=(128,), validator=and_(min_len(1), deep_iterable(ge(SHORTEST)))
     )
-    """Tokens a text; at least 16 each. The encoder's own `max_length` does not matter here."""
+    """Tokens per text; at least 16 each. The encoder's own `max_length` does not matter here."""
     batch_sizes: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
-    """Texts that arrive at once; the engine may cut them into smaller batches. All of `examples` where left
-    out."""
+    """Texts per call; the engine may split them into smaller batches. Default: all of `examples`."""
     examples: int = attrs.field(default=256, validator=and_(ge(1), le(len(WORDS) ** 3)))
-    """Texts a pass, rounded up to whole batches."""
+    """Texts per pass, rounded up to whole batches."""
     repeats: int = attrs.field(default=3, validator=ge(1))
-    """Passes that are timed."""
+    """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
-    """Passes before them: kernels are chosen, shapes compiled, caches filled."""
+    """Number of passes before them, in which kernels are chosen, shapes compiled and caches filled."""
 
     def check(self) -> Iterator[str]:
-        """Yield parameters that cannot be used."""
+        """Yield problems with the parameters."""
         for name in ("lengths", "batch_sizes"):
             values = getattr(self, name)
             if len(set(values)) != len(values):
@@ -68,15 +68,15 @@ class Throughput(Evaluator):
             yield f"`batch_sizes` has {max(self.batch_sizes)}; at most {largest:,} texts are different"
 
     def prepare(self) -> DrivesEncoder:
-        """Drive the encoder, to look at the clock; a tokenizer may be trained on texts with all words."""
+        """Return a timed evaluation that drives the encoder, and texts with all words for a tokenizer."""
         return DrivesEncoder(self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths)))
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode and look at the clock.
+        """Encode texts and time it.
 
         Raises:
-            RunError: where the encoder cannot be told at how many tokens to cut.
-            ModelError: where it has no positions for so many tokens.
+            RunError: if the encoder's truncation length cannot be set.
+            ModelError: if it has too few positions for the length.
         """
         cases = [(length, size) for length in self.lengths for size in self.batch_sizes or (None,)]
         passes = self.warmup + self.repeats
@@ -125,7 +125,7 @@ class Throughput(Evaluator):
 def texts_of(count: int, length: int) -> list[str]:
     """Return different texts of `length` words, and so of at least as many tokens.
 
-    They differ from the first word on: what all texts begin with may be computed once.
+    They differ from the first word on, since a prefix shared by all texts may be computed once.
     """
     words = len(WORDS)
     rest = [WORDS[place % words] for place in range(3, length)]

@@ -1,4 +1,4 @@
-"""SentEval's transfer tasks: a classifier on top of frozen embeddings."""
+"""SentEval's transfer tasks: classifiers on frozen embeddings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-"""The seven tasks that the papers print, in their order."""
+"""The seven tasks reported in papers, in their order."""
 
 
 @attrs.frozen
@@ -47,8 +47,8 @@ class SentEvalTransfer(Evaluator):
 
     MR, CR, SUBJ and MPQA are scored by nested cross-validation; TREC and MRPC pick the penalty by
     cross-validation on their training set and are scored on their test set; SST2 and SST5 have a development
-    set. MRPC's features are [|u-v|, u*v], and it has an `f1` beside its accuracy. `dev-accuracy` is the one
-    that chose the penalty.
+    set. MRPC's features are [|u-v|, u*v], and it also has an `f1`. `dev-accuracy` is the accuracy that the
+    choice of the penalty is based on.
 
     Source: Conneau & Kiela (2018), with the settings of SimCSE's evaluation. `primary` is the mean accuracy;
     with all seven tasks of the papers it is also the score `AVG`.
@@ -58,28 +58,28 @@ class SentEvalTransfer(Evaluator):
     traits = EvaluatorTraits(cites=("conneau2018senteval",), development=False)
 
     tasks: tuple[str, ...] = PAPERS
-    """Of `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC`, `MRPC`, in the order of the report. Default: the
-    seven of the papers."""
+    """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
+    Default: the seven of the papers."""
     protocol: Literal["senteval", "logistic"] = "senteval"
     """`senteval`: SentEval's classifier in PyTorch, early stopping included, which all papers here use;
     `logistic`: logistic regression to convergence (scikit-learn), with SentEval's grid of C."""
     mode: Literal["test", "fast"] = "test"
-    """`test`, as published: 10 folds, Adam, batches of 64, tenacity 5, a look every 4 epochs; `fast`: 5
-    folds, RMSprop, batches of 128, tenacity 3, a look every 2 epochs."""
+    """`test`, as published: 10 folds, Adam, batches of 64, tenacity 5, an evaluation every 4 epochs;
+    `fast`: 5 folds, RMSprop, batches of 128, tenacity 3, an evaluation every 2 epochs."""
     seed: int = 1111
-    """Of folds, initial weights and order of the batches; SentEval's is 1111."""
+    """Seed of folds, initial weights and order of the batches; SentEval's is 1111."""
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it; default: `SENTBED_DATA`."""
     check_sizes: bool = True
-    """Refuse a task whose files have not as many examples as published."""
+    """Whether to refuse a task whose files have other numbers of examples than published."""
 
     def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and data that is not there."""
+        """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TRANSFER, self.name)
         yield from transfer_problems(self.tasks, self.data_dir)
 
     def prepare(self) -> Prepared:
-        """Read every task; raises `DataError` that names file and line."""
+        """Read every task; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
@@ -95,7 +95,7 @@ class SentEvalTransfer(Evaluator):
     def _score(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Evaluation:
         """Train the classifiers of every task and score them.
 
-        Raises `RunError` where an embedding is not finite or zero; it names the sentence.
+        Raises `RunError`, with the sentence, if an embedding is not finite or zero.
         """
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         scores = list(transfer_scores(vectors, tasks, classifier))
@@ -106,7 +106,7 @@ class SentEvalTransfer(Evaluator):
 
 
 def transfer_problems(tasks: Sequence[str], data_dir: str | None) -> Iterator[str]:
-    """Yield the data of these tasks that is not there."""
+    """Yield the missing data of these tasks."""
     try:
         root = find_transfer_root(data_dir)
     except DataError as error:
@@ -119,22 +119,22 @@ def transfer_problems(tasks: Sequence[str], data_dir: str | None) -> Iterator[st
 
 @attrs.frozen(eq=False)
 class TransferTask:
-    """What was read of a task."""
+    """The data of a task."""
 
     name: str
     splits: Mapping[str, Split]
     data: str
-    """The hash of its files."""
+    """Hash of its files."""
 
 
 def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True) -> list[TransferTask]:
-    """Read each task; raises `DataError` that names file and line."""
+    """Read each task; raises `DataError` with file and line."""
     root = find_transfer_root(data_dir)
     return [TransferTask(task, *read_transfer(root, task, check_sizes)) for task in tasks]
 
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
-    """Return what is to be encoded: one list a split."""
+    """Return the texts to encode: one list per split."""
     return {
         f"{task.name} {name}": Texts([text for side in split.sentences for text in side])
         for task in tasks
@@ -147,7 +147,7 @@ def transfer_scores(
 ) -> Iterator[Score]:
     """Yield the scores of each task: `accuracy`, `f1` for MRPC, `dev-accuracy`.
 
-    Raises `RunError` where an embedding is not finite or zero.
+    Raises `RunError` if an embedding is not finite or zero.
     """
     for read in tasks:
         task, splits, data = read.name, read.splits, read.data

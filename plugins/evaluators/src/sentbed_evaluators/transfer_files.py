@@ -1,4 +1,4 @@
-"""The transfer tasks of SentEval: their files, and how SentEval reads them."""
+"""The files of SentEval's transfer tasks, read as SentEval does."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ QUESTION_TYPES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 @attrs.frozen
 class TransferTask:
-    """What a task is made of."""
+    """The files and sizes of a task."""
 
     folder: str
     files: Mapping[str, tuple[str, ...]]
-    """Files by split; a task that is cross-validated as a whole has the one split `all`."""
+    """Files by split; a task that is cross-validated as a whole has the single split `all`."""
     sizes: Mapping[str, int]
     """Examples of each split, as published."""
     classes: int
     read: Callable[[Path, int], list[Row]]
-    """(file, its place in the split) -> rows."""
+    """(file, its index in the split) -> rows."""
     pairs: bool = False
 
 
@@ -42,7 +42,7 @@ class Split:
     """The examples of one split, in the order in which SentEval gives them to the classifier."""
 
     sentences: tuple[tuple[str, ...], ...]
-    """First sentences, and second ones for pairs."""
+    """First sentences and, for pairs, second sentences."""
     labels: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -145,11 +145,11 @@ TRANSFER: dict[str, TransferTask] = {
         pairs=True,
     ),
 }
-"""The tasks by name; SentEval (Conneau & Kiela, 2018) has the published sizes."""
+"""Tasks by name, with the sizes published with SentEval (Conneau & Kiela, 2018)."""
 
 
 def find_transfer_root(data_dir: str | None) -> Path:
-    """Return SentEval's `downstream` directory; raises `DataError` where it has no transfer task."""
+    """Return SentEval's `downstream` directory; raises `DataError` if it has no transfer task."""
     folders = (task.folder for task in TRANSFER.values())
     return directories.find_root(data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval")
 
@@ -161,7 +161,7 @@ def transfer_files(root: Path, name: str) -> tuple[Path, ...]:
 
 
 def missing_transfer(root: Path, name: str) -> str | None:
-    """Return a sentence that names a task's first missing file; None where all are there."""
+    """Return a message with a task's first missing file; None if there is none."""
     missing = [file for file in transfer_files(root, name) if not file.is_file()]
     if not missing:
         return None
@@ -175,8 +175,8 @@ def missing_transfer(root: Path, name: str) -> str | None:
 def read_transfer(root: Path, name: str, check_sizes: bool = True) -> tuple[dict[str, Split], str]:
     """Return the splits of a task, sorted as SentEval sorts them, and a hash of its files.
 
-    Raises `DataError` that names file and line; also, with `check_sizes`, where a split has not as many
-    examples as published.
+    Raises `DataError` with file and line; with `check_sizes`, also if a split has another number of
+    examples than published.
     """
     if message := missing_transfer(root, name):
         raise DataError(message)

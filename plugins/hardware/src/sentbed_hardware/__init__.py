@@ -1,4 +1,4 @@
-"""Runtimes for sentbed, and the optimisers and schedules that they drive."""
+"""Runtimes for sentbed, with their optimisers and schedules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def schedules() -> list[type[Schedule]]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return what PyTorch and JAX can run here, on which devices."""
+    """Return what PyTorch and JAX can run on this machine, and on which devices."""
     from sentbed_hardware.doctor import findings
 
     return findings()

@@ -23,17 +23,17 @@ class Adafactor(Optimizer):
     lr: float = attrs.field(default=1e-3, validator=gt(0))
     """Peak learning rate, > 0; Sentence-T5 uses 1e-3."""
     decay_rate: float = attrs.field(default=-0.8, validator=lt(0))
-    """The second moment decays with 1 - step ** decay_rate, < 0."""
+    """Exponent of the second moment's decay 1 - step ** decay_rate, < 0."""
     clip_threshold: float = attrs.field(default=1.0, validator=gt(0))
     """Largest root mean square of an update, before the learning rate."""
     scale_parameter: bool = False
-    """Multiply the learning rate by the root mean square of each weight."""
+    """Whether the learning rate is multiplied by the root mean square of each weight."""
     weight_decay: float = attrs.field(default=0.0, validator=ge(0))
     """Decoupled decay of all weights."""
 
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
         """Return `transformers.optimization.Adafactor` with the given learning rate, no relative step."""
-        # transformers imports bitsandbytes here where it is installed, which advertises a package of kernels.
+        # transformers imports bitsandbytes here if it is installed, which advertises a package of kernels.
         logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
         from transformers.optimization import Adafactor as TransformersAdafactor
 
@@ -52,7 +52,7 @@ class Adafactor(Optimizer):
         """Return the same update as an `optax.GradientTransformation`, without the learning rate.
 
         Raises:
-            RunError: for a weight of more than two axes, of which optax would factor others.
+            RunError: for a weight of more than two axes, of which optax would factor different ones.
         """
         import optax
 
@@ -72,9 +72,10 @@ class Adafactor(Optimizer):
         return optax.chain(*parts)
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        """Return the bytes of its state: of matrices, a number for each row and each column.
+        """Return the bytes of its state.
 
-        Of other parameters one for each weight; and the root mean square of each parameter.
+        It has one number for each row and column of a matrix, one for each weight of other parameters, and
+        the root mean square of each parameter.
         """
         return sum(4 * (_second_moments(shape) + 1) for shape in shapes.values())
 

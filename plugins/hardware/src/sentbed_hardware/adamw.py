@@ -56,5 +56,5 @@ class AdamW(Optimizer):
         )
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        """Return the bytes of its state: two numbers a weight, and a counter for each parameter."""
+        """Return the bytes of its state: two numbers per weight, and a counter per parameter."""
         return sum(8 * math.prod(shape) + 4 for shape in shapes.values())

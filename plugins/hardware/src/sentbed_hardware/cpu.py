@@ -26,14 +26,14 @@ class Cpu(Distributed, PlannedProcessor):
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where they are present, else fp32."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads of one operation; where left out, what `OMP_NUM_THREADS` says, or all cores, or this process's
+    """Threads of one operation; default: `OMP_NUM_THREADS`, or all cores, or this process's
     share of them."""
     compile: bool = False
     """Compile training and encoding with `torch.compile` (needs a C++ compiler): minutes at the start, faster
     steps. Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`,
     `t5`, `opt` and `causal` encode in packed forms of their own, where they have one."""
     deterministic: bool = False
-    """Refuse operations whose result may change from run to run."""
+    """Whether to refuse operations whose result may change from run to run."""
 
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""
@@ -45,7 +45,7 @@ class Cpu(Distributed, PlannedProcessor):
         Raises:
             RuntimeUnavailableError: for `bf16` on a processor without bf16 instructions.
         """
-        # Both are read when the library that they belong to is loaded. Threads that wait by spinning make two
+        # Both are read when their library is loaded. Threads that wait by spinning make two
         # processes on the same cores up to twenty times slower; this little spinning costs 3 % of a lone one.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         if self.threads is not None:

@@ -17,8 +17,8 @@ from sentbed_hardware.planning import PlannedAccelerator
 class Cuda(Distributed, PlannedAccelerator):
     """PyTorch on an NVIDIA GPU, or on several.
 
-    A process takes the first GPU that it sees (`CUDA_VISIBLE_DEVICES` says which there are); of several
-    processes on a machine, each takes one. In `bf16` and `fp16`, encoding runs on weights of that precision
+    A process uses the first GPU that it sees (`CUDA_VISIBLE_DEVICES` selects them); of several processes on a
+    machine, each uses one. In `bf16` and `fp16`, encoding runs on weights of that precision
     and training under autocast with fp32 weights; sentence vectors, losses and optimiser states are fp32 in
     all. A batch that does not fit into the GPU's memory is halved, in training by gradient caching; the run
     says so and goes on.
@@ -32,7 +32,7 @@ class Cuda(Distributed, PlannedAccelerator):
     training the loss is scaled, and a step whose gradient overflows is taken again at half the scale."""
     tf32: bool = False
     """Round the factors of fp32 products to 10 bits of mantissa (TF32): up to eight times as fast on GPUs of
-    capability 8.0, and no longer the numbers of other devices. Without effect in bf16 and fp16."""
+    capability 8.0, but with other results than other devices. No effect in bf16 and fp16."""
     compile: bool = False
     """Compile training and encoding with `torch.compile` (needs Triton): minutes at the start, faster steps.
     Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`, `t5`,
@@ -40,15 +40,15 @@ class Cuda(Distributed, PlannedAccelerator):
     deterministic: bool = False
     """Refuse operations whose result may change from run to run, and have cuBLAS work in one order."""
     token_budget: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Tokens a batch when encoding; from the GPU's memory and the width of the token states where left out:
+    """Tokens per batch when encoding; from the GPU's memory and the width of the token states if omitted:
     32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
 
     def build(self) -> Engine:
         """Claim the GPU and return the engine.
 
         Raises:
-            RuntimeUnavailableError: for a PyTorch without CUDA, where there is no GPU that can be used, and
-                for `bf16` on one that has it not.
+            RuntimeUnavailableError: for a PyTorch without CUDA, without a usable GPU, and for `bf16` on a GPU
+                that lacks it.
         """
         if self.deterministic:
             # Read when cuBLAS is first used; without it PyTorch refuses every product of matrices.

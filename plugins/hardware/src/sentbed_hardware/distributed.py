@@ -1,4 +1,4 @@
-"""What runtimes of several processes have in common."""
+"""The fields of runtimes with several processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
 @attrs.frozen(kw_only=True)
 class Distributed:
-    """Fields of a runtime that spreads batches over devices, each with a process of its own.
+    """Fields of a runtime that spreads batches over devices, with one process each.
 
-    The result is that of one device. The loss sees the vectors of the whole batch, wherever they were made.
-    Only the first process runs the recipe and writes; the others work for it. Processes that `torchrun` has
-    started are taken as they are, whatever `devices` and `nodes` say.
+    The result is that of one device. The loss sees the vectors of the whole batch, whatever process made
+    them. Only the first process runs the recipe and writes; the others work for it. Processes started by
+    `torchrun` are used as they are, whatever `devices` and `nodes` are.
     """
 
     devices: int = attrs.field(default=1, validator=ge(1))
@@ -28,19 +28,19 @@ class Distributed:
     nodes: int = attrs.field(default=1, validator=ge(1))
     """Machines; the same recipe is started on each of them."""
     rendezvous: str | None = None
-    """`HOST:PORT` of the first machine, with a port that is free there; needed where there are several."""
+    """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: each holds a share of the backbone's
     weights, gradients and optimiser state, and has the rest sent when it is needed (Zhao et al., 2023;
     PyTorch's FSDP2)."""
     gradient: Literal["full", "local"] = "full"
-    """`full`: the gradient of one device. `local`: that of SimCSE's released script, where each process has a
-    gradient through its own vectors only, those of the others being constants, and gradients are averaged. It
-    is `full` divided by the number of processes, except for the loss's own parameters, of which every process
-    has the whole gradient. AdamW and Adafactor hardly see a factor; clipping does."""
+    """`full`: the gradient of one device. `local`: that of SimCSE's released script, where each process has
+    the gradient of its own vectors only, with those of the others as constants, and gradients are averaged.
+    It is `full` divided by the number of processes, except for the loss's own parameters, of which every
+    process has the whole gradient. AdamW and Adafactor are nearly invariant to a factor; clipping is not."""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with several machines."""
+        """Yield problems with the settings for several machines."""
         if self.rendezvous is not None and not ADDRESS.fullmatch(self.rendezvous):
             yield (
                 f"`rendezvous` is {self.rendezvous!r}, expected HOST:PORT; "
@@ -56,13 +56,13 @@ class Distributed:
 
     @property
     def traits(self) -> RuntimeTraits:
-        """How many processes a run consists of."""
+        """The number of processes of a run."""
         return RuntimeTraits(processes=self.devices * self.nodes)
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.
 
-        None where one process is enough, or where this is one of them.
+        None if one process is enough, or if this is one of several.
         """
         if self.traits.processes == 1 or is_member():
             return None
@@ -71,7 +71,7 @@ class Distributed:
         return launch(self, command)
 
     def serve(self) -> bool:
-        """Work for the first process until that ends, where this is another one; return whether it was."""
+        """Work for the first process until it ends, if this is another one; return whether it is."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
         from sentbed_hardware._torch.worker import serve

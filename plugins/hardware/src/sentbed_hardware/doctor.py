@@ -1,4 +1,4 @@
-"""What this machine can run, for `sentbed doctor`: PyTorch, its devices, its compiler and its processes."""
+"""Checks of PyTorch, its devices, compiler and processes on this machine, for `sentbed doctor`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def findings() -> list[Finding]:
 
 
 def torch_and_devices() -> Iterator[Finding]:
-    """Yield what PyTorch can do here."""
+    """Yield the findings about PyTorch and its devices."""
     try:
         import torch
     except Exception as error:  # noqa: BLE001 - a library that it loads may be missing or broken
@@ -48,7 +48,7 @@ def torch_and_devices() -> Iterator[Finding]:
 
 
 def compiling(torch: Any) -> Iterator[Finding]:
-    """Yield what `compile = true` needs."""
+    """Yield the requirements of `compile = true`."""
     named = os.environ.get("CXX")
     compiler = shutil.which(named) if named else shutil.which("g++") or shutil.which("clang++")
     version = compiler and first_line(compiler, "--version")
@@ -71,7 +71,7 @@ def compiling(torch: Any) -> Iterator[Finding]:
 
 
 def compiled() -> Finding:
-    """Return whether a small function compiles, with nothing left of earlier compilations."""
+    """Return whether a small function compiles, with an empty compiler cache."""
     with tempfile.TemporaryDirectory() as directory:
         variables = {"TORCHINDUCTOR_CACHE_DIR": directory, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         found = elsewhere(compile_one, COMPILE_SECONDS, **variables)
@@ -80,7 +80,7 @@ def compiled() -> Finding:
 
 
 def compile_one() -> dict[str, Any]:
-    """Compile a small function, run it, and say where and in how many seconds."""
+    """Compile and run a small function; return the device and the seconds."""
     import torch
 
     def function(values: torch.Tensor) -> torch.Tensor:
@@ -96,7 +96,7 @@ def compile_one() -> dict[str, Any]:
 
 
 def processes(torch: Any) -> Iterator[Finding]:
-    """Yield what several processes are started with, and what they talk through."""
+    """Yield the launcher and the communication backends for several processes."""
     distributed = torch.distributed
     lacking = f"torch {torch.__version__} is built without it"
     if not distributed.is_available():

@@ -1,4 +1,4 @@
-"""The devices that PyTorch sees, with their precisions and attention kernels, for `sentbed doctor`."""
+"""Checks of PyTorch's devices, their precisions and attention kernels, for `sentbed doctor`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INSTRUCTIONS = (
     *("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "amx_fp16"),
     *("neon", "sve", "sve2", "bf16", "i8mm"),
 )
-"""Instruction sets that matter for products of matrices, in torch's words."""
+"""Instruction sets that matter for matrix products, by torch's names."""
 KERNELS = {"flash": "FLASH_ATTENTION", "memory-efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
-"""Names of the fused kernels behind `scaled_dot_product_attention`, and torch's names of them."""
+"""Names of the fused kernels of `scaled_dot_product_attention`, with torch's names."""
 CAPABILITIES = {"bf16": (8, 0), "fp16": (7, 0), "tf32": (8, 0)}
-"""The compute capability from which tensor cores take a precision (CUDA C++ Programming Guide)."""
+"""Lowest compute capability at which tensor cores support a precision (CUDA C++ Programming Guide)."""
 CUDA_BUILD = (
     "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cuNNN`, "
     "NNN at most the CUDA version that `nvidia-smi` shows"
@@ -28,14 +28,14 @@ CUDA_BUILD = (
 
 
 def build_of(torch: Any) -> str:
-    """Return what a torch is built for."""
+    """Return the platform that torch is built for."""
     if torch.version.cuda:
         return f"CUDA {torch.version.cuda}"
     return f"ROCm {torch.version.hip}" if torch.version.hip else "processors only"
 
 
 def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the processor and its precisions, given what `torch.cpu.get_capabilities` says."""
+    """Yield the processor and its precisions, given the result of `torch.cpu.get_capabilities`."""
     from sentbed_hardware._torch.cpu import BF16_INSTRUCTIONS
 
     name = _processor_name() or capabilities.get("cpu_name", "unknown")
@@ -48,7 +48,7 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _processor_name() -> str | None:
-    """Return the processor's name as Linux has it."""
+    """Return the processor's name according to Linux."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
@@ -67,7 +67,7 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
                 with sdpa_kernel(getattr(SDPBackend, backend)):
                     torch.nn.functional.scaled_dot_product_attention(query, query, query)
             except (RuntimeError, AttributeError) as error:
-                # Why a kernel cannot be taken is said in warnings; the error says only that none could.
+                # Warnings explain why a kernel cannot be used; the error says only that none could.
                 reasons = [str(warning.message).partition(" (Trigger")[0] for warning in said]
                 yield Finding("attention", f"{device} {name}", "no", "; ".join(reasons) or str(error))
             else:
@@ -77,11 +77,11 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
 
 
 def cuda(torch: Any) -> Iterator[Finding]:
-    """Yield whether the runtime `cuda` has what it needs, and each GPU with what it can do."""
+    """Yield whether the runtime `cuda` has its requirements, and the features of each GPU."""
     try:
         yield from _cuda(torch)
     except RuntimeError as error:
-        # A device that is full, taken by another process or broken must not hide what else there is.
+        # A device that is full, in use or broken must not hide the others.
         yield Finding("devices", "cuda", "no", str(error).partition("\n")[0], "`nvidia-smi` shows its state")
 
 

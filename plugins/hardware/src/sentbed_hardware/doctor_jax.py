@@ -1,4 +1,4 @@
-"""JAX and TPUs, for `sentbed doctor`; no device is claimed unless it is asked to try."""
+"""Checks of JAX and TPUs, for `sentbed doctor`; no device is claimed unless trials are requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ START_SECONDS, CLAIM_SECONDS = 60.0, 180.0
 
 
 def jax() -> Iterator[Finding]:
-    """Yield whether the runtime `tpu` has what it needs."""
+    """Yield whether the runtime `tpu` has its requirements."""
     found = packages("runtimes", "tpu", "sentbed-hardware", PACKAGES, "tpu")
     if found.status == "no":
         yield found
@@ -50,7 +50,7 @@ def start() -> int | None:
     if float(jax.jit(lambda values: values.sum())(ones)) != 3.0:
         raise RunError("JAX added three ones and did not get 3")
     try:
-        # JAX itself asks this before it loads libtpu, and claims nothing with it.
+        # JAX itself uses this query before it loads libtpu; it claims nothing.
         hardware: Any = importlib.import_module("jax._src.hardware_utils")
         return int(hardware.num_available_tpu_chips_and_device_id()[0])
     except (ImportError, AttributeError, TypeError):
@@ -58,7 +58,7 @@ def start() -> int | None:
 
 
 def claimed() -> Finding:
-    """Return the devices that JAX gets when nothing is said, for as long as it takes to name them."""
+    """Return the devices that JAX uses by default, claiming them only briefly."""
     found = elsewhere(claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false")
     detail = f"JAX gets {len(found['devices'])} of {found['platform']}: {', '.join(found['devices'])}"
     return present("devices", "tpu", found["platform"] == "tpu", detail)

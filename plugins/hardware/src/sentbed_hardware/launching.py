@@ -1,4 +1,4 @@
-"""Starts the processes of a run with torchrun's own launcher."""
+"""Launching of a run's processes with torchrun's own launcher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 FAILED, INTERRUPTED = 1, 130
 PATIENCE = 7 * 24 * 3600
-"""Seconds that processes have to end after a signal: a state may take its time. A second signal ends them."""
+"""Seconds that processes have to end after a signal, since saving a state may take long. A second signal
+kills them."""
 
 
 def launch(parameters: Distributed, command: Sequence[str]) -> int:
@@ -37,14 +38,14 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    # Each has a level of its own, and what they would tell is told below.
+    # Each has its own level, and their messages are given below.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).disabled = True
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(PATIENCE))
     alone = parameters.nodes == 1
     if alone and sys.platform == "linux":
-        # What stays on the machine needs no name of it that resolves.
+        # Communication within a machine must not depend on a host name that resolves.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
         config = LaunchConfig(
@@ -79,7 +80,7 @@ def _code_of(failures: dict[int, Any]) -> int:
     killed = {rank: -failure.exitcode for rank, failure in failures.items() if failure.exitcode < 0}
     first = failures.get(0)
     for rank, number in killed.items():
-        # What the others are ended with once one has failed is no news.
+        # The signals that end the others after a failure are not worth a message.
         if number != signal.SIGTERM:
             out = " (is the machine out of memory?)" if number == signal.SIGKILL else ""
             print(f"process {rank} was ended by {signal.Signals(number).name}{out}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Published peaks of accelerators, for `sentbed plan`."""
+"""Published peak rates of accelerators, for `sentbed plan`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import attrs
 
 @attrs.frozen
 class Peak:
-    """One kind of device as its maker describes it, without sparsity."""
+    """The manufacturer's figures for one kind of device, without sparsity."""
 
     name: str
     pattern: str
-    """What a device's own name contains, a regular expression without regard to case."""
+    """Case-insensitive regular expression to find in the device's name."""
     memory: float
-    """GB."""
+    """Memory in GB."""
     bandwidth: float
-    """TB/s of its memory."""
+    """Memory bandwidth in TB/s."""
     flops: Mapping[str, float]
-    """TFLOP/s of matrix products by precision: `fp32`, `tf32`, `bf16` (and `fp16` where they differ)."""
+    """TFLOP/s of matrix products, by precision: `fp32`, `tf32`, `bf16` (and `fp16` where they differ)."""
 
 
 CUDA = (
@@ -46,14 +46,14 @@ TPU = (
     Peak("v4", r"v4", 32, 1.2, {"bf16": 275}),
     Peak("v3", r"v3", 16, 0.45, {"bf16": 61.5}),
 )
-"""Google's system architecture pages; of v3 one core, which is a device there."""
+"""Google's system architecture pages; for v3, of one core, which is a device there."""
 
 PASSES = 6
-"""In fp32, a TPU takes so many passes of its bf16 units."""
+"""Passes of a TPU's bf16 units for one product in fp32."""
 
 
 def find(name: str, table: tuple[Peak, ...]) -> Peak | None:
-    """Return the kind of device of this name, or None where the table has none."""
+    """Return the kind of device with this name, or None if the table has none."""
     whole = r"(?<![a-z0-9])(?:{})(?![0-9])"
     return next((peak for peak in table if re.search(whole.format(peak.pattern), name, re.IGNORECASE)), None)
 

@@ -1,4 +1,4 @@
-"""What the runtimes say to `sentbed plan`; see `sentbed.protocols.planning`."""
+"""The runtimes' part of `sentbed plan`; see `sentbed.protocols.planning`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from sentbed.protocols import Device, Loss, Pooler, Runtime, Sketch
 
 
 class Planned(Runtime):
-    """A runtime that runs torch modules: poolers and losses are built of tensors without content."""
+    """A runtime that runs torch modules; poolers and losses are built with tensors without content."""
 
     __slots__ = ()
 
     def sketch_pooler(self, pooler: Pooler, width: int) -> Sketch:
-        """Return what a pooler behind token states of this width holds."""
+        """Return the sketch of a pooler over token states of this width."""
         from sentbed_hardware._torch.planning import sketch_pooler
 
         return sketch_pooler(pooler, width)
 
     def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
-        """Return what a loss over vectors of this width holds and computes."""
+        """Return the sketch of a loss over vectors of this width."""
         from sentbed_hardware._torch.planning import sketch_loss
 
         return sketch_loss(loss, width, batch_size, columns)
@@ -38,7 +38,7 @@ class PlannedProcessor(Planned):
                 f"the runtime `cpu` is timed where it runs, and cannot say what a `{on}` does; leave out "
                 "`--on`, or plan another runtime: `--set runtime.use=cuda`"
             )
-        # As `Cpu.build` does, for a process that goes on to run the recipe.
+        # As in `Cpu.build`, for a process that then runs the recipe.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         from sentbed_hardware._torch.planning import cpu
 
@@ -46,12 +46,12 @@ class PlannedProcessor(Planned):
 
 
 class PlannedAccelerator(Planned):
-    """A runtime on devices whose makers publish what they can do."""
+    """A runtime on devices with published peak rates."""
 
     __slots__ = ()
 
     def outline(self, on: str | None = None) -> Device:
-        """Return the device that is here, or the one named; raises `RuntimeUnavailableError`."""
+        """Return this machine's device, or the one named; raises `RuntimeUnavailableError`."""
         from sentbed_hardware._torch.planning import accelerator
 
         return accelerator(self, on)

@@ -1,6 +1,6 @@
 """The schedules: step -> multiplier of the learning rate.
 
-They are four lines each and share their warm-up, so they share a module.
+They are in one module because they are short and share their warm-up.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from sentbed.protocols import Schedule
 
 
 def _span(length: float, total_steps: int) -> float:
-    """A share of all steps where below 1, else a number of steps."""
+    """Return a length in steps: a share of all steps if below 1, else a number of steps."""
     return length * total_steps if length < 1 else length
 
 
 def _warm(step: int, warmup: float, total_steps: int) -> float:
-    """The multiplier of a linear warm-up: 0 at step 0 where there is one, 1 from its end on."""
+    """Return the multiplier of a linear warm-up: 0 at step 0 if there is one, 1 after its end."""
     span = _span(warmup, total_steps)
     return min(1.0, step / span) if span > 0 else 1.0
 
 
 def _left(step: int, start: float, total_steps: int) -> float:
-    """The share that is left, at `step`, of the steps from `start` to the end."""
+    """Return the share of the steps from `start` to the end that is left at `step`."""
     return max(0.0, (total_steps - step) / max(1e-12, total_steps - start)) if step > start else 1.0
 
 
@@ -36,7 +36,7 @@ class Constant(Schedule):
     name: ClassVar[str] = "constant"
 
     warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps where below 1, else a number of steps."""
+    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
 
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
@@ -50,7 +50,7 @@ class Linear(Schedule):
     name: ClassVar[str] = "linear"
 
     warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps where below 1, else a number of steps."""
+    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
 
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
@@ -68,7 +68,7 @@ class LinearAfterHold(Schedule):
     name: ClassVar[str] = "linear-after-hold"
 
     hold: float = attrs.field(default=0.1, validator=ge(0))
-    """How long the rate is held: a share of all steps where below 1, else a number of steps."""
+    """Length of the constant phase: a share of all steps if below 1, else a number of steps."""
 
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
@@ -82,7 +82,7 @@ class Cosine(Schedule):
     name: ClassVar[str] = "cosine"
 
     warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps where below 1, else a number of steps."""
+    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
     floor: float = attrs.field(default=0.0, validator=and_(ge(0.0), le(1.0)))
     """The multiplier at the end, in [0, 1]."""
 

@@ -23,8 +23,8 @@ INSTALL = "`pip install 'sentbed-hardware[tpu]'`"
 class Tpu(PlannedAccelerator):
     """JAX and XLA on TPUs, through torchax: the same torch modules, compiled.
 
-    Every shape of a batch is compiled once, so texts are padded to few: a length of `lengths`, and a number
-    of rows that is a power of two. Vectors, losses and optimiser states are fp32 in both precisions.
+    Every batch shape is compiled once, so batches are padded to few shapes: a length of `lengths`, and a
+    power of two of rows. Vectors, losses and optimiser states are fp32 in both precisions.
     """
 
     name: ClassVar[str] = "tpu"
@@ -34,24 +34,25 @@ class Tpu(PlannedAccelerator):
     precision: Literal["fp32", "bf16"] = "bf16"
     """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units."""
     devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Devices of each machine, of which each takes its share of the rows; all of them where left out. On the
-    platform `cpu` so many virtual ones, one where left out."""
+    """Devices per machine, each of which takes its share of the rows; default: all. On the platform `cpu`,
+    the number of virtual devices; default: one."""
     nodes: int = attrs.field(default=1, validator=ge(1))
     """Machines, with one process each; the same recipe is started on each of them."""
     rendezvous: str | None = None
-    """`HOST:PORT` of the first machine, with a port that is free there; needed where there are several."""
+    """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """Over several devices: `ddp`, each has all weights; `fsdp`, weights, gradients and the optimiser's state
     are spread over them."""
     lengths: tuple[int, ...] = attrs.field(
         default=(16, 32, 64, 128, 256, 512), validator=[min_len(1), deep_iterable(ge(1))]
     )
-    """Tokens to which texts are padded, ascending; longer texts to the next power of two."""
+    """Lengths in tokens to which texts are padded, ascending; longer texts are padded to the next power of
+    two."""
     token_budget: int = attrs.field(default=16384, validator=ge(1))
-    """Tokens that one device takes at a time."""
+    """Tokens per device and batch."""
 
     def check(self) -> Iterator[str]:
-        """Yield what can be seen without loading."""
+        """Yield problems that show without loading."""
         if list(self.lengths) != sorted(set(self.lengths)):
             yield f"`lengths` are {list(self.lengths)}, expected ascending numbers; sort them"
         yield from self.machines.check()
@@ -61,12 +62,12 @@ class Tpu(PlannedAccelerator):
 
     @property
     def machines(self) -> Distributed:
-        """The processes: one on each machine, whatever the number of its devices."""
+        """The processes of the run: one per machine, whatever the number of its devices."""
         return Distributed(nodes=self.nodes, rendezvous=self.rendezvous)
 
     @property
     def traits(self) -> RuntimeTraits:
-        """How many processes a run consists of."""
+        """The number of processes of a run."""
         return self.machines.traits
 
     def launch(self, command: Sequence[str]) -> int | None:
@@ -74,7 +75,7 @@ class Tpu(PlannedAccelerator):
         return self.machines.launch(command)
 
     def serve(self) -> bool:
-        """Work for the first process, where this is another one; see `Distributed.serve`."""
+        """Work for the first process, if this is another one; see `Distributed.serve`."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
         from sentbed_hardware._torch.worker import serve
@@ -82,7 +83,7 @@ class Tpu(PlannedAccelerator):
         try:
             serve(self)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the process ends here
-            # JAX would wait at the end for processes that wait for this one.
+            # On exit, JAX would wait for processes that wait for this one.
             if not isinstance(error, SystemExit):
                 print(f"error: {error}", file=sys.stderr, flush=True)
             os._exit(1)
@@ -92,7 +93,7 @@ class Tpu(PlannedAccelerator):
         """Claim the devices.
 
         Raises:
-            RuntimeUnavailableError: where JAX, torchax or the devices are missing.
+            RuntimeUnavailableError: if JAX, torchax or the devices are missing.
         """
         from sentbed import RuntimeUnavailableError
 

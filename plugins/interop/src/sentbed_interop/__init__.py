@@ -1,4 +1,4 @@
-"""Encoders of sentbed elsewhere, and encoders from elsewhere in sentbed."""
+"""Export of encoders to other libraries, and import from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def importers() -> list[type[Importer]]:
 
 @hookimpl
 def commands() -> dict[str, LazyCommand]:
-    """Return `export` and `import`."""
+    """Return the commands `export` and `import`."""
     return {
         "export": LazyCommand(
             "sentbed_interop.exchange_commands:export", "Write an encoder for another library."

@@ -1,4 +1,4 @@
-"""The model card: what is known of an encoder, as the hub's `README.md`."""
+"""The model card of an encoder, the hub's `README.md`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METRICS: Mapping[str, str] = {
     "pearson": "pearsonr",
     "matthews": "matthews_correlation",
 }
-"""The hub's names of metrics, where they are not ours."""
+"""The hub's names of metrics that differ from ours."""
 TASKS: Mapping[str, str] = {
     "spearman": "sentence-similarity",
     "pearson": "sentence-similarity",
@@ -34,25 +34,25 @@ TASKS: Mapping[str, str] = {
     "f1": "text-classification",
     "matthews": "text-classification",
 }
-"""The hub's kind of task by what measures it; of any other metric it is `feature-extraction`."""
+"""The hub's task type for each metric; for any other metric, `feature-extraction`."""
 COMPARABLE = ("id", "aggregation", "precision", "data")
-"""What a result in the front matter says of its protocol; the whole stands in the text."""
+"""Keys of a protocol to repeat in the front matter; the whole protocol is in the text."""
 TEXTS = ("template", "demonstration")
-"""Keys of texts, where `/` begins no path."""
+"""Keys of texts, in which `/` does not begin a path."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 @attrs.frozen
 class Stated:
-    """What the encoder itself does not tell."""
+    """Facts for the card that the encoder itself does not have."""
 
     title: str | None
     license: str | None
     languages: tuple[str, ...]
     refused: str | None
-    """Why the folder is not one of sentence-transformers; None where it is."""
+    """Why the folder is not in sentence-transformers' format; None if it is."""
     differences: tuple[str, ...]
-    """How the encoder differs there, as Markdown."""
+    """Differences from the encoder in that format, as Markdown."""
 
 
 def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
@@ -122,7 +122,7 @@ def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
 
 
 def _public(value: Any) -> Any:
-    """Return the value with the last part only of each absolute path."""
+    """Return the value with each absolute path reduced to its last part."""
     if isinstance(value, Mapping):
         return {key: item if key in TEXTS else _public(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -200,7 +200,7 @@ def _results(record: RunRecord) -> Iterator[Any]:
 
 
 def _hub_data(table: Any) -> Iterator[str]:
-    """Yield the ids of data sets of the hub that these tables name."""
+    """Yield the ids of hub data sets in these tables."""
     if isinstance(table, str):
         if table.startswith("hub:") and HUB_ID.fullmatch(table[4:]):
             yield table[4:]
@@ -251,7 +251,7 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
 
 
 def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a table and all that are in it."""
+    """Yield a table and all tables in it."""
     if isinstance(value, Mapping):
         yield value
     if isinstance(value, Mapping | list | tuple):
@@ -266,14 +266,14 @@ def _is_place(value: Any) -> bool:
 
 
 def _short(digest: Any) -> str:
-    """The first twelve characters of a hash, or of each of several."""
+    """Return the first twelve characters of a hash, or of each of several."""
     if isinstance(digest, list | tuple):
         return ", ".join(map(_short, digest))
     return shown(plain(digest))[:12] if digest else "–"
 
 
 def _versions(record: RunRecord | None, used: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return distributions with their versions: those that the parts come from, as the run had them."""
+    """Return the distributions of the parts, with their versions in the run."""
     manifest = record.manifest if record else {}
     plugins = {one["distribution"]: str(one["version"]) for one in manifest.get("plugins", ())}
     libraries = manifest.get("libraries", {})

@@ -1,4 +1,4 @@
-"""The papers behind a recipe: the traits of each component, and of each stage, say which are its own."""
+"""The papers cited by a recipe, from the traits of its components and stages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sentbed.protocols import Component
 from sentbed.tools import Stage
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
-"""Where a BibTeX entry says its key."""
+"""Pattern of the key of a BibTeX entry."""
 
 
 def bibliography(*parts: Any) -> tuple[str, ...]:
-    """Return the BibTeX entries that these parts, and all that they are made of, cite; each once.
+    """Return the distinct BibTeX entries that these parts and their parts cite.
 
     Raises:
-        PluginError: where a part cites what is neither.
+        PluginError: if a part cites what is neither.
     """
     known = {_key(entry): entry for entry in _known()}
     found: dict[str, str] = {}
@@ -49,7 +49,7 @@ def _key(entry: str) -> str | None:
 
 
 def parts_in(part: Any) -> Iterator[Any]:
-    """Yield a part and all that it is made of, components or not."""
+    """Yield a part and all its parts, components or not."""
     if isinstance(part, Mapping):
         part = tuple(part.values())
     if isinstance(part, tuple):

@@ -1,4 +1,4 @@
-"""Encoders that come from elsewhere, and go there: what finds the exporter or importer and calls it."""
+"""Export and import of encoders: selection and call of the exporter or importer."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ def export_encoder(
 ) -> tuple[str, ...]:
     """Write an encoder on disk into a new directory, as the exporter `to` does, or for sentbed.
 
-    `overrides` (`FIELD=VALUE`) set the exporter's fields. What needs tensors needs a `runtime` of PyTorch:
-    `cpu`, as it is where left out. Returns what the exporter says that users should know, such as which texts
-    get other vectors.
+    `overrides` (`FIELD=VALUE`) set the exporter's fields. Formats with tensors need a `runtime` on PyTorch;
+    default: `cpu`. Returns the exporter's notes for users, such as which texts get other vectors.
 
     Raises:
-        RunError: where `output` is not new, or the name or an option is wrong.
-        ModelError: where the other library cannot compute what the encoder does, with what to take instead.
+        RunError: if `output` is not new, or the name or an option is wrong.
+        ModelError: if the other library cannot compute the encoder's vectors, with an alternative.
     """
     plugins = plugins or load_plugins()
     target = _new(output)
@@ -63,13 +62,13 @@ def import_encoder(
     overrides: Sequence[str] = (),
     plugins: Plugins | None = None,
 ) -> Encoder:
-    """Make an encoder of what another library wrote, save it in a new directory, and return it.
+    """Import an encoder of another library, save it in a new directory, and return it.
 
-    The importer is the one that is named, or the only one that recognises `source`.
+    The importer is the one in `from_`, or the only one that recognises `source`.
 
     Raises:
-        RunError: where `output` is not new, or the name or an option is wrong.
-        ModelError: where nobody recognises `source`, several do, or it cannot be read.
+        RunError: if `output` is not new, or the name or an option is wrong.
+        ModelError: if no importer or several recognise `source`, or it cannot be read.
     """
     plugins = plugins or load_plugins()
     target, found = _new(output), Path(source)

@@ -1,4 +1,4 @@
-"""The commands `export` and `import`: encoders that come from elsewhere, and go there."""
+"""The commands `export` and `import`."""
 
 from __future__ import annotations
 

@@ -16,30 +16,29 @@ if TYPE_CHECKING:
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 POOLERS: Mapping[str, str] = {"bert": "mean", "t5": "mean", "opt": "prompt-eol", "causal": "prompt-eol"}
-"""The pooler of a backbone where none is named."""
+"""Default pooler of each backbone."""
 LOCAL = ("pkg:", "data:", ".", "/", "~")
-"""How a location begins that is no hub id."""
+"""Prefixes of locations that are not hub ids."""
 
 
 @attrs.frozen(kw_only=True)
 class FromPEFT(Importer):
-    """A LoRA adapter that was trained with peft, on the model below it.
+    """A LoRA adapter trained with peft, on its base model.
 
-    An adapter does not say how its vectors come from token states: name the pooler that it was trained
-    with. The encoder that is saved holds the adapter and the hashes of the model below, not the model;
+    An adapter does not record how vectors are made from token states: name the pooler that it was trained
+    with. The encoder that is saved holds the adapter and the hashes of the base model, not the model;
     `sentbed export` merges the two.
     """
 
     name: ClassVar[str] = "peft"
 
     base: ModelId | None = None
-    """The model below: a hub id, a local directory or `pkg:PACKAGE/path`. What the adapter says where left
-    out."""
+    """The base model: a hub id, a local directory or `pkg:PACKAGE/path`; default: that of the adapter."""
     pooler: str | None = None
-    """A pooler by name, with its defaults; where left out `mean`, and on a causal model `prompt-eol`, with
+    """A pooler by name, with its defaults; if omitted `mean`, and on a causal model `prompt-eol`, with
     PromptEOL's template: its authors have published such adapters."""
     max_length: int = attrs.field(default=128, validator=ge(2))
-    """Tokens a sentence; an adapter does not say."""
+    """Tokens per sentence; an adapter does not say."""
 
     def recognises(self, source: Path) -> bool:
         """Whether it is a directory with an adapter, and not one of sentence-transformers."""
@@ -49,8 +48,8 @@ class FromPEFT(Importer):
         """Return the encoder.
 
         Raises:
-            ModelError: where the model below cannot be had, where the adapter is pickled or does more than
-                a LoRA, and where pooler and model do not fit together.
+            ModelError: if the base model is unavailable, if the adapter is pickled or does more than a
+                LoRA, or if pooler and model do not fit together.
         """
         from sentbed_interop._torch.importing import backbone_for, encoder_of, read_json
 
@@ -66,7 +65,7 @@ class FromPEFT(Importer):
         return encoder_of(table, source)
 
     def _base(self, config: Mapping[str, Any], source: Path) -> tuple[str, str | None]:
-        """Return the model below and, of a hub id, its revision."""
+        """Return the base model and, for a hub id, its revision."""
         if self.base is not None:
             return self.base, None
         base = config.get("base_model_name_or_path")
@@ -87,10 +86,10 @@ class FromPEFT(Importer):
 
 
 def _require_no_pooler(source: Path) -> None:
-    """Refuse what peft puts on BERT's own pooler, where every linear layer gets an adapter."""
+    """Refuse an adapter on BERT's own pooler, which peft adds if every linear layer gets one."""
     file = source / ADAPTER_WEIGHTS
     if not file.is_file():
-        # What to do then, the backbone says.
+        # The backbone's message says what to do then.
         return
     from sentbed_interop._torch.importing import read_weights
 
@@ -103,7 +102,7 @@ def _require_no_pooler(source: Path) -> None:
 
 
 def _config_file(base: str, revision: str | None) -> Path:
-    """Return the model's `config.json`, fetched from the hub where it is a hub id."""
+    """Return the model's `config.json`, downloaded first if it is a hub id."""
     if base.startswith(LOCAL):
         return locate(base) / "config.json"
     from huggingface_hub import hf_hub_download

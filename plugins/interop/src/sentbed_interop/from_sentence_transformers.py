@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 NO_LIMIT = 10**6
-"""Tokens: what a tokenizer says that knows no limit is more."""
+"""Tokens above which a tokenizer's limit means that it has none."""
 KNOWN = ("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name")
-"""Settings of a folder that are looked at, or that change no vector."""
+"""Settings of a folder that are read, or that change no vector."""
 
 
 @attrs.frozen(kw_only=True)
 class FromSentenceTransformers(Importer):
-    """A folder of sentence-transformers, of any version, whose modules an encoder has too.
+    """A folder of sentence-transformers, of any version, with modules that an encoder supports.
 
     These are `Transformer` (on text), `Pooling` (in a way that an installed pooler has: `cls`, `mean` and
     `lasttoken` are), then perhaps `Dense` without activation (the projection) and `Normalize`; after `cls`
@@ -38,9 +38,9 @@ class FromSentenceTransformers(Importer):
 
     prompt: str | None = None
     """Which of the folder's prompts goes before each text, by name, such as `query`; the folder's default
-    where left out. An encoder has one."""
+    if omitted. An encoder has one."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Tokens of an input, prompt and special tokens included; that of the folder where left out."""
+    """Tokens of an input, prompt and special tokens included; that of the folder if omitted."""
 
     def recognises(self, source: Path) -> bool:
         """Whether it has a `modules.json`."""
@@ -134,7 +134,7 @@ class FromSentenceTransformers(Importer):
 
 
 def _own(source: Path) -> dict[str, Any] | None:
-    """Return what `sentbed export` has kept of an encoder with a prompt; None where it wrote nothing."""
+    """Return the prompt's record that `sentbed export` wrote; None if there is none."""
     from sentbed_interop._torch.importing import read_json
     from sentbed_interop._torch.st_names import OWN, OWN_FILE, PREFIX, SUFFIX
 
@@ -172,7 +172,7 @@ def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
 
 
 def _require_right(model: Path) -> None:
-    """Refuse a tokenizer that cuts texts at their beginning."""
+    """Refuse a tokenizer that truncates texts at their beginning."""
     from sentbed_interop._torch.importing import read_json, read_setting
 
     file, whole = model / "tokenizer_config.json", model / "tokenizer.json"
@@ -230,7 +230,7 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
 
 
 def _left(encoder: Encoder, limit: int, source: Path) -> int:
-    """Return the tokens that are left for a sentence, of so many for an input with prompt."""
+    """Return the tokens left for a sentence, of `limit` for an input with prompt."""
     from sentbed_interop._torch.st_tokenizer import SENTENCES
 
     limit = min(limit, encoder.backbone.max_length)
@@ -244,7 +244,7 @@ def _left(encoder: Encoder, limit: int, source: Path) -> int:
             f"the prompt of `{source}` has {template} tokens, and an input {limit}: too few are left "
             "for a sentence; set a larger `max_length`"
         )
-    # A text's first word may have more tokens alone than behind the prompt.
+    # A text's first word may have more tokens alone than after the prompt.
     texts = [" ".join([text] * limit) for text in SENTENCES]
     expected = tokenizer.encode([prompt.template.prefix + text for text in texts], limit)
     tries = (limit - template, *(limit - template + n for n in (1, -1, 2, -2, 3)))
@@ -258,7 +258,7 @@ def _own_tokens(encoder: Encoder, text: str) -> int:
 
 
 def _alike(found: Any, expected: Any) -> int:
-    """Return how many texts have the same tokens."""
+    """Return the number of texts with equal tokens."""
     rows = [
         [
             tokens.ids[start:end].tolist()

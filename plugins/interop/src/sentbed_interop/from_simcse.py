@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 LAYERS = ("mlp.dense", "pooler.dense")
-"""What the MLP is called in a checkpoint of training, and in a released model."""
+"""Names of the MLP in a training checkpoint and in a released model."""
 PREFIXES = ("bert.", "roberta.")
 
 
@@ -26,8 +26,8 @@ class FromSimCSE(Importer):
     """A BERT or RoBERTa with the MLP over [CLS] that SimCSE's code has trained (Gao et al., 2021).
 
     It is the directory of a training run, with weights `bert.*` or `roberta.*` and `mlp.dense.*`; or a
-    released model, in which the MLP stands in the place of BERT's own pooler (`pooler.dense.*`). The latter
-    looks like any BERT, so it is read only where `--from simcse` says so.
+    released model, in which the MLP replaces BERT's own pooler (`pooler.dense.*`). The latter
+    looks like any BERT, so it is read only with `--from simcse`.
 
     Released weights are pickled (`pytorch_model.bin`), and transformers' `save_pretrained` would drop the
     MLP: so this importer reads them, as tensors only (torch's `weights_only`), by which no code runs.
@@ -36,10 +36,10 @@ class FromSimCSE(Importer):
     name: ClassVar[str] = "simcse"
 
     mlp_only_train: bool = False
-    """The MLP was for training only, and [CLS] alone is the vector. The files do not say: it is on in
+    """Whether the MLP was for training only and [CLS] is the vector. The files do not record it: it is on in
     SimCSE's unsupervised models (`unsup-simcse-*`), off in its supervised ones."""
     max_length: int = attrs.field(default=128, validator=ge(2))
-    """Tokens a sentence; the files do not say. SimCSE trains with 32, and its tool encodes with 128."""
+    """Tokens per sentence; the files do not say. SimCSE trains with 32, and its tool encodes with 128."""
 
     def recognises(self, source: Path) -> bool:
         """Whether its configuration names a class of SimCSE's code, such as `BertForCL`."""
@@ -53,7 +53,7 @@ class FromSimCSE(Importer):
         """Return the encoder: pooler `cls-mlp`, no head.
 
         Raises:
-            ModelError: where there is no MLP, no BERT or RoBERTa, or where files are missing or damaged.
+            ModelError: if there is no MLP, no BERT or RoBERTa, or if files are missing or damaged.
         """
         from sentbed_interop._torch.importing import encoder_of, read_json, set_linear
 
@@ -103,7 +103,7 @@ def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
 
 
 def _from_pickled(table: dict[str, Any], source: Path, weights: dict[str, Any]) -> Encoder:
-    """Build the encoder of tensors that backbones would not read, from a copy for the time of it."""
+    """Build the encoder from tensors that backbones would not read, through a temporary copy."""
     from safetensors.torch import save_file
 
     from sentbed_interop._torch.importing import encoder_of

@@ -51,19 +51,19 @@ class ToHub(Exporter):
     run: FilePath | None = None
     """The run directory that the encoder comes from. Where left out, the one that it lies in, if any."""
     title: str | None = attrs.field(default=None, validator=optional(min_len(1)))
-    """The model's name; that of the run where left out, or that of the backbone's model and the pooler."""
+    """The model's name; that of the run if omitted, or that of the backbone's model and the pooler."""
     license: str | None = attrs.field(default=None, validator=_is_license)
     """The hub's word for the licence, such as `apache-2.0`. Where left out, the card says that one is to be
     chosen: the weights below and the data have terms of their own."""
     language: str | tuple[str, ...] = attrs.field(default=(), converter=_languages, validator=_are_languages)
-    """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`; not stated where left out."""
+    """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`; not stated if omitted."""
 
     def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
         """Write layout, `recipe.toml` and `README.md`; returns how the encoder differs there.
 
         Raises:
-            ModelError: where the run is of another encoder, or the vectors would be others.
-            RunError: where the run cannot be read.
+            ModelError: if the run has another encoder, or the vectors would differ.
+            RunError: if the run cannot be read.
         """
         import tomli_w
         from sentbed.helpers import write_atomic
@@ -82,14 +82,14 @@ class ToHub(Exporter):
 def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[str, ...]]:
     """Write the encoder.
 
-    Returns why it is not there for sentence-transformers, None where it is, and how it differs there.
+    Returns why it is not in sentence-transformers' format, or None, and its differences in that format.
     """
     from sentbed_interop.sentence_transformers import OtherVectorsError, ToSentenceTransformers
 
     try:
         return None, tuple(ToSentenceTransformers().write(encoder, directory))
     except OtherVectorsError:
-        # The library can express the encoder: that is a fault, of a part or of the export.
+        # The library supports the encoder, so this is a fault of a part or of the export.
         raise
     except ModelError as error:
         for left in directory.iterdir():

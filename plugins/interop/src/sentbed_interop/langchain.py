@@ -7,7 +7,7 @@ from pathlib import Path
 from sentbed_interop.loading import Held, missing
 
 try:
-    # A user imports this module, and the registration does not.
+    # Users import this module; the plugin's registration does not.
     from langchain_core.embeddings import Embeddings
 except ImportError as error:
     raise missing("langchain-core", "langchain") from error
@@ -22,11 +22,11 @@ class SentbedEmbeddings(Embeddings):
 
     def __init__(self, encoder: str | Path, precision: str = "fp32") -> None:
         self._held = Held(encoder, precision)
-        # What is no encoder is refused here, and not at the first text.
+        # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector a text."""
+        """Return one vector per text."""
         vectors: list[list[float]] = self._held.encoder.encode(texts).tolist()
         return vectors
 

@@ -9,14 +9,14 @@ from typing import Any
 from sentbed_interop.loading import Held, missing
 
 try:
-    # A user imports this module, and the registration does not.
+    # Users import this module; the plugin's registration does not.
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
 except ImportError as error:
     raise missing("llama-index-core", "llama-index") from error
 
 BATCH = 2048
-"""Texts that LlamaIndex hands over at a time, its largest number: sentbed makes its own batches of them."""
+"""Texts per call of LlamaIndex, its largest number; sentbed makes its own batches of them."""
 
 
 class SentbedEmbedding(BaseEmbedding):
@@ -34,12 +34,12 @@ class SentbedEmbedding(BaseEmbedding):
         named = {"encoder": str(encoder), "precision": precision}
         super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options, **named})
         self._held = Held(encoder, precision)
-        # What is no encoder is refused here, and not at the first text.
+        # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name by which LlamaIndex writes it down."""
+        """Return the name under which LlamaIndex serialises it."""
         return "SentbedEmbedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:

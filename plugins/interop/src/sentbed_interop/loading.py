@@ -1,4 +1,4 @@
-"""What the classes for other libraries share."""
+"""Shared parts of the classes for other libraries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @attrs.define
 class Held:
-    """An encoder on disk, loaded on the runtime `cpu` when first asked for.
+    """An encoder on disk, loaded on the runtime `cpu` at first use.
 
-    Pickles and copies have the place and the precision alone.
+    Pickles and copies hold only the path and the precision.
     """
 
     place: str = attrs.field(converter=str)
@@ -32,7 +32,7 @@ class Held:
         return self._loaded
 
     def at(self, place: str | Path, precision: str) -> Held:
-        """Return this one where it is of that place and precision, or another."""
+        """Return this object if it has that path and precision, else a new one."""
         wanted = Held(place, precision)
         return self if self == wanted else wanted
 

@@ -37,7 +37,7 @@ class ToONNX(Exporter):
     """The version of ONNX's operators, 18 to 23: what the runtime that is to read the graph knows."""
 
     def check(self) -> Iterator[str]:
-        """Yield what to install."""
+        """Yield the missing packages."""
         missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
         if missing:
             yield (
@@ -49,8 +49,8 @@ class ToONNX(Exporter):
         """Write graph, tokenizer, `README.md` and `sentbed_onnx.json` into `directory`.
 
         Raises:
-            ModelError: where the backbone is held below fp32, where a part cannot be traced, and where the
-                graph gives other vectors.
+            ModelError: if the backbone is held below fp32, if a part cannot be traced, or if the graph
+                gives other vectors.
         """
         for problem in self.check():
             raise ModelError(problem)

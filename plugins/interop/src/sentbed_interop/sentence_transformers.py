@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OtherVectorsError(ModelError):
-    """The folder could be written, and what is loaded from it is not the encoder."""
+    """The folder was written, but does not load as the same encoder."""
 
 
 @attrs.frozen
@@ -36,11 +36,11 @@ class ToSentenceTransformers(Exporter):
     more. Token ids are always compared."""
 
     def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
-        """Write the folder; returns what differs from the encoder.
+        """Write the folder, and return its differences from the encoder.
 
         Raises:
-            ModelError: where stock modules cannot give the encoder's vectors.
-            OtherVectorsError: where they should, and do not.
+            ModelError: if stock modules cannot give the encoder's vectors.
+            OtherVectorsError: if they should but do not.
         """
         from sentbed_interop._torch.st_folder import write_folder
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed_interop.loading import Held, missing
 
 try:
-    # A user imports this module, and the registration does not.
+    # Users import this module; the plugin's registration does not.
     from sklearn.base import (
         BaseEstimator,
         ClassNamePrefixFeaturesOutMixin,
@@ -41,13 +41,13 @@ class SentbedVectorizer(
         self.precision = precision
 
     def fit(self, X: Sequence[str], y: object = None) -> SentbedVectorizer:  # noqa: N803 - scikit-learn's name
-        """Load the encoder; of the texts nothing is learned."""
+        """Load the encoder; nothing is learned from the texts."""
         _texts(X)
         self._encoder()
         return self
 
     def transform(self, X: Sequence[str]) -> NDArray[np.float32]:  # noqa: N803 - scikit-learn's name
-        """Return float32 `(len(X), width)`, one row a text."""
+        """Return float32 `(len(X), width)`, one row per text."""
         return self._encoder().encode(_texts(X))
 
     def _encoder(self) -> Encoder:
@@ -57,7 +57,7 @@ class SentbedVectorizer(
 
     @property
     def _n_features_out(self) -> int:
-        # What scikit-learn counts the names of the columns by.
+        # scikit-learn derives the number of column names from it.
         return self._encoder().width
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""The run that an encoder comes from: what a model card says of scores, data and versions."""
+"""The run that an encoder comes from, with scores, data and versions for its model card."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ REPORT, RECIPE = "report.json", "resolved.toml"
 
 @attrs.frozen(eq=False)
 class RunRecord:
-    """A run directory, as far as it speaks of one encoder."""
+    """The part of a run directory that concerns one encoder."""
 
     name: str
     status: str
     encoder: str
-    """What the run calls it."""
+    """Name of the encoder in the run."""
     scores: tuple[Score, ...]
-    """Those that the encoder has part in, before training (`NAME@start`) and after."""
+    """Scores that involve the encoder, before training (`NAME@start`) and after."""
     recipe: Mapping[str, Any]
     """The resolved recipe, as TOML has it."""
     manifest: Mapping[str, Any]
@@ -36,11 +36,11 @@ class RunRecord:
 
 
 def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
-    """Read the run directory `run`, or the one that the encoder lies in; None where it lies in none.
+    """Read the run directory `run`, or the one that contains the encoder; None if there is none.
 
     Raises:
-        RunError: where `run` is no run directory.
-        ModelError: where the run's encoder is another one, or it may be one of several.
+        RunError: if `run` is no run directory.
+        ModelError: if the run's encoder is another one, or it may be one of several.
     """
     place = None if encoder.source is None else encoder.source.resolve()
     if run is not None:
@@ -84,7 +84,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
 
 
 def parts_of(record: RunRecord) -> Any:
-    """Return the run's recipe with its components, or None where the plugins of one are not installed."""
+    """Return the run's recipe with its components, or None if the plugins of one are not installed."""
     from sentbed.tools import Document, load_plugins, structure_recipe
 
     try:
@@ -123,7 +123,7 @@ def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(encoder: str) -> set[str]:
-    """The encoders that a score speaks of: `en@start` is of `en`, `en+zh` of both."""
+    """Return the encoders that a score involves: `en@start` is of `en`, `en+zh` of both."""
     return set(base_name(encoder).split("+"))
 
 
@@ -154,7 +154,7 @@ def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
 
 
 def _same_weights(source: Path | None, saved: Path) -> bool | None:
-    """Whether two saved encoders have the same weights; None where that cannot be told from their files."""
+    """Whether two saved encoders have the same weights; None if that cannot be told from their files."""
     if source is None:
         return None
     if source == saved.resolve():

@@ -44,7 +44,7 @@ class RayPool:
         """Yield each task with its result; see `TaskPool.run`.
 
         Raises:
-            RuntimeUnavailableError: where there is no cluster at the address, or it is too small.
+            RuntimeUnavailableError: if there is no cluster at the address, or it is too small.
         """
         if not tasks:
             return

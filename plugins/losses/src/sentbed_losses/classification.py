@@ -10,7 +10,7 @@ from sentbed.protocols import Loss, LossTraits, Module
 
 @attrs.frozen
 class Classification(Loss):
-    """A linear classifier that tells true pairs from all others of the batch (SentBench's CLS).
+    """A linear classifier that tells true pairs from all other pairs of the batch (SentBench's CLS).
 
     For anchors v and positives v+ of a batch of n rows, the loss of row i is
 
@@ -32,13 +32,13 @@ class Classification(Loss):
     def build(self, width: int) -> Module:
         """Return `module(vectors) -> LossOutput`.
 
-        Metrics: `accuracy`, balanced: the mean of the share of true pairs and the share of other pairs
-        that the classifier gets right; guessing gives 0.5.
+        Metrics: `accuracy`, balanced: the mean of the shares of true pairs and of other pairs that are
+        classified correctly; guessing gives 0.5.
         """
         from sentbed_losses._torch.classification import ClassificationLoss
 
         return ClassificationLoss(width)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the pairs of an anchor that are not true: the positives of the other rows."""
+        """Return the number of false pairs per anchor: one for each other row."""
         return batch_size - 1

@@ -1,4 +1,4 @@
-"""What the contrastive losses have in common."""
+"""The fields that the contrastive losses share."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from sentbed_losses.temperature import LearnableTemperature, positive_temperatur
 
 @attrs.frozen
 class Contrastive(Loss):
-    """The fields of a softmax over similarities; see `InfoNCE` for what they do to the denominator."""
+    """The fields of a softmax over similarities; `InfoNCE` describes their effect on the denominator."""
 
     papers: ClassVar[tuple[str, ...]]
-    """Keys of the papers behind the loss."""
+    """Keys of the papers that introduced the loss."""
 
     temperature: float | LearnableTemperature = attrs.field(default=0.05, validator=positive_temperature)
-    """Divides the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. Or a table, to learn its logarithm:
-    `{ initial = 1.0, min = 0.01, max = 100.0 }`, which are the defaults. The value in use stays within the
-    bounds; the gradient passes as if there were none, so that it can come back from them."""
+    """The divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table learns its
+    logarithm: `{ initial = 1.0, min = 0.01, max = 100.0 }`, which are the defaults. The value is clamped to
+    the bounds, but the gradient ignores them, so that the parameter can return from a bound."""
     similarity: Literal["cosine", "dot"] = "cosine"
     """`cosine`, or the plain dot product (for vectors that the head has normalised, or on purpose)."""
     symmetric: bool = False
-    """Also rank the anchors of the batch for each positive, and take the mean of both directions."""
+    """Also rank the anchors of the batch for each positive, and average both directions."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
-    """Subtracted from the similarity of each true pair before it is divided by the temperature, >= 0, in both
-    directions where symmetric; 0 is none."""
+    """The margin subtracted from the similarity of each true pair before the division by the temperature, >=
+    0; in both directions if `symmetric`. 0 is none."""
     hard_negative_weight: float = attrs.field(default=1.0, validator=gt(0))
     """Factor on the term of a row's own hard negative in its denominator, > 0; 1 is none (SimCSE)."""
     mask_duplicates: bool = False
-    """Leave a candidate out of a row's denominator where its text is that of the row's positive or anchor."""
+    """Leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
     false_negative_threshold: float | None = None
-    """Leave a candidate out of a row's denominator where its similarity to the row's positive is above this;
-    none is left out where this is not given. Without gradient."""
+    """Leave a candidate out of a row's denominator if its similarity to the row's positive exceeds this
+    value; default: leave none out. It passes no gradient."""
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with these fields together."""
@@ -49,7 +49,7 @@ class Contrastive(Loss):
 
     @property
     def traits(self) -> LossTraits:
-        """Pairs, with hard negatives where the data has them; the numbers of texts to find duplicates."""
+        """Return the columns the loss takes: pairs, optional hard negatives, text ids to find duplicates."""
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive"}),
@@ -63,6 +63,6 @@ class Contrastive(Loss):
         return self.mask_duplicates or self.false_negative_threshold is not None
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the most negatives in a denominator: other positives and every hard negative."""
+        """Return the largest number of negatives in a denominator: other positives and all hard negatives."""
         hard = batch_size if "negative" in columns else 0
         return batch_size - 1 + hard

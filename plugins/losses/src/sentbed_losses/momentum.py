@@ -14,10 +14,10 @@ from sentbed_losses.queue import Queue
 
 @attrs.frozen
 class Momentum(Queue):
-    """`queue` whose positives come from a moving average of the tower in training (MoCo).
+    """`queue` with positives from a moving average of the trained encoder (MoCo).
 
-    Positives are encoded without gradient by a copy of their encoder whose weights follow its own after
-    each step, w' <- momentum w' + (1 - momentum) w, so slowly that the vectors in the memory stay
+    Positives are encoded without gradient by a copy of their encoder. After each step its weights become
+    w' <- momentum w' + (1 - momentum) w; they change so slowly that the vectors in the memory stay
     comparable. Anchors and hard negatives are encoded by the encoder itself.
 
     Source: He et al. 2020 (MoCo), section 3.2.
@@ -27,13 +27,13 @@ class Momentum(Queue):
     papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=65_536, validator=ge(0))
-    """Vectors in the memory, at least a batch; 0 is none. 65,536 in MoCo."""
+    """Number of vectors in the memory, at least the batch size; 0 is none. 65,536 in MoCo."""
     momentum: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
-    """How much of the average a step keeps, in [0, 1): 0.999 in MoCo."""
+    """Share of the average that a step keeps, in [0, 1): 0.999 in MoCo."""
 
     @property
     def traits(self) -> LossTraits:
-        """As of `queue`; the moving average encodes the positives."""
+        """Return the traits of `queue`, with positives encoded by the moving average."""
         return attrs.evolve(super().traits, momentum=self.momentum, keys=frozenset({"positive"}))
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -
 
 @attrs.frozen
 class NLISoftmax(Loss):
-    """A linear classifier of sentence pairs by their label (InferSent, SBERT).
+    """A linear classifier of labelled sentence pairs (InferSent, SBERT).
 
     For a premise u and a hypothesis v, softmax over the classes of a learned linear layer on
     [u; v; |u - v|], or on [u; v; |u - v|; u * v], and the cross entropy with the label, averaged over the
@@ -29,19 +29,19 @@ class NLISoftmax(Loss):
     classes: tuple[str, ...] = attrs.field(
         default=("entailment", "neutral", "contradiction"), validator=_distinct
     )
-    """The names that the column `label` may hold, two or more."""
+    """The values of the column `label`, two or more."""
     product: bool = False
-    """Whether u * v is among the features: true in InferSent, false in SBERT."""
+    """Whether u * v is a feature: true in InferSent, false in SBERT."""
 
     def build(self, width: int) -> Module:
-        """Return `module(inputs) -> LossOutput`; metrics: `accuracy`, the share of rows classified right."""
+        """Return `module(inputs) -> LossOutput`; its metric `accuracy` is the share of correct rows."""
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
         return NLISoftmaxLoss(self, width)
 
     @property
     def traits(self) -> LossTraits:
-        """Labelled pairs, of these classes."""
+        """Return the columns the loss takes: labelled pairs of these classes."""
         return LossTraits(
             cites=("conneau2017infersent", "reimers2019sbert"),
             needs=frozenset({"premise", "hypothesis", LABEL}),
@@ -50,5 +50,5 @@ class NLISoftmax(Loss):
         )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: a pair is classified by itself."""
+        """Return 0: each pair is classified on its own."""
         return 0

@@ -16,12 +16,12 @@ from sentbed_losses.contrastive import Contrastive
 class Queue(Contrastive):
     """`info-nce` with a memory: past positives of a frozen tower are negatives too.
 
-    The denominator of `info-nce` also has exp(s(v_i, k) / t) for every vector k in a first-in-first-out
-    memory of the latest `size` positives of earlier batches. A step sees the memory as the batch before
-    left it; then the batch's positives go in and the oldest ones out. The memory starts empty with every
-    stage: until it is full, the denominator has what is there. It has no part in the other direction of
-    a symmetric loss. The masks hold for the memory as for other rows: with several epochs,
-    `mask_duplicates` keeps a row's own positive of the epoch before out.
+    The denominator of `info-nce` gains exp(s(v_i, k) / t) for every vector k in a first-in-first-out memory
+    of the latest `size` positives of earlier batches. A step sees the memory that the previous batch left;
+    then the batch's positives replace the oldest ones. The memory is empty when a stage starts, and until
+    it is full, the denominator holds what is there. The other direction of a symmetric loss does not use
+    it. The masks apply to the memory as to other rows: with several epochs, `mask_duplicates` leaves out a
+    row's own positive from the previous epoch.
 
     Source: He et al. 2020 (MoCo), section 3; the translation-pair paper, section 4.2, where the source
     language's tower is frozen.
@@ -31,18 +31,18 @@ class Queue(Contrastive):
     papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
-    """Vectors in the memory, at least a batch; 0 is none. 10,000 for base and 200,000 for large models in the
-    translation-pair paper."""
+    """Number of vectors in the memory, at least the batch size; 0 is none. 10,000 for base and 200,000 for
+    large models in the translation-pair paper."""
 
     @property
     def traits(self) -> LossTraits:
-        """As of `info-nce`; the memory is a state."""
+        """Return the traits of `info-nce`, with the memory as state."""
         return attrs.evolve(super().traits, stateful=self.size > 0)
 
     def build(self, width: int) -> Module:
-        """Return `module(vectors, state) -> LossOutput`, without `state` where `size` is 0.
+        """Return `module(vectors, state) -> LossOutput`, without `state` if `size` is 0.
 
-        Metrics: as of `info-nce`; `negatives`, always.
+        Metrics: those of `info-nce`, and always `negatives`.
         """
         from sentbed_losses._torch.info_nce import InfoNCELoss
         from sentbed_losses._torch.queue import QueueLoss
@@ -60,7 +60,7 @@ class Queue(Contrastive):
             )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the most negatives in a denominator, the memory among them."""
+        """Return the largest number of negatives in a denominator, memory included."""
         return super().negatives(batch_size, columns) + self.size
 
     def _too_small(self, batch_size: int) -> Iterator[str]:

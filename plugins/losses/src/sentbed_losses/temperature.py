@@ -11,14 +11,14 @@ from attrs.validators import gt
 
 @attrs.frozen
 class LearnableTemperature:
-    """A temperature that is learned with the weights, as its logarithm."""
+    """A temperature whose logarithm is learned with the weights."""
 
     initial: float = attrs.field(default=1.0, validator=gt(0))
-    """Where it starts, > 0."""
+    """Initial temperature, > 0."""
     min: float = attrs.field(default=0.01, validator=gt(0))
-    """The smallest value that divides the similarities, > 0."""
+    """Smallest temperature, > 0."""
     max: float = attrs.field(default=100.0, validator=gt(0))
-    """The largest."""
+    """Largest temperature, at least `min`."""
 
     def __attrs_post_init__(self) -> None:
         if not self.min <= self.initial <= self.max:
@@ -31,7 +31,7 @@ class LearnableTemperature:
 def positive_temperature(
     _: Any, attribute: attrs.Attribute[Any], value: float | LearnableTemperature
 ) -> None:
-    """Refuse a fixed temperature that similarities cannot be divided by; an attrs validator."""
+    """Refuse a fixed temperature that is not above 0; an attrs validator."""
     if not isinstance(value, LearnableTemperature) and not 0 < value < math.inf:
         raise ValueError(
             f"`{attribute.name}` divides the similarities and must be a number > 0, such as 0.05, "

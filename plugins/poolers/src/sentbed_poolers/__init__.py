@@ -1,4 +1,4 @@
-"""Poolers for sentbed: token states -> one vector a sentence."""
+"""Poolers for sentbed: token states -> one vector per sentence."""
 
 from __future__ import annotations
 

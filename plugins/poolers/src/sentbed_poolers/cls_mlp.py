@@ -21,12 +21,12 @@ class ClsMLP(Pooler):
     name: ClassVar[str] = "cls-mlp"
 
     mlp_only_train: bool = False
-    """Layer and tanh in training only; encoding then takes the bare state of [CLS], as `first` does. SimCSE
-    has it on in its unsupervised runs and off in its supervised ones."""
+    """Whether layer and tanh are used in training only; encoding then uses the bare state of [CLS], like
+    `first`. On in SimCSE's unsupervised runs, off in its supervised ones."""
 
     @property
     def traits(self) -> PoolerTraits:
-        """What it needs, and what it computes when encoding."""
+        """Return what the pooler needs and what it computes when encoding."""
         return PoolerTraits(
             cites=("gao2021simcse",),
             needs=frozenset({"bidirectional"}),

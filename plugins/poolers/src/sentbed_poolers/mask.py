@@ -12,7 +12,7 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 class Mask(Pooler):
     """The state of the mask token in a prompt that asks a masked language model what the sentence means.
 
-    The prompt is the template `prompt-bert` with PromptEOL's text rules, where the recipe gives no other.
+    The prompt is the template `prompt-bert` with PromptEOL's text rules, unless the recipe sets another.
 
     Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1.
     """

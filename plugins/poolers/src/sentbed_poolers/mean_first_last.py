@@ -19,8 +19,8 @@ class MeanFirstLast(Pooler):
     traits = PoolerTraits(cites=("gao2021simcse", "su2021whitening"), needs=frozenset({"layers"}))
 
     first: Literal["layer-1", "embeddings"] = "layer-1"
-    """What counts as the first layer: the first transformer layer, as in BERT-whitening and in SimCSE's code
-    since January 2022 (its issue 133); or the output of the embeddings, as in SimCSE's code before."""
+    """The layer that counts as the first: the first transformer layer, as in BERT-whitening and in SimCSE's
+    code since January 2022 (its issue 133), or the output of the embeddings, as in SimCSE's earlier code."""
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -14,7 +14,7 @@ from sentbed_poolers.last import Last
 class Prompt(Last):
     """The state of the last token of a prompt that asks a causal model what the sentence means.
 
-    The prompt is the template `prompt` with PromptEOL's text rules, where the recipe gives no other.
+    The prompt is the template `prompt` with PromptEOL's text rules, unless the recipe sets another.
 
     Source: PromptEOL, section 3.1 (PromptBERT's idea for a causal model).
     """

@@ -1,1 +1,1 @@
-"""Reports of runs: pages, tables, plots, and how sure their numbers are."""
+"""Reports of runs: pages, tables, plots, and confidence intervals."""

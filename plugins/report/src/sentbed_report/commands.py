@@ -1,4 +1,4 @@
-"""The commands `compare` and `table`: what runs have found."""
+"""The commands `compare` and `table` for the scores of runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def compare(
 
 
 def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str | None) -> None:
-    """Print the tables of any runs; with `out`, write them and print the path of their report."""
+    """Print the tables of several runs; with `out`, write them and print the path of their report."""
     from sentbed.errors import RunError
 
     from sentbed_report.study.exports import to_json, write_exports

@@ -1,4 +1,4 @@
-"""What scores may be compared, and how sure a run's scores are."""
+"""Comparability of scores, and bootstrap intervals of a run's scores."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from sentbed_report.statistics import Resampled, resample
 
 
 def evaluation_protocol(score: Score) -> dict[str, Any]:
-    """Return, for JSON, what a score's protocol says of the evaluation, not of the encoder.
+    """Return the evaluator's part of a score's protocol as JSON data.
 
-    Encoders whose own parts differ are still scored in the same way.
+    Scores that agree in it are comparable even if the encoders' parts differ.
     """
     return _plain(score.evaluator_protocol)
 
 
 def encoder_protocol(score: Score) -> dict[str, Any]:
-    """Return, for JSON, what a score's protocol says of the encoder."""
+    """Return the encoder's part of a score's protocol as JSON data."""
     return _plain(score.protocol["encoder"])
 
 
 def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
-    """Yield `NAME (VALUE against VALUE)` for every entry in which two protocols differ."""
+    """Yield `NAME (VALUE against VALUE)` for every difference between two protocols."""
     for name in dict.fromkeys([*one, *other]):
         values = one.get(name), other.get(name)
         if isinstance(values[0], Mapping) and isinstance(values[1], Mapping):
@@ -40,9 +40,9 @@ def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
 
 
 def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, seed: int) -> Bootstrapped:
-    """Resample every score that has items, and compare encoders that were scored in the same way.
+    """Resample every score that has items, and compare encoders scored in the same way.
 
-    Compared are each encoder before training with itself after it, and each two encoders after training.
+    Each encoder is compared before and after training, and with every other encoder after training.
     """
     drawn = [_resampled(score, resamples, seed) for score in scores]
     families: dict[str, dict[str, tuple[Score, Resampled]]] = {}
@@ -64,7 +64,7 @@ def _differences(family: Mapping[str, tuple[Score, Resampled]], confidence: floa
         try:
             comparison = before.compare(after, confidence)
         except RunError:
-            continue  # an evaluator whose protocol does not say that the items are others
+            continue  # the items differ although the protocols agree
         yield Difference(first, second, score, comparison)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 BUCKETS = 500
-"""A curve with more points than this is drawn as the extremes of so many buckets: spikes stay."""
+"""Number of buckets; longer curves are drawn as the extremes of each bucket, which keeps spikes."""
 
 
 def finite(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -17,7 +17,7 @@ def finite(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def padded_range(values: Iterable[float], margin: float = 0.05) -> tuple[float, float]:
-    """Return the smallest and the largest value with `margin` of their distance added on both sides."""
+    """Return minimum and maximum, extended on both sides by `margin` times their distance."""
     found = list(values)
     low, high = min(found), max(found)
     pad = (high - low or abs(high) or 1.0) * margin
@@ -25,7 +25,7 @@ def padded_range(values: Iterable[float], margin: float = 0.05) -> tuple[float, 
 
 
 def smoothed(points: Sequence[tuple[float, float]], reach: int) -> list[tuple[float, float]]:
-    """Return the mean over up to `reach` neighbours a side, as many on the left as on the right: no lag."""
+    """Return the centred moving average over up to `reach` neighbours per side."""
     totals = [0.0, *accumulate(value for _, value in points)]
     result = []
     for index, (step, _) in enumerate(points):
@@ -35,7 +35,7 @@ def smoothed(points: Sequence[tuple[float, float]], reach: int) -> list[tuple[fl
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return x and y, cut to the smallest and the largest y of each of `BUCKETS` buckets."""
+    """Return x and y, reduced to the minimum and maximum of y in each of `BUCKETS` buckets."""
     shown: Iterable[tuple[float, float]] = points
     if len(points) > 2 * BUCKETS:
         cuts = [i * len(points) // BUCKETS for i in range(BUCKETS + 1)]

@@ -1,4 +1,4 @@
-"""The plots of a report. Each returns None or nothing where there is nothing to draw."""
+"""Plots of a run's report; functions return None or nothing if there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS_PER_SCATTER = 1500
-"""More are not told apart in a panel of this size."""
+"""Maximum points per scatter panel; more could not be distinguished."""
 
 _POINTS_PER_PAGE = 30_000
-"""Keeps a page with dozens of tasks under about a megabyte."""
+"""Maximum points per page, which keeps pages with dozens of tasks under about a megabyte."""
 
 MARKED = 60
-"""A curve of no more points than this shows each."""
+"""Maximum number of points for which a curve has markers."""
 
 _LAYERS = 10
-"""A path does not darken where it overlaps itself; so many paths of a scatter's points do."""
+"""Number of paths per scatter: a single path does not darken where its points overlap."""
 
 WIDTH = 440
-"""Of a plot, in CSS pixels."""
+"""Width of a plot in CSS pixels."""
 
 
 @attrs.frozen
 class Plot:
-    """A plot to embed: `svg` is safe markup, `title` and `caption` are plain text."""
+    """Plot to embed: `svg` is safe markup, `title` and `caption` are plain text."""
 
     svg: str
     title: str
@@ -50,7 +50,7 @@ class PlotGroup:
 
     title: str
     caption: str
-    """What holds for each of them."""
+    """Caption common to all plots."""
     plots: tuple[Plot, ...]
 
 
@@ -144,7 +144,7 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
 
 
 def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[PlotGroup, ...]:
-    """Draw each task's points, one panel an encoder, before training next to after."""
+    """Draw each task's points, one panel per encoder, before training next to after."""
     by_title: dict[tuple[str, str, str], list[tuple[str, list[tuple[float, float]]]]] = {}
     limit = min(POINTS_PER_SCATTER, max(50, _POINTS_PER_PAGE // max(1, len(scatters))))
     for encoder, scatter in scatters:
@@ -169,7 +169,7 @@ def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[
 
 
 def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
-    """Draw a plane with one point an encoder, an arrow from before to after training."""
+    """Draw a plane with one point per encoder and arrows from before to after training."""
     bases = list(dict.fromkeys(base_name(point.encoder) for point in panel.points))
     places = {point.encoder: point for point in panel.points}
     low, high = padded_range((point.x for point in panel.points), margin=0.3)
@@ -186,7 +186,7 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
             other = places.get(base if point.encoder.endswith(START) else base + START)
             if other is not None and point.encoder == base:
                 _arrow(axes, other, point, tone)
-            # On the side that the arrow leaves free.
+            # Label on the side away from the arrow.
             above = other is None or other.y < point.y
             _mark(axes, point, tone, right=point.x > (low + high) / 2, above=above)
 
@@ -200,7 +200,7 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
 
 
 def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
-    """Draw how the candidates' scores are distributed, with the baseline and the best marked."""
+    """Draw the distribution of the candidates' scores, marking the baseline and the best."""
     scores = [candidate.score for candidate in ranking.candidates if math.isfinite(candidate.score)]
     if not scores:
         return None
@@ -265,7 +265,7 @@ def _scatter(
             dots = [place for point in shown[layer::_LAYERS] for place in (point, point)]
             path = Path(dots, [Path.MOVETO, Path.LINETO] * (len(dots) // 2))
             path.should_simplify = False  # a line of no length is a dot here
-            # The limits are set: as a patch it would be searched for its own.
+            # As an artist: `add_patch` would compute limits, which are set already.
             axes.add_artist(
                 PathPatch(path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round")
             )
@@ -302,7 +302,7 @@ def _arrow(axes: Axes, before: GeometryPoint, after: GeometryPoint, tone: str) -
 
 
 def step_axis(axes: Axes) -> None:
-    """Make the horizontal axis one of optimiser steps."""
+    """Format the horizontal axis for optimiser steps."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_xlabel("step")

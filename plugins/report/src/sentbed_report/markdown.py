@@ -1,4 +1,4 @@
-"""The report for a terminal or a pull request: `report.md`."""
+"""`report.md`: the report for terminals and pull requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sentbed_report.wording import (
 )
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown could read as markup inside a line; an underscore within a word is none."""
+"""Characters that Markdown may treat as markup within a line; underscores inside words are not."""
 
 
 def to_markdown(data: RunReport) -> str:
@@ -32,7 +32,7 @@ def to_markdown(data: RunReport) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, in one line, also inside a table."""
+    """Return text as one line, escaped for Markdown, also inside tables."""
     return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
 
@@ -121,7 +121,7 @@ def _blocks(data: RunReport) -> Iterator[str]:
 
 
 def _watched(stages: Sequence[StageCurve]) -> str:
-    """The first and the last look; `report.json` has all of them."""
+    """Return a table of the first and the last evaluation; `report.json` has all."""
     rows = []
     for stage in stages:
         for watched in stage.watched:
@@ -202,7 +202,7 @@ def _best(validations: Sequence[tuple[int, float]], best_step: int | None) -> st
 
 
 def markdown_table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
-    """Return a table; `numbers` are the columns that are aligned to the right."""
+    """Return a table; the columns `numbers` are right-aligned."""
     right = set(numbers)
     rule = ["--:" if column in right else "---" for column in range(len(heading))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows))

@@ -1,4 +1,4 @@
-"""The report for a browser: one `report.html` that loads nothing."""
+"""`report.html`: the report for browsers, a single self-contained file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sentbed_report.watch_plots import (
 
 @attrs.frozen
 class _Stage:
-    """What the page shows of a stage."""
+    """Plots of a stage on the page."""
 
     name: str
     plots: list[Plot]
@@ -79,7 +79,7 @@ def to_html(data: RunReport) -> str:
         manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
         style=_resource("style.css"),
         script=script,
-        # Only this script runs, whatever else gets into the page.
+        # The page's policy allows only this script.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 

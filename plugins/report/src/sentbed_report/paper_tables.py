@@ -1,4 +1,4 @@
-"""Tables as papers print them: an encoder a row, a task a column, then the average."""
+"""Tables as in papers: one row per encoder, one column per task, then the average."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sentbed.protocols import Direction, Score
 from sentbed_report.comparability import evaluation_protocol, unlike
 
 AVERAGE = "AVG"
-"""The task under which an evaluator gives an average of its own."""
+"""Task name for an average given by the evaluator."""
 
 
 @attrs.frozen
 class Column:
-    """One task: its first metric under one protocol."""
+    """Column of a task: its first metric under one protocol."""
 
     task: str
     metric: str
     values: tuple[float | None, ...]
-    """One a row; None where the encoder was not scored."""
+    """One value per row; None if the encoder was not scored."""
     direction: Direction = "higher"
     plotted: bool = False
-    """Whether its scores are drawn in a plane: of a run's, none is marked as the best of its column."""
+    """Whether its scores are plotted in a plane; the best one is then not marked in a run's tables."""
 
     def places(self, decimals: int) -> tuple[int | None, ...]:
-        """Return whether each value is, as printed, the best (0), the second best (1) or neither (None)."""
+        """Return for each printed value whether it is the best (0), second best (1) or neither (None)."""
         shown = [None if v is None or not math.isfinite(v) else round(v, decimals) for v in self.values]
         distinct = sorted({v for v in shown if v is not None}, reverse=self.direction == "higher")
         if len(distinct) < 2 or self.direction == "none":
@@ -41,32 +41,32 @@ class Column:
 
 @attrs.frozen
 class PaperTable:
-    """Scores of one evaluator that may be read side by side."""
+    """Comparable scores of one evaluator."""
 
     evaluator: str
     protocol: str
-    """The id that all of them share; empty where there is none."""
+    """Protocol id that all scores share; empty if there is none."""
     encoders: tuple[str, ...]
     columns: tuple[Column, ...]
-    """In the order of the evaluation's scores; an average comes last."""
+    """Columns in the order of the evaluation's scores, with an average last."""
     protocols: tuple[str, ...]
-    """Those of the columns, in a word or two each."""
+    """Short names of the columns' protocols."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Of the tasks, each once."""
+        """Distinct metrics of the tasks."""
         return tuple(dict.fromkeys(column.metric for column in self.columns if column.task != AVERAGE))
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """Of the columns, with the metric where they do not share one."""
+        """Headings of the columns, with the metric if they have different ones."""
         mixed = len(self.metrics) > 1
         named = {c.task: f"{c.task} ({c.metric})" if mixed else c.task for c in self.columns}
         return tuple({**named, AVERAGE: "Avg"}[column.task] for column in self.columns)
 
     @property
     def note(self) -> str:
-        """What the numbers are."""
+        """Note on the numbers: evaluator, metrics and protocols."""
         return "; ".join([self.evaluator, ", ".join(self.metrics), ", ".join(self.protocols)])
 
     @property
@@ -76,19 +76,19 @@ class PaperTable:
 
 
 def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tuple[PaperTable, ...]:
-    """Make tables of scores, given with the name of their row: one an evaluator and protocol id.
+    """Make one table per evaluator and protocol id from scores, given with the names of their rows.
 
     Where a score differs from its column in another entry of the protocol, it is refused, or, unless
     `strict`, stands in a further table.
 
     Raises:
-        RunError: where one column would hold scores of unlike protocol; names the entries.
+        RunError: if a column would have scores of different protocols; names the entries.
     """
     drafts: dict[tuple[str, str], list[_Draft]] = {}
     for row, score in scores:
         key = score.evaluator, score.protocol_id
         found = drafts.setdefault(key, [])
-        # The latest first: what follows each other in a run was scored together.
+        # Latest first: consecutive scores of a run belong together.
         for draft in sorted(found, key=lambda draft: -draft.used):
             conflict = draft.take(row, score)
             if conflict is None:
@@ -104,20 +104,20 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
 
 
 class _Draft:
-    """A table that is being filled."""
+    """Table under construction."""
 
     def __init__(self, evaluator: str, protocol: str) -> None:
         self.evaluator, self.protocol = evaluator, protocol
         self.used = 0
-        """When a score was last taken; counts up."""
+        """Counter value when a score was last added."""
         self.rows: dict[str, None] = {}
         self.protocols: dict[str, dict[str, Any]] = {}
         self.first: dict[tuple[str, str], Score] = {}
 
     def take(self, row: str, score: Score) -> str | None:
-        """Add the score, unless it cannot stand in its column: then return why.
+        """Add the score, or return the reason if it does not fit its column.
 
-        Of the metrics and aggregations that an evaluation gives of a task only the first counts.
+        Only the first metric and aggregation of each task in an evaluation is used.
         """
         place = (row, score.task)
         protocol = {"metric": score.metric, **evaluation_protocol(score)}
@@ -158,7 +158,7 @@ class _Draft:
 
 
 def _shared(directions: Collection[Direction]) -> Direction:
-    """Return which way is better where all agree."""
+    """Return the common direction, or `none` if they differ."""
     return next(iter(directions)) if len(directions) == 1 else "none"
 
 

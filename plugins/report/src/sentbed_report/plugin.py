@@ -11,7 +11,7 @@ from sentbed import RunError, hookimpl
 from sentbed.protocols import Evaluation, LazyCommand, RecipeTable, ReportData
 
 DIRECTORY = "items"
-"""Of the items behind a run's scores."""
+"""Directory of the items of a run's scores."""
 
 if TYPE_CHECKING:
     from sentbed.protocols import Run
@@ -40,7 +40,7 @@ def recipe_tables() -> Mapping[str, type[RecipeTable]]:
 
 @hookimpl
 def scores_ready(run: Run, evaluation: Evaluation) -> None:
-    """Keep what the scores were computed from, item by item, in `items/`."""
+    """Write the items of the scores to `items/`."""
     from sentbed_report.score_items import keep_items
 
     keep_items(run.directory, evaluation.scores)
@@ -48,7 +48,7 @@ def scores_ready(run: Run, evaluation: Evaluation) -> None:
 
 @hookimpl
 def tracker_state() -> tuple[str, Mapping[str, Any]]:
-    """Return the directory that a run goes on with."""
+    """Return the directory needed to continue a run."""
     return "items", {"files": [DIRECTORY]}
 
 
@@ -65,7 +65,7 @@ def write_report(run: Run, data: ReportData) -> Path:
     from sentbed_report.write import write_report as write
 
     try:
-        # The scores of a run that was resumed come from its state, which has no items.
+        # Scores of a resumed run come from its state, which has no items.
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))

@@ -1,4 +1,4 @@
-"""`report.json` with what this distribution adds to a run's record: intervals, differences, a ranking."""
+"""`report.json` with the additions of this distribution: intervals, differences, a ranking."""
 
 from __future__ import annotations
 

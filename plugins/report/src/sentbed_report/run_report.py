@@ -11,29 +11,29 @@ from sentbed_report.statistics import Comparison
 
 @attrs.frozen
 class Candidate:
-    """One prompt of a search and its score."""
+    """Prompt of a search, with its score."""
 
     sentence: str
-    """Of the demonstration; the whole template where it cannot be taken apart."""
+    """Sentence of the demonstration; the whole template if it cannot be split."""
     word: str
     score: float
     template: str
-    """The whole prompt, with `{text}` where the sentence to encode goes."""
+    """The whole prompt, with `{text}` for the sentence to encode."""
 
 
 @attrs.frozen
 class Ranking:
-    """What a search found; scores are the primary ones of one evaluator."""
+    """Result of a search; scores are the primary scores of one evaluator."""
 
     evaluator: str
     baseline: Candidate
     """The prompt without a demonstration."""
     candidates: tuple[Candidate, ...]
-    """The best first; at least one."""
+    """Candidates, best first; at least one."""
 
     @property
     def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
-        """Rank, candidate, and difference to the baseline, which stands at its place without a rank."""
+        """Rank, candidate and difference to the baseline, which is sorted in without a rank."""
         ranked: list[tuple[int | None, Candidate]] = [*enumerate(self.candidates, start=1)]
         place = sum(candidate.score > self.baseline.score for candidate in self.candidates)
         ranked.insert(place, (None, self.baseline))
@@ -47,14 +47,14 @@ class Ranking:
 
 @attrs.frozen
 class Difference:
-    """Two encoders of a run on the same items."""
+    """Comparison of two encoders of a run on the same items."""
 
     first: str
     second: str
     score: Score
-    """Evaluator, task, metric and protocol; the number is the second encoder's."""
+    """Score of the second encoder, which also gives evaluator, task, metric and protocol."""
     comparison: Comparison
-    """`b` is the second encoder."""
+    """Comparison in which `b` is the second encoder."""
 
     @property
     def digits(self) -> int:
@@ -64,20 +64,20 @@ class Difference:
 
 @attrs.frozen
 class Bootstrapped:
-    """How sure the scores are."""
+    """Bootstrap intervals and comparisons of a run's scores."""
 
     resamples: int
     confidence: float
     intervals: tuple[tuple[float, float] | None, ...]
-    """One a score; None where it cannot be resampled."""
+    """One interval per score; None if it cannot be resampled."""
     differences: tuple[Difference, ...]
 
 
 @attrs.frozen(eq=False)
 class RunReport(ReportData):
-    """Everything that the page of a run or of a search shows."""
+    """Content of the report of a run or a search."""
 
     ranking: Ranking | None = None
-    """Of a search."""
+    """Result of a search, if there was one."""
     bootstrap: Bootstrapped | None = None
-    """Where the recipe asks for it."""
+    """Bootstrap results, if the recipe has `[bootstrap]`."""

@@ -1,4 +1,4 @@
-"""The scores of finished runs: read, put into tables, compared."""
+"""Reading, tabulating and comparing the scores of finished runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPORT = "report.json"
 
 @attrs.frozen(eq=False)
 class Results:
-    """What a run has measured."""
+    """Scores of a run."""
 
     directory: Path
     name: str
@@ -35,23 +35,23 @@ class Results:
 
     @property
     def encoders(self) -> tuple[str, ...]:
-        """Every encoder that has scores."""
+        """Encoders that have scores."""
         return tuple(dict.fromkeys(score.encoder for score in self.scores))
 
 
 @attrs.frozen
 class Compared:
-    """One score of two encoders."""
+    """Comparison of two encoders in one score."""
 
     a: Score
     b: Score
     comparison: Comparison | None
-    """None where the scores cannot be resampled."""
+    """Comparison; None if the scores cannot be resampled."""
 
 
 @attrs.frozen
 class RunComparison:
-    """Two encoders, score by score."""
+    """Comparison of two encoders, score by score."""
 
     a: str
     b: str
@@ -60,14 +60,14 @@ class RunComparison:
     resamples: int
     rows: tuple[Compared, ...]
     remarks: tuple[str, ...]
-    """How the encoders differ, and what was left out."""
+    """Remarks on differences between the encoders and on skipped scores."""
 
 
 def read_results(run: str | Path) -> Results:
     """Read the scores of a run directory.
 
     Raises:
-        RunError: where it is none, or has no scores.
+        RunError: if it is not a run directory, or has no scores.
     """
     directory = Path(run)
     try:
@@ -89,13 +89,13 @@ def run_tables(
     protocol: str | None = None,
     metric: str | None = None,
 ) -> tuple[PaperTable, ...]:
-    """Make the tables of several runs: a row an encoder, one table an evaluator.
+    """Make the tables of several runs: one table per evaluator, one row per encoder.
 
     `protocol` takes the scores of one protocol id only, or, as `ENTRY=VALUE`, those whose protocol has it:
     `classifier.protocol=logistic`.
 
     Raises:
-        RunError: where one column would hold scores of unlike protocol, or nothing is left.
+        RunError: if a column would have scores of different protocols, or no score is left.
     """
     found = [read_results(run) for run in runs]
     names = Counter(one.name for one in found)
@@ -113,7 +113,7 @@ def run_tables(
 
 
 def _entry(score: Score, path: str) -> str:
-    """Return what a protocol has at a path, the evaluator's part before the encoder's; empty for nothing."""
+    """Return a protocol's entry at a path, first from the evaluator's part; empty if there is none."""
     for part in (score.evaluator_protocol, score.protocol["encoder"]):
         found: Any = part
         for name in path.split("."):
@@ -141,12 +141,12 @@ def compare_runs(
     resamples: int = RESAMPLES,
     method: Method = "bootstrap",
 ) -> RunComparison:
-    """Compare an encoder of one run with an encoder of another, or of the same, on all scores of both.
+    """Compare an encoder of one run with an encoder of another or the same run on all shared scores.
 
     `encoders` names one for both runs, or one for each; where it is empty, each run has only one.
 
     Raises:
-        RunError: where nothing of the two can be compared; says why, score by score.
+        RunError: if no scores can be compared; lists the reason for each score.
     """
     runs = read_results(run_a), read_results(run_b)
     named = (*encoders, *encoders)[:2] if len(encoders) < 2 else tuple(encoders)
@@ -191,7 +191,7 @@ def compare_runs(
 
 
 def comparison_text(found: RunComparison) -> str:
-    """Return a comparison for a terminal."""
+    """Return a comparison as text for a terminal."""
     table: list[tuple[str, ...]] = [("task", "metric", "protocol", "A", "B", "B − A", "95 % interval", "p")]
     for row in found.rows:
         values, judged = (row.a.value, row.b.value), row.comparison
@@ -217,7 +217,7 @@ def comparison_text(found: RunComparison) -> str:
 
 
 def comparison_json(found: RunComparison) -> str:
-    """Return a comparison for programs."""
+    """Return a comparison as JSON."""
     rows = []
     for row in found.rows:
         judged = {} if row.comparison is None else attrs.asdict(row.comparison)
@@ -268,14 +268,14 @@ def _title(score: Score) -> str:
 
 
 def _encoders_differ(rows: Sequence[Compared]) -> Iterator[str]:
-    """Yield, once each, in what the encoders themselves differ."""
+    """Yield a remark on the differences between the encoders' protocols."""
     found = (entry for row in rows for entry in unlike(encoder_protocol(row.a), encoder_protocol(row.b)))
     if entries := list(dict.fromkeys(found)):
         yield f"The encoders differ in {', '.join(entries)}."
 
 
 def _plugins_differ(rows: Sequence[Compared]) -> Iterator[str]:
-    """Yield, once each, which versions of a plugin scores that are compared come from."""
+    """Yield a remark for each pair of different plugin versions of compared scores."""
     found = dict.fromkeys((row.a.plugin, row.b.plugin) for row in rows if row.a.plugin != row.b.plugin)
     for a, b in found:
         yield f"A was scored by {a or 'a plugin that is not known'}, B by {b or 'one that is not known'}."

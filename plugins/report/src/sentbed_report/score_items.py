@@ -29,12 +29,12 @@ from sentbed_report.plugin import DIRECTORY
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
-    """Write the items of one evaluation's scores; nothing where none has any.
+    """Write the items of one evaluation's scores, if any have items.
 
-    The same evaluation of a run that was resumed takes the place of its earlier file.
+    In a resumed run, the file of the same evaluation is replaced.
 
     Raises:
-        RunError: where the disk is full.
+        RunError: if the disk is full.
     """
     import numpy as np
 
@@ -68,10 +68,10 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
 
 
 def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
-    """Return the scores with the items that the run directory has of them.
+    """Return the scores with their items from the run directory.
 
     Raises:
-        RunError: where a file cannot be read.
+        RunError: if a file cannot be read.
     """
     scores = tuple(scores)
     if all(score.items for score in scores):
@@ -85,7 +85,7 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 
 
 def _key(score: Score) -> Mapping[str, Any]:
-    """Return, for JSON, what tells a score from the others of its run."""
+    """Return the fields that identify a score within its run, as JSON data."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
     return {
         **record,

@@ -19,22 +19,22 @@ from sentbed.protocols import START, Direction, Score
 from sentbed.tools import plain
 
 _HEADING = ("id", "aggregation")
-"""The entries of a protocol that every score of a table shares."""
+"""Protocol entries shared by all scores of a table."""
 
 
 @attrs.frozen
 class Cell:
-    """One score; `change` is against the same encoder before training, None where that was not measured."""
+    """Score; `change` is the difference to before training, or None if that was not measured."""
 
     value: float
     change: float | None = None
     interval: tuple[float, float] | None = None
-    """None where there is none, or none was asked for."""
+    """Confidence interval, if available."""
 
 
 @attrs.frozen
 class Row:
-    """An encoder's scores, one a task; None where it was not scored."""
+    """Scores of an encoder, one per task; None if it was not scored."""
 
     encoder: str
     cells: tuple[Cell | None, ...]
@@ -42,20 +42,20 @@ class Row:
 
 @attrs.frozen
 class ScoreTable:
-    """Scores that may be read side by side."""
+    """Table of comparable scores."""
 
     evaluator: str
     metric: str
     protocol: str
-    """Id, aggregation, and what sets this table apart from its siblings."""
+    """Id, aggregation, and differences from sibling tables."""
     tasks: tuple[str, ...]
     rows: tuple[Row, ...]
     common: tuple[tuple[str, str], ...]
-    """The protocol's entries that are the same for every task."""
+    """Protocol entries equal for all tasks."""
     varying: tuple[str, ...]
-    """The names of the entries that are not."""
+    """Names of the entries that differ between tasks."""
     by_task: tuple[tuple[str, ...], ...]
-    """The values of `varying`, one row a task."""
+    """Values of `varying`, one row per task."""
 
     @property
     def digits(self) -> int:
@@ -79,17 +79,17 @@ class Plane:
 
     @property
     def title(self) -> str:
-        """Both metrics, as a heading."""
+        """Heading that names both metrics."""
         return f"{self.y[:1].upper()}{self.y[1:]} and {self.x}"
 
     @property
     def over(self) -> str:
-        """One metric over the other, as a heading."""
+        """Heading for one metric over the other."""
         return f"{self.y[:1].upper()}{self.y[1:]} over {self.x}"
 
     @property
     def better(self) -> str:
-        """Which way is better, in a sentence; empty where neither is."""
+        """Sentence on which direction is better; empty if neither is."""
         if len(set(self.directions)) == 1 and "none" not in self.directions:
             return f"{self.directions[0].capitalize()} is better on both axes."
         told = zip((self.x, self.y), self.directions, strict=True)
@@ -98,7 +98,7 @@ class Plane:
 
 @attrs.frozen
 class GeometryPoint:
-    """One encoder's place in a plane."""
+    """Position of an encoder in a plane."""
 
     encoder: str
     x: float
@@ -107,7 +107,7 @@ class GeometryPoint:
 
 @attrs.frozen
 class GeometryPanel:
-    """Places of several encoders in a plane under one protocol: only these can share axes."""
+    """Positions of encoders in a plane under one protocol, so that they can share axes."""
 
     plane: Plane
     evaluator: str
@@ -117,7 +117,7 @@ class GeometryPanel:
 
 
 def base_name(encoder: str) -> str:
-    """Return the encoder's name without the mark that it is from before training."""
+    """Return the encoder's name without the suffix for before training."""
     return encoder.removesuffix(START)
 
 
@@ -131,7 +131,7 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
 def score_tables(
     scores: Sequence[Score], intervals: Sequence[tuple[float, float] | None] = ()
 ) -> tuple[ScoreTable, ...]:
-    """Group scores into tables, in order of appearance; `intervals` has none or one a score."""
+    """Group scores into tables, in order of appearance; `intervals` is empty or has one per score."""
     families: dict[tuple[str, ...], list[_Draft]] = {}
     for score, interval in zip_longest(scores, intervals):
         heading = tuple(_entry(score, name) for name in _HEADING)
@@ -157,7 +157,7 @@ def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
     panels = []
     for (evaluator, protocol, task), encoders in measured.items():
         pairs = {name: tuple(zip(found["x"], found["y"], strict=False)) for name, found in encoders.items()}
-        # Scored twice under one id, with other settings: each time gets axes of its own.
+        # Scored twice under one id with different settings: separate axes.
         for nth in range(max(map(len, pairs.values()))):
             placed = {name: pairs[name][nth] for name in encoder_order(pairs) if nth < len(pairs[name])}
             points = tuple(GeometryPoint(name, x.value, y.value) for name, (x, y) in placed.items())
@@ -172,9 +172,9 @@ def _entry(score: Score, name: str) -> str:
 
 
 def protocol_entries(score: Score) -> dict[str, str]:
-    """Return a protocol as reports print it: the evaluator's part, the note, the encoder's part.
+    """Return a protocol for reports: the evaluator's part, the note, the encoder's part.
 
-    A name that both have is the encoder's as `encoder.NAME`.
+    If both parts have a name, the encoder's entry is `encoder.NAME`.
     """
     own: dict[str, Any] = {**score.evaluator_protocol, **({"note": score.note} if score.note else {})}
     of_encoder = {f"encoder.{k}" if k in own else k: v for k, v in score.protocol["encoder"].items()}
@@ -182,19 +182,19 @@ def protocol_entries(score: Score) -> dict[str, str]:
 
 
 def shown(value: Any) -> str:
-    """Return a protocol's value as reports print it."""
+    """Return a protocol's value as text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class _Draft:
-    """A table that is being filled."""
+    """Table under construction."""
 
     def __init__(self) -> None:
         self.protocols: dict[str, dict[str, str]] = {}
         self.cells: dict[tuple[str, str], Cell] = {}
 
     def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
-        """Add the score, unless its place is taken or its column is of another protocol."""
+        """Add the score unless its cell is taken or its column has another protocol; return whether added."""
         protocol = protocol_entries(score)
         place = (score.encoder, score.task)
         if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:

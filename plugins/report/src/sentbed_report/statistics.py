@@ -1,7 +1,7 @@
-"""How sure a score is, and whether two encoders differ: resampling of the items behind a score.
+"""Resampling of a score's items: confidence intervals and comparisons of encoders.
 
 `value`, `interval` and `compare` take the `Items` that a score carries. A resample is a count of each item,
-from which every statistic is computed (`counted.py`).
+from which every statistic is computed (`weighted_statistics.py`).
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ RESAMPLES = 1000
 CONFIDENCE = 0.95
 
 SIGNIFICANT = 0.05
-"""The p-value below which tables mark a difference."""
+"""P-value below which tables mark a difference."""
 
 _BLOCK = 1 << 17
-"""Counts that are held at a time."""
+"""Maximum number of counts held at a time."""
 _ROUNDING = 1e-12
-"""Differences, before scaling, that are none: of sums in another order."""
+"""Differences, before scaling, that count as zero: rounding of sums in another order."""
 
 
 @attrs.frozen
 class Comparison:
-    """Two systems on the same items; all but `p_value` in the unit of the score."""
+    """Comparison of two systems on the same items; all but `p_value` in the unit of the score."""
 
     a: float
     b: float
     difference: float
-    """b - a."""
+    """Difference b - a."""
     low: float
-    """Of the difference's interval, by paired bootstrap."""
+    """Bounds of the difference's interval, by paired bootstrap."""
     high: float
     p_value: float
-    """Two-sided: how often chance alone would show such a difference."""
+    """Two-sided p-value."""
 
 
 @attrs.frozen(eq=False)
 class Resampled:
-    """A score and what it would have been on resampled items."""
+    """Score with its values on resampled items."""
 
     items: Items
     value: float
@@ -65,7 +65,7 @@ class Resampled:
         return _percentiles(self.draws, confidence)
 
     def compare(self, other: Resampled, confidence: float = CONFIDENCE) -> Comparison:
-        """Return how `other`, resampled with the same seed, differs: the paired bootstrap.
+        """Return the comparison with `other`, resampled with the same seed, by paired bootstrap.
 
         The p-value is twice the share of resamples on the rarer side of 0, and so about 0.05 where the
         interval of 95 % ends at 0.
@@ -83,7 +83,7 @@ class Resampled:
 
 
 def value(items: Items) -> float:
-    """Return the score that the items give.
+    """Return the score of the items.
 
     A correlation is 0 where a side is constant, as are Matthews' and F1 where nothing is to be found.
 
@@ -126,7 +126,7 @@ def compare(
     seed: int = 0,
     method: Method = "bootstrap",
 ) -> Comparison:
-    """Compare two systems that were scored on the same items.
+    """Compare two systems scored on the same items.
 
     The interval is that of the paired bootstrap. So is the p-value of `bootstrap`; that of `randomisation`
     (Noreen, 1989) is the share of exchanges, item by item at random, after which the two differ at least as
@@ -154,7 +154,7 @@ def _randomised(a: Items, b: Items, difference: float, resamples: int, seed: int
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    # Both systems' items below each other: of each item one of the two counts for a, the other for b.
+    # Items of both systems stacked: of each pair, one counts for a and the other for b.
     groups = None if a.groups is None else np.tile(a.groups, 2)
     if a.y is None or b.y is None:
         both = attrs.evolve(a, x=np.concatenate([a.x, b.x]), groups=groups)
@@ -173,7 +173,7 @@ def _randomised(a: Items, b: Items, difference: float, resamples: int, seed: int
 
 
 def _exchangeable(items: Items) -> Floats:
-    """Return y on a scale that two systems share, within each group."""
+    """Return y on a scale common to two systems, within each group."""
     import numpy as np
 
     assert items.y is not None
@@ -198,7 +198,7 @@ def _blocks(count: int, resamples: int) -> Iterator[int]:
 
 
 def _draw(rng: np.random.Generator, groups: list[NDArray[np.int64]], width: int) -> Floats:
-    """Return how often each item was drawn, `(n, width)`."""
+    """Return the number of times each item was drawn, `(n, width)`."""
     import numpy as np
 
     counts = np.empty((sum(map(len, groups)), width))
@@ -232,7 +232,7 @@ def _require_usable(items: Items) -> None:
 
 
 def _require_same(a: Items, b: Items) -> None:
-    """Raise `RunError` where two scores were not computed from the same items in the same way."""
+    """Raise `RunError` if two scores were not computed from the same items in the same way."""
     import numpy as np
 
     def differ(one: Any, other: Any) -> bool:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _COLOURS = 6
 _ARROWS = 12
-"""More on one line hide it."""
+"""Maximum number of arrows per line."""
 
 
 @attrs.frozen
 class Place:
-    """Where an encoder was in a plane at one look."""
+    """Position of an encoder in a plane at one evaluation."""
 
     step: int
     x: float
@@ -53,7 +53,7 @@ class TrajectoryPanel:
 
     @property
     def rows(self) -> tuple[tuple[int, tuple[Place | None, ...]], ...]:
-        """Each step with the place of every line there, None where it was not looked at."""
+        """Each step with the position of every line, or None if it was not evaluated."""
         steps = sorted({place.step for line in self.lines for place in line.places})
         found = [{place.step: place for place in line.places} for line in self.lines]
         return tuple((step, tuple(places.get(step) for places in found)) for step in steps)

@@ -1,4 +1,4 @@
-"""Statistics as functions of how often each item counts.
+"""Statistics as functions of the items' counts.
 
 Ranks with ties follow from the counts' cumulative sum over the sorted values, so that a thousand resampled
 Spearman correlations need one sort.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def members_of(items: Items) -> list[NDArray[np.int64]]:
-    """Return the places of each group's items."""
+    """Return the indices of each group's items."""
     import numpy as np
 
     if items.groups is None:
@@ -108,7 +108,7 @@ def ranks_of(values: Floats) -> OfCounts:
 
 
 def _matthews(x: Floats, y: Floats) -> OfCounts:
-    """Of two classes or more (Gorodkin, 2004)."""
+    """Return Matthews' correlation for two or more classes (Gorodkin, 2004)."""
     import numpy as np
 
     classes = np.unique([x, y])[:, None]
@@ -124,7 +124,7 @@ def _matthews(x: Floats, y: Floats) -> OfCounts:
 
 
 def _f1(x: Floats, y: Floats) -> OfCounts:
-    """Of class 1."""
+    """Return the F1 score of class 1."""
     both, either = ((x == 1) & (y == 1)).astype(float), (x == 1).astype(float) + (y == 1)
     return lambda counts: _ratio(2 * (both @ counts), either @ counts)
 

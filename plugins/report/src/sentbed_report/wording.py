@@ -1,4 +1,4 @@
-"""Numbers, times and counts as a reader wants them."""
+"""Formatting of numbers, times and counts for readers."""
 
 from __future__ import annotations
 

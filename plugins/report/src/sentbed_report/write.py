@@ -1,4 +1,4 @@
-"""Writes what people look at of a run: `report.json` for programs, `report.md` and `report.html`."""
+"""Writing of a run's report: `report.json`, `report.md` and `report.html`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def write_report(directory: Path, data: RunReport, name: str = "report") -> Path
     `name` is what the files are called instead of `report`.
 
     Raises:
-        RunError: where a file cannot be written; each file is whole or as it was before.
+        RunError: if a file cannot be written; each file is written atomically.
     """
     from sentbed_report.markdown import to_markdown
     from sentbed_report.page import to_html

@@ -1,4 +1,4 @@
-"""Axes of a study: labels, the values that each sets, and the combinations that are cells."""
+"""Axes of a study: labels, the values they set, and the combinations that form cells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_AN_AXIS = {
 
 @attrs.frozen
 class Axis:
-    """One thing in which cells differ."""
+    """Axis along which cells differ."""
 
     name: str
     settings: Mapping[str, Mapping[str, Any]]
@@ -35,7 +35,7 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """The numbers that the labels set, where each sets one number."""
+        """Numbers that the labels set; None unless each label sets a single number."""
         values = [list(setting.values()) for setting in self.settings.values()]
         if all(found and all(found[0] == v for v in found) and _is_number(found[0]) for found in values):
             return tuple(float(found[0]) for found in values)
@@ -44,23 +44,23 @@ class Axis:
 
 @attrs.frozen
 class Combination:
-    """One cell, before it is a recipe."""
+    """Combination of labels for one cell."""
 
     labels: Mapping[str, str]
     """Axis -> label."""
     settings: Mapping[str, Any]
-    """Path -> value, those of later axes last."""
+    """Path -> value, with later axes last."""
     axes: Mapping[str, str] = attrs.field(factory=dict)
-    """Path -> the axis that sets it."""
+    """Path -> axis that sets it."""
 
     @property
     def name(self) -> str:
-        """Its labels, in the order of the axes; what `[study.expected]` and tables call it."""
+        """Name of the cell in `[study.expected]` and tables: its labels, in the order of the axes."""
         return ", ".join(self.labels.values())
 
 
 def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
-    """Return the axes of `[study]`. Raises `RecipeError` with everything that is wrong with them."""
+    """Return the axes of `[study]`. Raises `RecipeError` with all their problems."""
     problems: list[Problem] = []
     axes = []
     for name, content in table.axes.items():
@@ -80,10 +80,10 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
 
 
 def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) -> tuple[Combination, ...]:
-    """Return every combination of labels that is a cell, the last axis changing fastest.
+    """Return the combinations of labels that form cells, with the last axis changing fastest.
 
     Raises:
-        RecipeError: where a key names an axis or a label that is not there, or no cell is left.
+        RecipeError: if a key names an unknown axis or label, or no cell is left.
     """
     problems = list(_unknown(table, axes, document))
     if problems:
@@ -123,14 +123,14 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
 
 
 def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:
-    """Return the labels of the baseline on all axes, or None where the study has none."""
+    """Return the labels of the baseline on all axes, or None if the study has no baseline."""
     if table.baseline is None:
         return None
     return {axis.name: table.baseline.get(axis.name, axis.labels[0]) for axis in axes}
 
 
 def matches(labels: Mapping[str, str], entry: Mapping[str, str | tuple[str, ...]]) -> bool:
-    """Whether a cell has, on every axis that `entry` names, the label or one of the labels given."""
+    """Whether a cell has one of the given labels on every axis in `entry`."""
     return all(labels.get(axis) in ((v,) if isinstance(v, str) else v) for axis, v in entry.items())
 
 
@@ -139,7 +139,7 @@ def _named(labels: Mapping[str, str], entries: Sequence[Mapping[str, str | tuple
 
 
 def _settings(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return label -> path -> value. Raises `ValueError` that says what is wrong."""
+    """Return label -> path -> value. Raises `ValueError` with the problem."""
     path = content.get("path")
     paths = path if isinstance(path, list) and path else [path]
     if all(isinstance(one, str) for one in paths):
@@ -158,9 +158,9 @@ def _settings(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _flat(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Read `{ encoder.pooler.use = "x" }`, whose key TOML takes apart, as `"encoder.pooler.use"`.
+    """Join nested keys into paths: TOML parses `{ encoder.pooler.use = "x" }` as nested tables.
 
-    A whole table is set by a path in quotes: `{ "encoder.pooler" = { use = "x" } }`.
+    A quoted path sets a whole table: `{ "encoder.pooler" = { use = "x" } }`.
     """
     for path, value in paths.items():
         if "." in path or not isinstance(value, Mapping) or not value:
@@ -234,7 +234,7 @@ def unknown_labels(
     document: Document,
     path: tuple[str | int, ...] = (),
 ) -> Iterator[Problem]:
-    """Yield a problem for each axis and label that `entry` names and that is not there."""
+    """Yield a problem for each unknown axis or label in `entry`."""
     names = {axis.name: axis.labels for axis in axes}
     for name, given in entry.items():
         if name not in names:

@@ -1,4 +1,4 @@
-"""The candidates of a demonstration search."""
+"""Candidates of a demonstration search."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sentbed.tools import Demonstration, Prompt, Template, lines_of, parse_templ
 
 
 def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
-    """Return the candidates of a demonstration search: `prompt` with each demonstration of the file.
+    """Return the candidates of a demonstration search: `prompt` with each demonstration in the file.
 
     A `.tsv` file has the columns `sentence` and `word`; any other file holds one whole template in the shell
     form a line, with its demonstration in it.
 
     Raises:
-        SentbedError: where neither `prompt` nor `pooler` has a template.
-        DataError: for a line that is no candidate; names file and line.
+        SentbedError: if neither `prompt` nor `pooler` has a template.
+        DataError: for an invalid line; names file and line.
     """
     path = locate(file)
     bare = attrs.evolve(prompt, demonstration=None)

@@ -1,4 +1,4 @@
-"""Keys of cells: hashes of everything that decides their scores."""
+"""Keys of cells: hashes of everything that determines their scores."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sentbed.protocols import Component, DataSource, Evaluator
 from sentbed.tools import Checkpoint, Plugins, Recipe, plain
 
 _SETTLED = 2.0
-"""Seconds after which a change to a file has another time than the last one, on any file system."""
+"""Seconds after which another change to a file gets a different time on any file system."""
 
 
 @attrs.define(eq=False)
 class Identities:
-    """Hashes of recipes; files are read once."""
+    """Computes keys of recipes; files are read once."""
 
     plugins: Plugins
     _files: dict[Path, str] = attrs.field(factory=dict, init=False)
     _code: dict[type, str] = attrs.field(factory=dict, init=False)
 
     def of(self, recipe: Recipe, *more: Any) -> str:
-        """Return the key of a recipe, and of what else decides (parts of a recipe, or JSON): 32 hex digits.
+        """Return the key of a recipe and further parts (of recipes, or JSON data) as 32 hex digits.
 
         In it go the recipe with every default, the version and the source code of every plugin that it uses,
         sentbed's version, and the content of every file and directory that it reads, with the name and
@@ -45,7 +45,7 @@ class Identities:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
-        """Return, for JSON, a part of a recipe: of type `kind`, in a component that says it reads `read`."""
+        """Return a part of a recipe as JSON data; `kind` is its type, `read` its component's files."""
         if attrs.has(type(part)):
             return self._table(part)
         if isinstance(part, Mapping):
@@ -69,15 +69,15 @@ class Identities:
         return table
 
     def _named(self, location: str, read: Sequence[Path]) -> Any:
-        """Return what stands for a location: name and content, or itself where there is nothing."""
+        """Return name and digest of a location's content, or the location itself if nothing is there."""
         try:
             path = locate(location)
         except SentbedError:
-            # What is to be downloaded: the run itself says what is missing.
+            # Must be downloaded: the run itself reports what is missing.
             return location
         if path.is_dir() and any(file.is_relative_to(path) for file in read):
             return "what is read of it"
-        # The name may decide how a file is read, and what a score is called.
+        # The name may affect how a file is read and what scores are called.
         return [path.name, found] if (found := self._digest(path)) else location
 
     def _digest(self, path: Path) -> str:
@@ -100,7 +100,7 @@ class Identities:
 
 
 def decisive(recipe: Recipe) -> Recipe:
-    """Return a recipe with everything reset that cannot affect a score."""
+    """Return the recipe with everything reset that cannot affect a score."""
     return attrs.evolve(
         recipe,
         run=attrs.evolve(recipe.run, name="any", cache=True),
@@ -112,13 +112,13 @@ def decisive(recipe: Recipe) -> Recipe:
 
 
 def _read_by(part: Any) -> Iterator[Path]:
-    """Yield what a component says that it reads (`files`)."""
+    """Yield the files that a component reports to read (`files`)."""
     if not isinstance(part, DataSource | Evaluator):
         return
     try:
         yield from map(Path, part.files())
     except SentbedError:
-        # What is missing is for the run to say.
+        # The run reports what is missing.
         return
 
 
@@ -128,10 +128,10 @@ def _kinds(cls: Any) -> Mapping[str, Any]:
 
 
 def _is_here(value: str, kind: Any) -> bool:
-    """Whether a value of this type names a file or directory of this machine."""
+    """Whether a value of this type names a local file or directory."""
     if _has(kind, FilePath):
         return not value.startswith("hub:")
-    # Anything else is a hub id, also where a directory of that name happens to be there.
+    # Anything else is a hub id, even if a directory of that name exists.
     return _has(kind, ModelId) and value.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
@@ -143,7 +143,7 @@ _hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
 
 
 def _hash(path: Path) -> str:
-    """Return `sha256` of a file or directory, which is read once while nothing in it changes."""
+    """Return the SHA-256 of a file or directory, cached while nothing in it changes."""
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     states = [(file, file.stat()) for file in files]
     known = path, tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states)
@@ -156,12 +156,12 @@ def _hash(path: Path) -> str:
 
 
 def short(key: str) -> str:
-    """Return the part of a key that stands in the name of a directory."""
+    """Return the part of a key used in directory names."""
     return key[:10]
 
 
 def slug(name: str) -> str:
-    """Return a cell's name as a part of a directory's name."""
+    """Return a cell's name in a form for directory names."""
     letters = "".join(
         c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name.replace(", ", "_")
     )
@@ -169,5 +169,5 @@ def slug(name: str) -> str:
 
 
 def directory_of(cell: str, seed: int, key: str) -> Path:
-    """Return the directory of a cell's run within that of the study."""
+    """Return the directory of a cell's run, relative to the study's."""
     return Path("cells") / f"{slug(cell)}-seed{seed}-{short(key)}"

@@ -1,4 +1,4 @@
-"""The cells of a study: every one a recipe of its own, checked before the first one runs."""
+"""Cells of a study: each is a recipe, checked before the first one runs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from sentbed_studies.study_table import StudyTable
 
 @attrs.frozen
 class Cell:
-    """One combination of labels under one seed: one run."""
+    """Combination of labels with a seed: one run."""
 
     name: str
-    """Its labels, without the seed."""
+    """Its labels, without the seed; see `Combination.name`."""
     labels: Mapping[str, str]
     """Axis -> label."""
     seed: int
@@ -50,7 +50,7 @@ class Cell:
 
 @attrs.frozen
 class Excluded:
-    """A combination that cannot work."""
+    """Combination that cannot work."""
 
     name: str
     reasons: tuple[str, ...]
@@ -58,34 +58,34 @@ class Excluded:
 
 @attrs.frozen(eq=False)
 class Study:
-    """A recipe with `[study]`, expanded and checked."""
+    """Expanded and checked recipe with `[study]`."""
 
     name: str
     table: StudyTable
     axes: tuple[Axis, ...]
     cells: tuple[Cell, ...]
-    """By name, then by seed."""
+    """Cells, by name, then by seed."""
     excluded: tuple[Excluded, ...]
     baseline: str | None
-    """The name of the cell that others are compared with."""
+    """Name of the cell that others are compared with."""
     document: Document
-    """What the file said, bases and overrides applied."""
+    """Parsed file, with bases and overrides applied."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the cells."""
+        """Names of the cells."""
         return tuple(dict.fromkeys(cell.name for cell in self.cells))
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of every cell."""
+        """Seeds of the cells."""
         return tuple(dict.fromkeys(cell.seed for cell in self.cells))
 
     def only(self, entries: Sequence[Mapping[str, str | tuple[str, ...]]]) -> Study:
-        """Return the study with the cells that agree with one of `entries`; see `StudyTable.exclude`.
+        """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
 
         Raises:
-            RecipeError: where an entry names what is not there, or no cell agrees.
+            RecipeError: if an entry names an unknown axis or label, or no cell matches.
         """
         unknown = [p for entry in entries for p in unknown_labels(entry, self.axes, Document({}))]
         if unknown:
@@ -99,13 +99,13 @@ class Study:
 def load_study(
     path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None, look: bool = True
 ) -> Study:
-    """Read a recipe with `[study]`, and structure and check every cell of it.
+    """Read a recipe with `[study]`, and structure and check all its cells.
 
     `overrides` and `look` are those of `load_recipe`; axes have the last word. A cell whose parts are right
     alone and do not go together is `excluded`, with the reasons.
 
     Raises:
-        RecipeError: with every problem, those of one cell once.
+        RecipeError: with all problems; a problem common to several cells is listed once.
     """
     plugins = plugins or load_plugins()
     return expand(read_document(path, overrides), plugins, Path(path).resolve().parent, look)
@@ -141,7 +141,7 @@ def expand(document: Document, plugins: Plugins, base: Path, look: bool = True) 
         else attrs.evolve(problem, path=f"{problem.path} of the cell `{having[0]}`".lstrip())
         for problem, having in found.items()
     ]
-    # What is wrong with a cell does not make it one that is not there.
+    # Cells with problems are not unknown cells.
     problems = problems or list(_unknown_cells(table, names, excluded, baseline, document))
     if not problems and not cells:
         listed = "; ".join(f"{one.name}: {' '.join(one.reasons)}" for one in excluded)
@@ -153,7 +153,7 @@ def expand(document: Document, plugins: Plugins, base: Path, look: bool = True) 
 
 
 def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
-    """Return `[study]` of a document. Raises `RecipeError`, also where there is none."""
+    """Return `[study]` of a document. Raises `RecipeError` if it is missing or invalid."""
     if "study" not in document.data:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
@@ -166,7 +166,7 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
 
 
 def cell_document(document: Document, combination: Combination) -> Document:
-    """Return the document of one cell; what axes set stands where the study says so. Raises `RecipeError`."""
+    """Return the document of a cell; values from axes have their position there. Raises `RecipeError`."""
     places = {}
     for path, axis in combination.axes.items():
         label: KeyPath = ("study", "axes", axis, combination.labels[axis])
@@ -179,14 +179,14 @@ def cell_document(document: Document, combination: Combination) -> Document:
         raise RecipeError(attrs.evolve(p, file=file, line=line) for p, (file, line) in found) from error
     for path, place in places.items():
         if combination.settings[path] is False and path.rpartition(".")[2].isdigit():
-            # An element of an array was taken out, and the next one has its number.
+            # An array element was removed, and the next one now has its index.
             continue
         document = document.placed(document.key_path(path), *place)
     return document
 
 
 def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
-    """Return the document of the cell of this name, and which axis sets which value. Raises `RecipeError`."""
+    """Return the document of the cell `name`, and the axis that sets each value. Raises `RecipeError`."""
     table = read_table(document, plugins, base)
     found = {one.name: one for one in combinations(table, read_axes(table, document), document)}
     if name not in found:
@@ -229,7 +229,7 @@ def _unknown_cells(
     baseline: str | None,
     document: Document,
 ) -> Iterator[Problem]:
-    """Yield a problem for a baseline and for published cells that the study does not have."""
+    """Yield a problem for a baseline or published cell that is not in the study."""
     out = {one.name: one for one in excluded}
     if baseline in out:
         reasons = " ".join(out[baseline].reasons)
@@ -247,7 +247,7 @@ def _unknown_cells(
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:
-    """Return the sentence for a cell that is not there; `names` are those of the study."""
+    """Return the message for an unknown cell; `names` are the study's cells."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, names, n=1, cutoff=0.6)

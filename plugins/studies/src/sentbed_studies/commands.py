@@ -1,4 +1,4 @@
-"""The command `study`: plan, run and look at an ablation study."""
+"""The command `study`: plan, run and inspect ablation studies."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def run(
     if dry_run:
         return
     if workers > 1:
-        # One worker is this process, which saves a state when it is told to end.
+        # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     say = partial(click.echo, err=True)
     with reported(directory):
@@ -134,7 +134,7 @@ def reported(directory: Path) -> Iterator[None]:
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(directory: str, as_json: bool) -> None:
-    """Say how far the study in DIRECTORY is; also while it runs."""
+    """Show the progress of the study in DIRECTORY; also while it runs."""
     import json
 
     from sentbed_studies.progress import read_data
@@ -157,7 +157,7 @@ def report(directory: str) -> None:
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
-    """Read `AXIS=LABEL`; labels of one axis are alternatives, several axes hold together."""
+    """Parse `AXIS=LABEL` options; labels of an axis are alternatives, different axes must all match."""
     entry: dict[str, tuple[str, ...]] = {}
     for text in only:
         axis, equals, label = text.partition("=")
@@ -168,7 +168,7 @@ def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
 
 
 def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
-    """Yield what is to be done, for a person."""
+    """Yield a readable summary of the work to do."""
     from sentbed_report.wording import count, duration
 
     from sentbed_studies.progress import is_finished, needed

@@ -1,4 +1,4 @@
-"""What lies in the directory of a study: `study.json`, and how far each run is."""
+"""State of a study in its directory: `study.json`, and the progress of each run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = 1
 
 
 def write_state(directory: Path, study: Study, work: Work) -> None:
-    """Write down what belongs to a study, for `read_data`."""
+    """Write a study's cells and axes, for `read_data`."""
     content = {
         "schema": SCHEMA,
         "name": study.name,
@@ -45,7 +45,7 @@ def write_state(directory: Path, study: Study, work: Work) -> None:
 
 
 def _recipe(study: Study) -> str:
-    """Return the recipe, bases and overrides applied, and from where the paths in it start."""
+    """Return the recipe with bases and overrides applied, with a comment on the base of its paths."""
     document = study.document
     files = dict.fromkeys(str(Path(f).resolve()) for f in (document.file, *document.files.values()) if f)
     said = "".join(f"# From {file}\n" for file in files)
@@ -75,7 +75,7 @@ def _compared(recipe: Recipe) -> Any:
 
 
 def read_data(directory: str | Path) -> StudyData:
-    """Return what the study in a directory has found until now.
+    """Return the results so far of the study in a directory.
 
     Raises:
         RunError: where there is none.
@@ -123,7 +123,7 @@ def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
 
 
 def status_of(place: Path, directory: Path) -> CellStatus:
-    """Return how far the run in `directory`, within the study in `place`, is."""
+    """Return the status of the run in `directory` of the study in `place`."""
     run = place / directory
     said = manifest_status(run)
     if said == "finished":
@@ -161,7 +161,7 @@ def is_finished(run: Path) -> bool:
 
 
 def manifest_status(run: Path) -> str | None:
-    """Return what the manifest of a run says; None where there is none."""
+    """Return the status in a run's manifest, or None if there is no manifest."""
     try:
         return str(json.loads((run / MANIFEST).read_bytes())["status"])
     except (OSError, ValueError, KeyError, TypeError):

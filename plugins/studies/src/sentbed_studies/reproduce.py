@@ -1,4 +1,4 @@
-"""Finds the recipes of published tables, and compares what they give with what was published."""
+"""Recipes of published tables, and comparison of their results with the published ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sentbed_report.wording import count, number, signed
 from sentbed_studies.cells import Study
 
 PLACE = Path("recipes") / "papers"
-"""Where recipes of papers lie: one directory a paper, one file a table or figure."""
+"""Directory of papers' recipes, with one directory per paper and one file per table or figure."""
 
 
 def find_papers(directory: str | Path | None = None) -> Path:
-    """Return the directory of the papers' recipes: the one given, or the first one from here upwards.
+    """Return the directory of the papers' recipes: the given one, or the nearest one above this directory.
 
     Raises:
         RunError: where there is none.
@@ -41,7 +41,7 @@ def find_papers(directory: str | Path | None = None) -> Path:
 
 
 def find_table(papers: Path, paper: str, table: str) -> Path:
-    """Return the recipe of a table or figure; `table` is its file's name. Raises `RunError`."""
+    """Return the recipe of a table or figure, by file name. Raises `RunError`."""
     found = tables_of(papers, paper)
     name = f"table-{table}" if table.isdigit() else table.lower().replace(" ", "-")
     if name not in found:
@@ -50,7 +50,7 @@ def find_table(papers: Path, paper: str, table: str) -> Path:
 
 
 def tables_of(papers: Path, paper: str) -> dict[str, Path]:
-    """Return the recipes of a paper's tables and figures by their names. Raises `RunError`."""
+    """Return the recipes of a paper's tables and figures, by name. Raises `RunError`."""
     names = sorted(place.name for place in papers.iterdir() if place.is_dir())
     if paper not in names:
         raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
@@ -65,7 +65,7 @@ def _order(file: Path) -> tuple[bool, int, str]:
 
 
 def published_of(study: Study) -> Iterator[str]:
-    """Yield what was published of the tables of a study, and what it took."""
+    """Yield a line on each published table of a study: how many numbers, on which hardware."""
     for title, found in study.table.expected.items():
         facts = [f"{sum(map(len, found.cells.values()))} numbers"]
         if found.hardware:
@@ -76,15 +76,15 @@ def published_of(study: Study) -> Iterator[str]:
 
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:
-    """Return the published numbers of the cells that have finished, beside those found."""
+    """Return the published numbers of finished cells with the numbers found."""
     finished = {cell.name for cell in data.cells if any(run.status == "finished" for run in cell.runs)}
-    # Without a baseline nothing is resampled.
+    # Without a baseline there is no resampling.
     alone = attrs.evolve(data, baseline=None)
     return tuple(found for found in published_numbers(data, summarise(alone)) if found.cell in finished)
 
 
 def verdict(found: Number) -> str:
-    """Say whether a number was reproduced."""
+    """Return a word on whether a number was reproduced."""
     row = found.row
     if row.found is None:
         return "not measured" if row.fits == 1 else f"the key fits {row.fits} scores"
@@ -94,7 +94,7 @@ def verdict(found: Number) -> str:
 
 
 def comparison(numbers: Sequence[Number]) -> Iterator[str]:
-    """Yield the lines of a table: ours, theirs, the difference, and whether it is within the tolerance."""
+    """Yield the lines of a table: our number, the published one, difference, tolerance and verdict."""
     rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
     for found in numbers:
         row = found.row
@@ -112,7 +112,7 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
 
 
 def missed(numbers: Sequence[Number]) -> bool:
-    """Whether a number that has a tolerance was not reproduced; what was not measured is not missed."""
+    """Whether a number with a tolerance was measured but not reproduced."""
     return any(_decided(found) and verdict(found) != "within" for found in numbers)
 
 

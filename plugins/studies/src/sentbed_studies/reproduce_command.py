@@ -1,4 +1,4 @@
-"""The command `reproduce`: a published table beside the same one from this machine."""
+"""The command `reproduce`: run a published table's recipe and compare the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a study: what its cells share, then the cells; what has finished is never run again."""
+"""Running a study: shared stages first, then the cells; finished runs are never repeated."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ Say: TypeAlias = Callable[[str], object]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
 CONSOLE = "sentbed-trackers:console"
-"""The tracker that shows one run; a study has many."""
+"""Tracker for a single run, which is disabled in studies."""
 OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
-"""What lies in the directory of a study that has just been begun."""
+"""Names of files in the directory of a study that has just begun."""
 PAUSE = 0.5
-"""Seconds between two looks at what another process is doing."""
+"""Seconds between two checks of runs that another process is working on."""
 
 
 @attrs.frozen
 class Job:
-    """One run that a study needs: a cell, or stages that cells share."""
+    """One run of a study: a cell, or stages that cells share."""
 
     directory: Path
-    """Relative to that of the study."""
+    """Run directory, relative to the study's."""
     title: str
     recipe: Recipe = attrs.field(eq=False, repr=False)
     above: Path | None = None
-    """The run whose stages this one begins with."""
+    """Run directory of the shared stages that this run continues from."""
     begun: int = 0
-    """How many stages those are."""
+    """Number of those stages."""
     stages: int | None = None
-    """Only so many of its stages, for others to go on from."""
+    """Number of stages to run, for others to continue from; None means all."""
 
     def __str__(self) -> str:
         return self.title
@@ -76,19 +76,19 @@ class Job:
 
 @attrs.frozen
 class Outcome:
-    """How a job has ended."""
+    """Result of a job."""
 
     job: Job
     result: Result
     seconds: float = 0.0
     error: str = ""
     where: str = ""
-    """The traceback of an error that is not sentbed's own."""
+    """Traceback of an unexpected error."""
 
 
 @attrs.frozen(eq=False)
 class Bundle:
-    """Jobs that one worker does one after the other."""
+    """Jobs that one worker runs in sequence."""
 
     jobs: tuple[Job, ...]
 
@@ -99,7 +99,7 @@ class Bundle:
 
 @attrs.frozen(eq=False)
 class StudyResult:
-    """What `run_study` returns."""
+    """Result of `run_study`."""
 
     directory: Path
     failed: tuple[Outcome, ...]
@@ -116,7 +116,7 @@ def run_study(
     keep_going: bool = False,
     say: Say = lambda _: None,
 ) -> StudyResult:
-    """Run every cell of a study that has not finished yet, in `studies/NAME` where `out` is left out.
+    """Run all unfinished cells of a study in `out`, by default `studies/NAME`.
 
     A cell is known by everything that decides its scores (`Identities`): what has finished under that key is
     not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
@@ -124,8 +124,8 @@ def run_study(
     `plan_work` said of the whole study; it says what cells share.
 
     Raises:
-        RecipeError: where `only` names what is not there.
-        RunError: where a cell fails, unless `keep_going`; what has finished stays.
+        RecipeError: if `only` names an unknown axis or label.
+        RunError: if a cell fails, unless `keep_going`; finished cells are kept.
     """
     plugins = plugins or load_plugins()
     directory = Path(out) if out is not None else Path("studies") / study.name
@@ -145,16 +145,16 @@ def run_study(
 
 
 def _begin(directory: Path, study: Study, work: Work) -> None:
-    """Make the study's directory, or take it up again, and write down what belongs to it."""
+    """Create the study's directory, or reuse it, and write the study's state."""
     held = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    # A process may have been killed, or another be about, before `study.json` is there.
+    # A process may have been killed, or another one may be running, before `study.json` is written.
     if STUDY not in held and not all(OURS.fullmatch(name) for name in held):
         new_directory(directory)
     write_state(directory, study, work)
 
 
 def _shared(prefix: Prefix) -> Job:
-    # What shows a run elsewhere shows the cells.
+    # Trackers follow the cells only.
     recipe = attrs.evolve(prefix.recipe, tracker=(), tables=_cell_tables(prefix.recipe))
     return Job(prefix.directory, str(prefix), recipe, *_above(prefix.above), prefix.count)
 
@@ -186,7 +186,7 @@ class _Runner:
     failed: list[Outcome] = attrs.field(factory=list)
 
     def do(self, bundles: Sequence[Bundle], cells: bool = False) -> None:
-        """Do all jobs, those that another process is at last."""
+        """Run all jobs; those that another process is working on come last."""
         while bundles:
             later: list[Bundle] = []
             start = partial(_start, self.directory, self.keep_going)
@@ -205,7 +205,7 @@ class _Runner:
         return is_locked(lock_of(self.directory, self.directory / job.directory))
 
     def _lost(self, bundle: Bundle, message: str) -> list[Outcome]:
-        """Say what became of jobs whose workers died."""
+        """Return the outcomes of jobs whose workers died."""
         return [
             Outcome(job, "was finished")
             if is_finished(self.directory / job.directory)
@@ -237,7 +237,7 @@ class _Runner:
 
 
 def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
-    """Prepare a worker: returns what does a bundle."""
+    """Prepare a worker; return the function that runs a bundle."""
     if threads is not None:
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     plugins = load_plugins()
@@ -288,14 +288,14 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
     if not (run / MANIFEST).is_file():
-        # A process was killed before the run could be gone on with.
+        # A process was killed before the run could be resumed.
         shutil.rmtree(run, ignore_errors=True)
         if job.above is not None:
             if not is_finished(directory / job.above):
                 raise RunError(f"the stages in `{job.above}`, which it goes on from, have not finished")
             branch(directory / job.above, run, recipe, job.begun)
     if (run / MANIFEST).is_file():
-        # Shared stages are known by their key: in what follows them, the recipe may be another cell's by now.
+        # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
         said = recipe if job.stages is None else None
         resume(run, said, plugins, stages=job.stages)
         return

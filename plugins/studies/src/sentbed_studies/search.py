@@ -1,4 +1,4 @@
-"""The search for a demonstration: score each candidate on development data, keep the best prompt.
+"""Demonstration search: score each candidate on development data and keep the best prompt.
 
 In-context learning of PromptEOL (Jiang et al., 2023, section 3.2 and figure 3).
 """
@@ -50,15 +50,15 @@ SCHEMA = 1
 
 @attrs.frozen(eq=False)
 class SearchResult:
-    """What `search` returns."""
+    """Result of `search`."""
 
     directory: Path
     report: Path
-    """`search.html`; beside it lie `search.json`, `search.md` and the winner's recipe, `resolved.toml`."""
+    """Path of `search.html`, next to `search.json`, `search.md` and the winner's recipe, `resolved.toml`."""
     winner: Prompt
     ranking: Ranking
     taken_over: int
-    """How many prompts an earlier start had scored, the one without a demonstration included."""
+    """Number of prompts scored before resuming, including the one without a demonstration."""
 
 
 def search(
@@ -67,15 +67,15 @@ def search(
     plugins: Plugins | None = None,
     say: Callable[[str], object] = lambda _: None,
 ) -> SearchResult:
-    """Score the prompt without and with each candidate, and write the ranking and the winner's recipe.
+    """Score the prompt without and with each candidate, and write the ranking and the best recipe.
 
     `out` is `runs/NAME-search` where left out. Every score is on disk before the next candidate's turn: the
     same call goes on where an earlier one stopped. `say` is told of the progress, a line at a time.
 
     Raises:
-        RecipeError: where the recipe has no `[search]`.
-        RunError: where `out` holds something else or another search, or no candidate has a score.
-        DataError, ModelError, RuntimeUnavailableError: where the recipe's parts cannot be used.
+        RecipeError: if the recipe has no `[search]`.
+        RunError: if `out` has other files or another search, or no candidate has a score.
+        DataError, ModelError, RuntimeUnavailableError: if parts of the recipe cannot be used.
     """
     wanted = recipe.table(Search)
     if wanted is None:
@@ -114,7 +114,7 @@ def search(
         Candidate(*_shown(prompt, index), journal.lines[template].score, template)
         for index, (template, prompt) in enumerate(prompts.items())
     )
-    # Python's sort is stable: of equals, the first in the file.
+    # Python's sort is stable: ties are in file order.
     ranked.sort(key=lambda c: -math.inf if math.isnan(c.score) else c.score, reverse=True)
     if not ranked or math.isnan(ranked[0].score):
         raise RunError(
@@ -153,7 +153,7 @@ def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, A
 
 
 def _shown(prompt: Prompt, index: int) -> tuple[str, str]:
-    """Return sentence and word of the demonstration; the prompt of index 0 has none."""
+    """Return sentence and word of a prompt's demonstration; prompt 0 has none."""
     if index == 0:
         return "no demonstration", ""
     found = prompt.demonstration
@@ -161,7 +161,7 @@ def _shown(prompt: Prompt, index: int) -> tuple[str, str]:
 
 
 def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
-    """Return the prompts by their text: without a demonstration, then the candidates, each once."""
+    """Return text -> prompt, without a demonstration first, then the distinct candidates."""
     encoder = recipe.encoders[name]
     bare = attrs.evolve(encoder.prompt or Prompt(), demonstration=None)
     candidates = read_candidates(wanted.candidates, bare, encoder.pooler)[: wanted.limit]
@@ -174,7 +174,7 @@ def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
 
 
 def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
-    """Return a hash of each thing that decides the scores besides the prompt."""
+    """Return a hash of each factor other than the prompt that determines the scores."""
     table = unstructure(attrs.evolve(decisive(recipe), evaluate=()))
     for key in ("candidates", "limit"):
         table["search"].pop(key, None)
@@ -193,7 +193,7 @@ def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, st
 
 @attrs.frozen
 class _Line:
-    """One prompt in the journal."""
+    """Entry of the journal: the result of one prompt."""
 
     score: float
     scores: tuple[Score, ...]
@@ -202,21 +202,21 @@ class _Line:
 
 @attrs.frozen(eq=False)
 class _Journal:
-    """What is scored already: a header with what decides the scores, then a line a prompt."""
+    """Journal of scored prompts: a header with everything that determines scores, then a line per prompt."""
 
     path: Path
     started: str
-    """ISO 8601, of the first start."""
+    """Time of the first start, ISO 8601."""
     lines: dict[str, _Line]
-    """By the prompt's text."""
+    """Text of a prompt -> its entry."""
 
     @classmethod
     def open(cls, path: Path, decides: Mapping[str, str]) -> _Journal:
-        """Read the journal, or begin one. Raises `RunError` where it is another search's."""
+        """Read or create the journal. Raises `RunError` if it belongs to another search."""
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
-            # Killed in the middle of a line: what it was to say is scored again.
+            # Killed while writing a line: this prompt is scored again.
             os.truncate(path, len(whole))
         if not whole:
             started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -241,7 +241,7 @@ class _Journal:
         """Append a prompt's scores; they are on disk when this returns.
 
         Raises:
-            RunError: where the data is not that of the earlier scores, or the disk is full.
+            RunError: if the data differs from that of earlier scores, or the disk is full.
         """
         line = plain(
             {
@@ -264,12 +264,12 @@ class _Journal:
 
 
 def _data(line: _Line) -> list[Any]:
-    """Return what data a line's scores were computed on, as their protocol says."""
+    """Return the data that a line's scores were computed on, from their protocols."""
     return [(score.task, score.metric, score.evaluator_protocol.get("data")) for score in line.scores]
 
 
 def _line(line: Mapping[str, Any]) -> _Line:
-    """Read a line; JSON has no NaN, so it is null there."""
+    """Parse a line; JSON has null for NaN."""
     return _Line(_number(line["score"]), tuple(map(score_of, line["scores"])), line["seconds"])
 
 

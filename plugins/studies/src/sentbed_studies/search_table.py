@@ -1,4 +1,4 @@
-"""`[search]`: which demonstration makes a prompt best."""
+"""`[search]`: the demonstration search."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Search(RecipeTable):
     )
 
     with_: Evaluator = attrs.field(metadata={"key": "with"})
-    """The evaluator whose primary score ranks the candidates; on development data, never on a test set."""
+    """Evaluator whose primary score ranks the candidates; must use development data, never a test set."""
     candidates: FilePath = attrs.field(default=FilePath("pkg:sentbed_studies/demonstrations.tsv"))
     """A `.tsv` file with the columns `sentence` and `word`, or one template with its demonstration a line,
     in PromptEOL's shell form. Default: 40 demonstrations that come with sentbed."""
     encoder: str | None = None
-    """The encoder whose prompt it is; may be left out where the recipe has one."""
+    """Encoder whose prompt is searched; optional if the recipe has only one."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Only the first so many candidates; all where left out."""
+    """Number of candidates to try, from the first; by default all."""
 
     def problems(self, recipe: Recipe, plugins: Plugins, look: bool) -> Iterator[tuple[KeyPath, str]]:
-        """Yield what of the search does not fit the recipe's encoders."""
+        """Yield problems of the search with the recipe's encoders."""
         names = ", ".join(f"`{known}`" for known in recipe.encoders)
         if self.encoder is not None and self.encoder not in recipe.encoders:
             message = f"there is no encoder `{self.encoder}`, the recipe has {names}; name one of them"

@@ -1,4 +1,4 @@
-"""Cells that encode the same texts with the same backbone: one forward pass gives the vectors of all."""
+"""Shared forward passes for cells that encode the same texts with the same backbone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def can_share(a: Recipe, b: Recipe) -> bool:
-    """Whether one pass through the backbone gives the vectors of both recipes, to the bit.
+    """Whether one pass through the backbone gives bit-identical vectors for both recipes.
 
     They differ in nothing but what comes after the backbone: pooler, head, evaluators. Seeds may differ where
     all weights come from files.
@@ -43,7 +43,7 @@ def can_share(a: Recipe, b: Recipe) -> bool:
         return False
     if all(one.backbone.traits.from_files for one in a.encoders.values()):
         return True
-    # What is drawn depends on the seed, and a tokenizer that is trained on the texts of the evaluations.
+    # Random weights depend on the seed, and a trained tokenizer depends on the texts of the evaluations.
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
 
 
@@ -60,9 +60,9 @@ def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
 def share_passes(
     recipe: Recipe, others: Sequence[Recipe], encoders: Mapping[str, Encoder], warn: Callable[[str], None]
 ) -> Mapping[str, SharedPasses]:
-    """Return, for the encoders of a run, what gives the vectors of other runs in the same passes.
+    """Return the shared passes that give a run's encoders' vectors together with other runs'.
 
-    A recipe of `others` that cannot share is left out; one whose encoder cannot be built is named by `warn`.
+    Recipes of `others` that cannot share are skipped; `warn` reports those whose encoder cannot be built.
     """
     passes = {name: SharedBackbone(encoder) for name, encoder in encoders.items()}
     for other in others:
@@ -77,15 +77,15 @@ def share_passes(
 
 @attrs.define(eq=False, slots=False)
 class SharedBackbone:
-    """Further encoders whose vectors come from an encoder's passes; all weights stay as they are."""
+    """Encoders whose vectors come from another encoder's passes; no weights change."""
 
     encoder: Encoder
     others: list[Encoder] = attrs.field(factory=list, init=False)
 
     def add(self, recipe: EncoderRecipe, seed: int) -> None:
-        """Add the encoder that `Encoder.build` makes of a recipe with that head seed, on the same backbone.
+        """Add the encoder of a recipe, built with this head seed on the same backbone.
 
-        Nothing happens where the engine has no way to encode for several at once.
+        Do nothing if the engine cannot encode for several encoders at once.
         """
         if self.encoder.placed.beside(()) is not None:
             recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
@@ -98,7 +98,7 @@ class SharedBackbone:
 
     @cached_property
     def _members(self) -> dict[str, tuple[Space, Encoder]]:
-        """The others by the name of their space; none where the engine cannot promise the same bits."""
+        """Name of a space -> space and encoder; empty if the engine cannot guarantee identical bits."""
         together, own = self._together(self.others), self.encoder.space()
         if together is None or own is None:
             return {}
@@ -113,13 +113,13 @@ class SharedBackbone:
 
     @property
     def spaces(self) -> list[tuple[Space, int]]:
-        """The space of each further encoder that has one of its own, and its width."""
+        """Space and width of each further encoder with a distinct space."""
         return [(space, one.width) for space, one in self._members.values()]
 
     def encode(
         self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
     ) -> NDArray[np.float32]:
-        """Return the encoder's own vectors, then, along the width, those of the spaces with these numbers."""
+        """Return the encoder's own vectors and, concatenated along the width, those of `spaces[chosen]`."""
         members = [one for _, one in self._members.values()]
         placed = self._together([members[number] for number in chosen])
         if placed is None:

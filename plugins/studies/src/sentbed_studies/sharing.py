@@ -19,17 +19,17 @@ Key: TypeAlias = str
 
 @attrs.frozen(eq=False)
 class Prefix:
-    """Stages that several cells begin with: a run of its own, which the cells go on from."""
+    """First stages that several cells share: a separate run, from which the cells continue."""
 
     key: Key
     recipe: Recipe
-    """That of the first cell: on the texts of later stages a tokenizer may be trained."""
+    """Recipe of the first cell; complete, since a tokenizer may be trained on texts of later stages."""
     count: int
-    """How many of its stages."""
+    """Number of its stages that are shared."""
     above: Prefix | None
-    """A shorter one that it goes on from itself."""
+    """Shorter prefix that this one continues from."""
     cells: tuple[str, ...]
-    """The cells that share it, with their seeds."""
+    """Cells that share it, with their seeds."""
 
     @property
     def directory(self) -> Path:
@@ -38,7 +38,7 @@ class Prefix:
 
     @property
     def depth(self) -> int:
-        """How many prefixes it goes on from."""
+        """Number of prefixes that it continues from."""
         return 0 if self.above is None else 1 + self.above.depth
 
     def __str__(self) -> str:
@@ -47,12 +47,12 @@ class Prefix:
 
 @attrs.frozen(eq=False)
 class Task:
-    """One run of a cell."""
+    """Run of one cell."""
 
     cell: Cell
     key: Key
     above: Prefix | None
-    """The stages that it begins with, where others share them."""
+    """First stages that it shares with other cells, if any."""
 
     @property
     def directory(self) -> Path:
@@ -65,32 +65,32 @@ class Task:
 
 @attrs.frozen(eq=False)
 class Work:
-    """Everything that a study has to do."""
+    """All work of a study."""
 
     prefixes: tuple[Prefix, ...]
-    """Shorter ones first."""
+    """Shared stages, shorter ones first."""
     bundles: tuple[tuple[Task, ...], ...]
-    """Cells that are done one after the other by one worker: they share passes of their backbone."""
+    """Groups of cells that one worker runs in sequence because they share backbone passes."""
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """All runs of cells."""
+        """Runs of all cells."""
         return tuple(task for bundle in self.bundles for task in bundle)
 
     def of(self, cells: Sequence[Cell]) -> Work:
-        """Return what there is to do for these cells alone."""
+        """Return the work for these cells alone."""
         wanted = [tuple(task for task in bundle if task.cell in cells) for bundle in self.bundles]
         bundles = tuple(bundle for bundle in wanted if bundle)
         needed = {prefix.key for bundle in bundles for task in bundle for prefix in chain(task.above)}
         return Work(tuple(prefix for prefix in self.prefixes if prefix.key in needed), bundles)
 
     def sharing(self, prefix: Prefix) -> int:
-        """Return how many of the runs begin with a prefix."""
+        """Return the number of runs that begin with a prefix."""
         return sum(prefix in chain(task.above) for task in self.tasks)
 
 
 def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True) -> Work:
-    """Return what is to be done for `cells`; without `share`, every cell on its own."""
+    """Return the work for `cells`; without `share`, every cell runs alone."""
     keys = [identities.of(cell.recipe) for cell in cells]
     if not share:
         return Work((), tuple((Task(cell, key, None),) for cell, key in zip(cells, keys, strict=True)))
@@ -105,7 +105,7 @@ def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True)
 
 
 def _texts(recipe: Recipe) -> list[Any]:
-    """Return on which texts the encoders of a recipe are built; nothing where none reads any."""
+    """Return the sources of texts that a recipe's encoders are built on; empty if they need no texts."""
     if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
         return []
     towers = [recipe.towers(stage) for stage in recipe.stage]
@@ -116,7 +116,7 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Return the indices of recipes that share, in order; one that shares with none is alone."""
+    """Return groups of indices of recipes that can share passes, in order."""
     found: list[list[int]] = []
     for index, recipe in enumerate(recipes):
         for group in found:
@@ -129,13 +129,13 @@ def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
 
 
 def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix]:
-    """Return the longest stages that each cell, by number, shares with another one."""
+    """Return cell index -> longest prefix that the cell shares with another one."""
     members: dict[Key, list[int]] = {}
     firsts: dict[Key, tuple[Recipe, int]] = {}
     chains: list[list[Key]] = []
     for number, cell in enumerate(cells):
         keys = []
-        # What a search finds, it finds before the first stage.
+        # A search takes place before the first stage.
         stages = 0 if cell.recipe.table(Search) is not None else len(cell.recipe.stage)
         for count in range(1, stages + 1):
             key = identities.of(first_stages(cell.recipe, count), *_texts(cell.recipe))
@@ -149,7 +149,7 @@ def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix
         above = None
         ahead: list[Key | None] = [*keys[1:], None]
         for key, after in zip(keys, ahead, strict=False):
-            # Where all that share it share the next stage as well, it is of no use alone.
+            # A prefix is useless if all cells that share it also share the next stage.
             if len(members[key]) < 2 or (after is not None and len(members[after]) == len(members[key])):
                 continue
             if key not in made:
@@ -162,7 +162,7 @@ def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix
 
 
 def chain(prefix: Prefix | None) -> Iterator[Prefix]:
-    """Yield a prefix and those that it goes on from."""
+    """Yield a prefix and all prefixes it continues from."""
     while prefix is not None:
         yield prefix
         prefix = prefix.above

@@ -1,4 +1,4 @@
-"""`[study]`: which cells a recipe stands for, and what was published of them."""
+"""`[study]`: the cells that a recipe expands to, and published results for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentbed_report.study.published import Published
 class StudyTable(RecipeTable):
     """`[study]`: axes over any values of the recipe; every combination of their labels is a cell."""
 
-    # `sentbed run` runs the recipe as it stands: one cell.
+    # `sentbed run` runs the recipe itself, as one cell.
     traits: ClassVar[TableTraits] = TableTraits(decides=False, resolved=False, variants=True)
 
     axes: Mapping[str, Mapping[str, Any]] = attrs.field(validator=min_len(1))
@@ -27,19 +27,19 @@ class StudyTable(RecipeTable):
     seeds: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
     )
-    """Every cell is run with each of them as `run.seed`; with the recipe's own where left out."""
+    """Values of `run.seed` with which every cell is run; by default the recipe's own."""
     baseline: Mapping[str, str] | None = None
-    """Axis -> label of the cell that all others are compared with; an axis of one label may be left out."""
+    """Axis -> label of the cell that all others are compared with; axes with one label are optional."""
     zip: tuple[tuple[str, ...], ...] = ()
-    """Groups of axes that go together, label by label, in the place of all combinations."""
+    """Groups of axes to combine label by label instead of in all combinations."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Axis -> label, or several: cells that agree with an entry in all axes that it names are left out."""
+    """Axis -> label, or several: cells that match an entry on all its axes are excluded."""
     include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """As `exclude`: cells that are kept although `exclude` names them."""
+    """Cells to keep although `exclude` matches them, in the same form."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
-    """Name of a table or figure -> what it says."""
+    """Name of a table or figure -> its published numbers."""
     order: tuple[str, ...] = ()
-    """Tasks in the order in which their columns are to stand; evaluators' own where left out."""
+    """Tasks in the order of their columns; by default the evaluators' order."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

@@ -1,4 +1,4 @@
-"""How long the training that a study has left will take."""
+"""Estimate of the training time that a study has left."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sentbed_studies.sharing import Prefix, Work
 
 
 def seconds_of(work: Work, directory: Path) -> tuple[float, float] | None:
-    """Return the least and the most seconds of training that are left, shared stages once.
+    """Return the minimum and maximum seconds of training left, counting shared stages once.
 
-    None where a cell cannot be planned, or nothing is trained.
+    Return None if a cell cannot be planned, or nothing is trained.
     """
     low = high = 0.0
     known: dict[str, list[tuple[float, float] | None]] = {}

@@ -1,4 +1,4 @@
-"""Writes everything that can be read of a study: tables, exports, report."""
+"""Writing of a study's tables, exports and report."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sentbed_studies.progress import read_data
 
 
 def write_reports(directory: Path) -> Path:
-    """Write tables and reports of what has finished until now; returns the path of `report.html`.
+    """Write tables and reports of the results so far; return the path of `report.html`.
 
     Raises:
-        RunError: where the directory is no study, or a file cannot be written.
+        RunError: if the directory is not a study, or a file cannot be written.
     """
     data = read_data(directory)
     found = summarise(data)

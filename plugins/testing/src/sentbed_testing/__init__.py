@@ -1,4 +1,4 @@
-"""Holds a component to what its kind promises, and an engine to its contract, beside another engine.
+"""Test kit: checks components against their kind's rules, and engines against a reference engine.
 
 `check_component` takes a component's class; `docs/plugins/testing.md` has its rules in words. `engine_suite`
 has all of an engine's contract, which is in `docs/engines.md`; a `check_*` raises `AssertionError` with the

@@ -1,4 +1,4 @@
-"""What an engine is tried with: backbone x pooler x loss."""
+"""Test cases for engines: backbone x pooler x loss."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sentbed.protocols import LABEL, Backbone, Head, Loss, Optimizer, Pooler, Ru
 from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, structure
 
 ROWS = 6
-"""Rows of a batch."""
+"""Number of rows per batch."""
 MAX_LENGTH = 20
-"""Tokens a sentence; a prompt's come on top."""
+"""Maximum tokens per sentence, without those of the prompt."""
 
 Table: TypeAlias = Mapping[str, Any]
-"""A component as a recipe has it: `use` and its fields."""
+"""Component as a recipe table: `use` and its fields."""
 
 BACKBONES: Mapping[str, Table] = MappingProxyType(
     {
@@ -29,10 +29,10 @@ BACKBONES: Mapping[str, Table] = MappingProxyType(
         "llama": {"use": "causal", "init": "random", "vocab_size": 512},
     }
 )
-"""Of the smallest size that each has. With a pooler that needs it, `t5` is encoder and decoder."""
+"""Backbones in their smallest size. With a pooler that needs it, `t5` is encoder and decoder."""
 
 POOLERS: Mapping[str, Table] = MappingProxyType({"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}})
-"""Beside every pooler that is installed, as it is without parameters."""
+"""Poolers to test besides every installed one with default fields."""
 
 LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         "nli-softmax": ({"use": "nli-softmax", "product": True}, ()),
     }
 )
-"""Table and columns beside those that the loss needs. A memory of 8 overflows in the second batch of 6."""
+"""Table and optional columns of each loss. A memory of 8 overflows in the second batch of 6."""
 
 OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
     {
@@ -70,7 +70,7 @@ OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
 
 @attrs.frozen
 class Case:
-    """One backbone with one pooler and one loss."""
+    """Combination of a backbone, a pooler and a loss."""
 
     backbone_name: str
     pooler_name: str
@@ -79,27 +79,27 @@ class Case:
     pooler: Pooler
     loss: Loss
     columns: tuple[str, ...]
-    """What the loss is given."""
+    """Columns passed to the loss."""
     fixed: frozenset[str] = frozenset()
-    """The columns that are float32 vectors, as of a tower that is not trained."""
+    """Columns given as float32 vectors, as from a frozen tower."""
     head: Head = attrs.field(factory=Head)
     prompt: Prompt | None = None
-    """The pooler's own where None."""
+    """Prompt; None means the pooler's own."""
 
     @property
     def id(self) -> str:
-        """What a test is called: `bert/mean/info-nce`."""
+        """Id of the test, such as `bert/mean/info-nce`."""
         head = "" if self.head == Head() else "+head"
         return f"{self.backbone_name}/{self.pooler_name}{head}/{self.loss_name}"
 
     @property
     def recipe(self) -> EncoderRecipe:
-        """The encoder."""
+        """Recipe of the encoder."""
         return EncoderRecipe(self.backbone, self.pooler, self.head, MAX_LENGTH, self.prompt)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns of texts that are encoded with gradient."""
+        """Columns of texts encoded with gradient."""
         return tuple(name for name in self.columns if name != LABEL and name not in self.fixed)
 
 
@@ -111,16 +111,16 @@ def cases(
     dropout: float = 0.0,
     head: Head | None = None,
 ) -> list[Case]:
-    """Return every combination of parts that fit, by `sentbed.tools.misfits`.
+    """Return every combination of compatible parts, by `sentbed.tools.misfits`.
 
     Args:
-        plugins: where parts are looked for.
-        backbones: by the name that ids are to have; `BACKBONES` with `dropout` where left out.
+        plugins: source of the parts.
+        backbones: by the name used in ids; by default `BACKBONES` with `dropout`.
         poolers: likewise; all that are installed and need no parameter, and `POOLERS`, where left out.
         losses: likewise, each with the columns that it is given beside those that it needs; `LOSSES`, and
             all others that are installed and need no parameter, where left out.
-        dropout: of the backbones that are left out.
-        head: of all encoders.
+        dropout: dropout of the default backbones.
+        head: head of all encoders.
     """
     if backbones is None:
         backbones = {
@@ -146,7 +146,7 @@ def cases(
 
 
 def fixed_columns(loss: Any) -> frozenset[str] | None:
-    """Return which columns a loss wants as vectors of a frozen tower; None where no choice suits it."""
+    """Return the columns that a loss requires from a frozen tower, or None if no choice suits it."""
     for fixed in (frozenset[str](), frozenset({"positive"})):
         if not any(loss.misfits(ROWS, fixed)):
             return fixed
@@ -154,7 +154,7 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
 
 
 def cover(found: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
-    """Return few cases in which every combination of each group's parts that occurs in `found` occurs.
+    """Return a few cases that cover every combination of each group's parts in `found`.
 
     A group is some of `backbone`, `pooler` and `loss`. The next case is the first of those with the most that
     is new, so the choice is the same every time.
@@ -175,7 +175,7 @@ def cover(found: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
 
 
 PAIRS = (("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
-"""The groups of pairwise testing: every two parts that fit meet in some case, not every three."""
+"""Groups for pairwise testing: every two compatible parts meet in some case, but not every three."""
 
 
 @attrs.frozen
@@ -188,10 +188,10 @@ class _Parts:
 
 
 def part(kind: str, table: Table, plugins: Plugins) -> Any:
-    """Return the component of a recipe's table.
+    """Return the component of a recipe table.
 
     Raises:
-        RecipeError: where a recipe with it would be refused.
+        RecipeError: if a recipe with it would be refused.
     """
     parts, problems = structure({kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd())
     if problems:

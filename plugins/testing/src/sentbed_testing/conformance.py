@@ -1,4 +1,4 @@
-"""Holds a component to what its kind promises: `check_component` runs every rule of it."""
+"""Conformance tests of components: `check_component` runs every rule of the kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed.kinds import KINDS
 from sentbed_testing.subject import NotRunError, Subject, deduce_kind
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
-"""What a rule found wrong: what it is, with figure and bound, and a clause that says what to do."""
+"""Findings of a rule: the fault, with figure and bound, and a clause with the remedy."""
 
 Rule: TypeAlias = Callable[[Subject], Findings]
 
@@ -37,20 +37,20 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "importer": ("rules_importer",),
     }
 )
-"""Kind -> where its own rules are, beside those of every component."""
+"""Kind -> modules of its rules, besides those of every component."""
 
 _READ = "read the line, and see `docs/plugins/testing.md` for what the rule does"
 
 
 @attrs.frozen
 class Failure:
-    """A rule that a component breaks."""
+    """Violation of a rule."""
 
     rule: str
     what: str
-    """What was found, with figure and bound."""
+    """Fault, with figure and bound."""
     fix: str
-    """What to do, a clause."""
+    """Remedy, a clause."""
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.what}; {self.fix}"
@@ -58,16 +58,16 @@ class Failure:
 
 @attrs.frozen
 class Report:
-    """What came of the rules."""
+    """Results of the rules."""
 
     passed: tuple[str, ...]
     not_run: Mapping[str, str]
-    """Rule -> why it was not tried."""
+    """Rule -> reason for which it was not run."""
     failures: tuple[Failure, ...] = ()
 
 
 class ConformanceError(AssertionError):
-    """A component breaks rules of its kind; the message has them all."""
+    """Raised if a component breaks rules of its kind; the message lists all of them."""
 
     def __init__(self, title: str, failures: tuple[Failure, ...]) -> None:
         super().__init__("\n  ".join([f"{title}:", *_lines(failures)]))
@@ -75,7 +75,7 @@ class ConformanceError(AssertionError):
 
 
 def _lines(failures: tuple[Failure, ...]) -> Iterator[str]:
-    """Yield a line for what is mended alike: the rules that found it, the first finding, how many more."""
+    """Yield a line per remedy: the rules that found the fault, the first finding, and how many more."""
     rules: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
         rules.setdefault((failure.what, failure.fix), []).append(failure.rule)
@@ -95,19 +95,19 @@ def check_component(
     skip: Mapping[str, str] | None = None,
     jax: bool = False,
 ) -> Report:
-    """Run every rule of a component's kind and return which held, and which could not be tried.
+    """Run every rule of a component's kind; return which rules passed and which could not be run.
 
     `docs/plugins/testing.md` has the rules in words.
 
     Args:
         cls: the component's class.
-        kind: `pooler`, `loss`, ...; found out where left out.
-        example: fields for a class that cannot be made or tried without, as a recipe has them.
-        skip: rule -> why it does not apply to this component.
-        jax: also try a pooler or a loss under JAX, on all devices that JAX sees.
+        kind: `pooler`, `loss`, ...; by default deduced from the class.
+        example: fields, as in a recipe, if the class cannot be created or tested without them.
+        skip: rule -> reason for which it does not apply to this component.
+        jax: also test a pooler or a loss under JAX, on all devices that JAX finds.
 
     Raises:
-        ConformanceError: with every rule that is broken.
+        ConformanceError: if rules are broken; lists all of them.
     """
     passed: list[str] = []
     not_run: dict[str, str] = {}
@@ -160,7 +160,7 @@ def component_rules(
 
 
 def parametrize_component(cls: type[Any], **options: Any) -> Any:
-    """Return a pytest decorator that gives a test the argument `rule`, once for each rule to call.
+    """Return a pytest decorator that parametrizes a test with `rule`, a function for each rule.
 
     `options` are those of `check_component`.
     """
@@ -187,7 +187,7 @@ def _run(
 
 
 def _finds(name: str, rule: Rule, subject: Subject) -> bool:
-    """Whether a rule finds something; where the component only raises, others have more to say of it."""
+    """Whether a rule has findings, other than that the component raises an error."""
     try:
         return any(failure.fix != _READ for failure in _failures(name, rule, subject))
     except NotRunError:
@@ -195,7 +195,7 @@ def _finds(name: str, rule: Rule, subject: Subject) -> bool:
 
 
 def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
-    """Return what a rule finds wrong; other rules may wait for it, so it is kept."""
+    """Return the failures of a rule; cached, since other rules may depend on it."""
     if name in subject.failures:
         return subject.failures[name]
     failures: list[Failure] = []
@@ -211,7 +211,7 @@ def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
 
 
 def place(error: BaseException, cls: type[Any]) -> str:
-    """Return ` at FILE:LINE`, the last line of the component's own package that an error came through."""
+    """Return ` at FILE:LINE` for the innermost frame of an error in the component's package."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_own(frame.filename, cls)]
     return f" at {own[-1].filename}:{own[-1].lineno}" if own else ""

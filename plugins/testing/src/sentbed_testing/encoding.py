@@ -1,4 +1,4 @@
-"""Whether an engine encodes as the reference does."""
+"""Checks of an engine's encoding against the reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RULE = "encode"
 SOME = 8
-"""Sentences of a batch, of 2 to 19 words."""
+"""Number of sentences per batch, of 2 to 19 words."""
 
 
 def check_encode(bench: Bench, case: Case, tolerance: float = 1e-5) -> None:

@@ -1,4 +1,4 @@
-"""Two engines with the same encoders on them."""
+"""Engine and reference with the same encoders."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 SEED = 20
 WARM_UP = 20
-"""Steps."""
+"""Number of warm-up steps."""
 TOWER = "encoder"
-"""The name of the encoder in training."""
+"""Name of the encoder in training."""
 
-# Which sentence stands beside row `n`: `n * factor + shift`. Some texts of a batch come twice.
+# The sentence paired with row `n` is `n * factor + shift`. Some texts occur twice in a batch.
 _TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
 
 
@@ -37,7 +37,7 @@ def _directory() -> Path:
 
 @attrs.define(eq=False)
 class Bench:
-    """An engine beside its reference, and encoders with the same weights on both.
+    """An engine and its reference, with encoders that have the same weights on both.
 
     An encoder is initialised once, on the reference, warmed up there, saved, and built on either engine from
     the same files.
@@ -46,12 +46,12 @@ class Bench:
     engine: Engine
     reference: Engine
     optimizer: Optimizer
-    """Takes the steps of a check that is about something else."""
+    """Optimiser for checks that do not test optimisers."""
     descent: Optimizer
-    """Takes steps of `descent_rate` times the gradient."""
+    """Optimiser whose steps are `descent_rate` times the gradient."""
     descent_rate: float
     schedule: Schedule
-    """Holds the rate."""
+    """Constant schedule."""
     warm_up: Loss | None = None
     """Takes `WARM_UP` steps on the reference before an encoder is saved. The first token of a random BERT is
     the same for all texts to four digits, and of the difference of such vectors half is rounding."""
@@ -65,7 +65,7 @@ class Bench:
     @classmethod
     def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> Bench:
         """Return a bench with the optimiser `adamw` and the schedule `constant`."""
-        # Far above every gradient, `eps` makes of Adam without memory a plain descent at the rate `lr / eps`.
+        # With `eps` far above every gradient, Adam without memory is gradient descent at the rate `lr / eps`.
         plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
         adamw, descent = (part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain))
         constant = plugins.find("schedule", "constant").cls()
@@ -73,7 +73,7 @@ class Bench:
         return cls(engine, reference, adamw, descent, 0.1, constant, contrast)
 
     def saved(self, case: Case) -> Path:
-        """Return where the encoder of a case is saved as it was initialised."""
+        """Return the directory of a case's saved initial encoder."""
         key = repr(case.recipe)
         if key not in self._saved:
             self.reference.seed(SEED)
@@ -94,11 +94,11 @@ class Bench:
             trainer.step(batch(case, encoder, number))
 
     def fresh(self, case: Case, engine: Engine) -> Encoder:
-        """Return an encoder to be trained."""
+        """Return a new encoder for training."""
         return Encoder.build(case.recipe, engine, saved=self.saved(case))
 
     def shared(self, case: Case, engine: Engine) -> Encoder:
-        """Return an encoder that stays as it is."""
+        """Return a shared encoder, which must not be changed."""
         key = id(engine), repr(case.recipe)
         if key not in self._shared:
             self._shared[key] = self.fresh(case, engine)
@@ -133,7 +133,7 @@ class Bench:
         return engine.trainer({name: encoder.placed for name, encoder in encoders.items()}, training)
 
     def weights(self, encoder: Encoder) -> Arrays:
-        """Return what an encoder saves."""
+        """Return an encoder's weights as saved."""
         path = Path(tempfile.mkdtemp(dir=self.directory))
         try:
             encoder.save(path)

@@ -1,4 +1,4 @@
-"""Whether an engine's loss and gradient are the reference's, by `Trainer.gradients`."""
+"""Checks of an engine's loss and gradient against the reference, by `Trainer.gradients`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FLOOR = 1e-2
-"""A parameter whose gradient is less than this share of the whole one is measured by that share."""
+"""Minimum scale of a parameter's gradient in comparisons, as a share of the whole gradient's norm."""
 
 Gradients = tuple[float, Mapping[str, "NDArray[Any]"]]
 
@@ -87,7 +87,7 @@ def check_derivative(
 
     before, gradients = trainer(bench.descent).gradients(columns)
     squared = norm(gradients) ** 2
-    # Few enough for a straight line, enough to stand out from rounding.
+    # Small enough for a linear change, large enough to exceed rounding.
     rate = 3e-4 * abs(before) / squared
     descent: Any = bench.descent
     trainer(attrs.evolve(descent, lr=descent.lr * rate / bench.descent_rate)).step(columns)

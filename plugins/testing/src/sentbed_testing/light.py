@@ -1,4 +1,4 @@
-"""Which heavy libraries a component loads when it is imported, made and checked, in a process of its own."""
+"""Detection of heavy libraries that a component loads when imported, created and checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAVY = (
     "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "mteb", "peft", "accelerate", "tensorboard",
     "mlflow", "onnx", "onnxruntime", "sentence_transformers", "ray",
 )  # fmt: skip
-"""Libraries that take longer to load than `sentbed check` may take as a whole."""
+"""Libraries that take longer to load than all of `sentbed check` may take."""
 
 _CODE = """
 import base64, importlib, importlib.util, json, pickle, sys, traceback
@@ -56,7 +56,7 @@ print(json.dumps([[name, places[name]] for name in places if name in sys.modules
 
 
 def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Yield each heavy library that is loaded, and the line of the component's package that does it."""
+    """Yield each heavy library that is loaded, and the line of the component's package that loads it."""
     cls = subject.cls
     if "." in cls.__qualname__:
         raise NotRunError("the class stands inside another or in a function, where no process can import it")
@@ -82,7 +82,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _fields(subject: Subject) -> str | None:
-    """Return the arguments that make the component; None where there are none that can be sent."""
+    """Return the arguments that create the component, or None if they cannot be sent."""
     import attrs
 
     try:

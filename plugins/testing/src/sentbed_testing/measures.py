@@ -1,4 +1,4 @@
-"""How far two results are apart, and the sentence for where that is too far."""
+"""Distances between results, and assertions on them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ blind, or of the weights of attention over one token."""
 
 
 def at_most(rule: str, case: str, what: str, found: float, bound: float, then: str) -> None:
-    """Raise `AssertionError` that names the rule, the case, figure and bound, and says what to look for."""
-    # So written, a NaN is too much.
+    """Raise `AssertionError` with rule, case, figure, bound and advice if `found` exceeds `bound`."""
+    # Negated, so that NaN fails.
     if not found <= bound:
         raise AssertionError(f"{rule}: {case}: {what} by {found:.3g}, allowed {bound:.3g}; {then}")
 
 
 def holds(rule: str, case: str, holding: bool, message: str) -> None:
-    """Raise `AssertionError` that names rule and case where something does not hold."""
+    """Raise `AssertionError` with rule and case if `holding` is false."""
     if not holding:
         raise AssertionError(f"{rule}: {case}: {message}")
 
@@ -82,7 +82,7 @@ def farthest(one: Arrays, other: Arrays, floor: float) -> tuple[float, str]:
 
 
 def without_gradient(gradients: Arrays) -> set[str]:
-    """Return the names of parameters whose gradient is nothing but rounding."""
+    """Return the names of parameters whose gradient is only rounding."""
     whole = norm(gradients)
     return {name for name, value in gradients.items() if norm({name: value}) <= NOTHING * whole}
 
@@ -100,7 +100,7 @@ def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays in the `.safetensors` and `.npy` files below `directory`, as `FILE:NAME`.
 
     Raises:
-        ModelError: where there are none: another format cannot be compared.
+        ModelError: if there are none: other formats cannot be compared.
     """
     import numpy as np
 
@@ -123,7 +123,7 @@ _TYPES = {
 
 
 def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Read a file as github.com/huggingface/safetensors defines it: core does without the library."""
+    """Read a file in the format of github.com/huggingface/safetensors, without the library."""
     import numpy as np
 
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Checks of a torch module: what it holds, its gradients, numbers that are not finite, data dependence."""
+"""Checks of a torch module: attributes, gradients, non-finite numbers, data dependence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sentbed_testing.subject import NotRunError
 
 _NO_EQUALITY: Any = object.__eq__
 FINITE = "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0"
-"""What to do where numbers are not finite."""
+"""Remedy for non-finite numbers."""
 STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
 """Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
 
 
 def held(module: Module) -> dict[str, Any]:
-    """Return a copy of everything that a module and its parts hold, by name."""
+    """Return a copy of all attributes of a module and its submodules, by name."""
     of_torch = vars(load_torch().nn.Module())
     found: dict[str, Any] = {}
     for name, part in module.named_modules():
@@ -35,7 +35,7 @@ def held(module: Module) -> dict[str, Any]:
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of what is not the same in two copies of `held`."""
+    """Return the names of differences between two results of `held`."""
     return sorted(
         name
         for name in before.keys() | after.keys()
@@ -57,7 +57,7 @@ def same(one: Any, other: Any) -> bool:
             return True
     except Exception:  # noqa: BLE001 - what cannot be compared says nothing
         return True
-    # A value without an equality of its own is never equal to its copy.
+    # A value without `__eq__` never equals its copy.
     return type(one) is type(other) and getattr(type(one), "__eq__", None) is _NO_EQUALITY
 
 
@@ -69,7 +69,7 @@ def _copy(value: Any) -> Any:
 
 
 def loose_tensors(module: Module) -> list[str]:
-    """Return the names of the tensors that a module has not registered, so that nothing saves them."""
+    """Return the names of tensors that a module has not registered, and that are thus not saved."""
     torch = load_torch()
     of_torch = vars(torch.nn.Module())
 

@@ -1,4 +1,4 @@
-"""Random token states for poolers and losses. The kit loads PyTorch here only."""
+"""Random token states for poolers and losses; the only module of the kit that loads PyTorch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sentbed_testing.subject import NotRunError, Subject
 
 WIDTH = 6
 LENGTHS = (7, 2, 4, 1, 9)
-"""Tokens of the sentences of a batch."""
+"""Lengths in tokens of the sentences of a batch."""
 LAYERS = 3
-"""Beside the embeddings."""
+"""Number of layers, without the embeddings."""
 GARBAGE = 1e4
-"""The size of what stands in the states of padding; bf16 has it."""
+"""Magnitude of the states of padding, representable in bf16."""
 
 
 def load_torch() -> Any:
-    """Return PyTorch. Raises `NotRunError` where it is not installed."""
+    """Return PyTorch. Raises `NotRunError` if it is not installed."""
     try:
         return import_module("torch")
     except ImportError as error:
@@ -31,7 +31,7 @@ def load_torch() -> Any:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """Seed torch's generator, and put it back."""
+    """Seed torch's generator, and restore it afterwards."""
     torch = load_torch()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -39,7 +39,7 @@ def seeded(seed: int = 0) -> Iterator[None]:
 
 
 def build(subject: Subject, seed: int = 0) -> Module:
-    """Return the module of a pooler or a loss, drawn after a seed."""
+    """Return the module of a pooler or a loss, initialised with a seed."""
     part = subject.ready
     with seeded(seed):
         return part.build(WIDTH)
@@ -54,16 +54,16 @@ def draw_states(
     seed: int = 0,
     garbage: float = GARBAGE,
 ) -> TokenStates:
-    """Return token states of sentences of these lengths, of numbers that are the same wherever padding is.
+    """Return token states of sentences of these lengths; real states do not depend on the padding.
 
     Args:
         lengths: real tokens of each sentence.
-        width: of a token state.
-        side: where padding is, `right` or `left`; `none` cuts all sentences to the shortest, without a mask.
-        needs: what of `layers`, `decoder` and `mask-token` the states are to have.
-        more: padding beside what the longest sentence asks for.
-        seed: of the numbers.
-        garbage: the size of the numbers in padding.
+        width: dimension of a token state.
+        side: side of the padding, `right` or `left`; `none` cuts all to the shortest, without a mask.
+        needs: which of `layers`, `decoder` and `mask-token` the states have.
+        more: padding beyond the longest sentence.
+        seed: seed of the numbers.
+        garbage: magnitude of the numbers in padding.
     """
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
@@ -90,7 +90,7 @@ def draw_states(
 
 
 def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates:
-    """Return states with every tensor but the mask changed."""
+    """Return states with `change` applied to every tensor but the mask."""
     layers = None if states.layers is None else tuple(map(change, states.layers))
     rest = (None if value is None else change(value) for value in states[3:])
     return TokenStates(change(states.last_hidden_state), states.attention_mask, layers, *rest)

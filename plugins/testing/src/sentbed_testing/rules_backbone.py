@@ -1,4 +1,4 @@
-"""Rules of a backbone, tried with what its example builds: best a tiny one with random weights."""
+"""Rules of a backbone, tested on its example, preferably a tiny one with random weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Of the largest value: what another shape of the same sum may change."""
+"""Tolerance relative to the largest value for sums in another shape."""
 PACKED = 1e-4
-"""Of the largest value: what another order of the same operations may change."""
+"""Tolerance relative to the largest value for another order of the same operations."""
 MAX_LENGTH = 16
 HARD = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
 """Texts that a tokenizer must take: empty, short, of other scripts, too long."""
 GIVES = {"layers": "layers", "decoder": "decoder_state", "mask-token": "mask_state"}
-"""What a backbone may offer -> the field of `TokenStates` that then has it."""
+"""Offer of a backbone -> field of `TokenStates` that has it."""
 
 
 def _build(subject: Subject, needs: frozenset[str] = frozenset(), saved: Path | None = None) -> BuiltBackbone:

@@ -1,4 +1,4 @@
-"""Rules of every component's class: what it is called, says and has, and what importing it loads."""
+"""Rules of every component's class: name, documentation, protocol and imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of a data source, tried on the data that its example names."""
+"""Rules of a data source, tested on the data of its example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 ROWS = 20
-"""The most that are read of a data set by number; all its texts are gone through once."""
+"""Maximum number of rows read by index; all texts are iterated over once."""
 
 
 def columns(subject: Subject) -> Findings:
@@ -37,7 +37,7 @@ def _open(subject: Subject) -> Dataset:
 
 
 def _some(dataset: Dataset) -> list[int]:
-    """Return numbers of rows: not in their order, and one of them twice."""
+    """Return row indices that are not sorted, with one of them twice."""
     last = len(dataset) - 1
     spread = [place * last // ROWS for place in range(ROWS)]
     return [last, *dict.fromkeys(spread), 0]

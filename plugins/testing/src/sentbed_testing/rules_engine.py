@@ -1,4 +1,4 @@
-"""Rules of a pooler or a loss inside a tiny encoder, on the engines that are installed."""
+"""Rules of a pooler or a loss inside a tiny encoder, on the installed engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BESIDE = (
     ("loss", "info-nce"),
     ("pooler", "mean"),
 )
-"""What an encoder in training has beside the component that is tried."""
+"""Other components of an encoder in training, besides the tested one."""
 
 
 def grad_cache(subject: Subject) -> Findings:
@@ -59,7 +59,7 @@ def _try(prefix: str, check: Any, fix: str) -> Findings:
 
 @cache
 def _engine(runtime: str) -> Any:
-    """Return an engine; that of `tpu` computes on JAX's processors where there is no TPU."""
+    """Return an engine; that of `tpu` runs on JAX's CPU devices if there is no TPU."""
     plugins = installed()
     try:
         for kind, name in (*BESIDE, ("runtime", runtime)):
@@ -78,7 +78,7 @@ def _bench(engine: Any, reference: Any) -> Bench:
 
 
 def _case(subject: Subject) -> Case:
-    """Return a tiny encoder with the component in it, and what it is trained on."""
+    """Return a case with a tiny encoder that has the component."""
     plugins, part = installed(), subject.ready
     if subject.kind == "pooler":
         loss = plugins.find("loss", "info-nce").cls(temperature=0.5)

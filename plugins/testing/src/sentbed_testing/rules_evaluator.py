@@ -1,4 +1,4 @@
-"""Rules of an evaluator, tried with an encoder that makes vectors of the letters of a text."""
+"""Rules of an evaluator, tested with an encoder that derives vectors from the letters of a text."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 WIDTH = 16
 ROUNDING = 0.006
-"""What the items of a score may give otherwise: papers, and SentEval, round to two digits."""
+"""Tolerance between a score and its items: papers, and SentEval, round to two digits."""
 
 
 class LetterEncoder(TextEncoder):
-    """A text encoder without weights: random numbers, the same for the same text."""
+    """Text encoder without weights: equal texts have equal pseudo-random vectors."""
 
     def __init__(self) -> None:
         self.misused = ""
-        """What was asked for that is no sequence of texts."""
+        """Type of an argument of `encode` that is not a sequence of texts."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text."""
+        """Return one vector per text."""
         import numpy as np
 
         if isinstance(texts, str) or not isinstance(texts, Sequence):
@@ -53,7 +53,7 @@ class LetterEncoder(TextEncoder):
 
 
 def _prepared(subject: Subject) -> Preparation:
-    """Prepare once for all rules. Raises `NotRunError` where nothing that can be evaluated comes of it."""
+    """Prepare once for all rules. Raises `NotRunError` if the result cannot be evaluated."""
     if "prepared" not in subject.kept:
         subject.kept["prepared"] = subject.ready.prepare()
     found = subject.kept["prepared"]
@@ -110,11 +110,11 @@ def lists(subject: Subject) -> Findings:
 
 
 class _Taken(Vectors):
-    """Notes which lists are asked for."""
+    """`Vectors` that record which lists are accessed."""
 
     @cached_property
     def names(self) -> set[str]:
-        """Their names."""
+        """Names of the accessed lists."""
         return set()
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Rules of every component's fields: types, defaults, values that a recipe may hold."""
+"""Rules of every component's fields: types, defaults, values in a recipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ODD: Mapping[Any, tuple[Any, ...]] = {
     tuple: ([],),
     Mapping: ({},),
 }
-"""What a recipe may say by mistake, by the type of the field."""
+"""Mistaken values in a recipe, by the type of the field."""
 
 
 def field_types(subject: Subject) -> Findings:
@@ -52,7 +52,7 @@ def field_types(subject: Subject) -> Findings:
 
 
 def _unfit(hint: Any) -> Iterator[Any]:
-    """Yield the parts of a type that no table of TOML can be structured as."""
+    """Yield the parts of a type that TOML cannot represent."""
     origin = get_origin(hint)
     if hint in PLAIN or kind_of(hint):
         return
@@ -204,7 +204,7 @@ def _odd(hint: Any) -> Iterator[Any]:
 
 
 def _sentences(part: Any, said: str) -> Findings:
-    """Yield what is wrong with what a component's `check` yields."""
+    """Yield the faults of the problems that a component's `check` yields."""
     try:
         problems = list(part.check())
     except Exception as error:  # noqa: BLE001 - this is what is looked for

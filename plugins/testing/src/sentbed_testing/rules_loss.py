@@ -1,4 +1,4 @@
-"""Rules of a loss's module, tried on random sentence vectors."""
+"""Rules of a loss's module, tested on random sentence vectors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 ROWS = 5
 TOLERANCE = 1e-5
-"""Of the loss, or of 1 where it is less: what the order of a sum may change."""
+"""Tolerance relative to the loss, or to 1 if it is less, for sums in another order."""
 GRADIENT = 1e-2
-"""Of the gradient's norm: what finite differences in fp32 may miss."""
+"""Tolerance relative to the gradient's norm for finite differences in fp32."""
 BF16 = 5e-2
-"""Of the loss: what vectors that are rounded to bf16 may change."""
+"""Tolerance relative to the loss for vectors rounded to bf16."""
 
 Inputs = dict[str, Tensor]
 
 
 def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
-    """Return vectors for each column that a loss needs, and for those that it takes where it has them."""
+    """Return vectors for each column that a loss needs and, with `takes`, optionally uses."""
     torch = load_torch()
     traits = part.traits
     needs = traits.needs
@@ -48,12 +48,12 @@ def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True)
 
 
 def has_state(module: Module) -> bool:
-    """Whether a module begins with a state."""
+    """Whether a module has an initial state."""
     return hasattr(module, "initial_state")
 
 
 def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutput:
-    """Return what a loss gives, with the state that it begins with unless told otherwise."""
+    """Return the output of a loss, by default with its initial state."""
     if not state and has_state(module):
         state = (module.initial_state(),)
     with seeded():

@@ -1,4 +1,4 @@
-"""Rules of an optimiser, tried on a matrix, a vector and a scalar."""
+"""Rules of an optimiser, tested on a matrix, a vector and a scalar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of a pooler's module, tried on token states of random numbers."""
+"""Rules of a pooler's module, tested on random token states."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Of the largest value: what the order of a sum may change."""
+"""Tolerance relative to the largest value for sums in another order."""
 GRADIENT = 1e-2
-"""Of the gradient's norm: what finite differences in fp32 may miss."""
+"""Tolerance relative to the gradient's norm for finite differences in fp32."""
 BF16 = 2e-2
 """Of the largest value: what a rounding to bf16 may change; a sum of 300 numbers in bf16 loses more."""
 STATES = ("last_hidden_state", "decoder_state", "mask_state")
-"""What of `TokenStates` is a single tensor of states."""
+"""Fields of `TokenStates` with a single tensor of states."""
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:

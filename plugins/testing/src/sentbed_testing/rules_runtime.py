@@ -1,4 +1,4 @@
-"""Rules of a runtime: that it builds an engine. `engine_suite` tries the engine."""
+"""Rules of a runtime: it builds an engine, which `engine_suite` tests."""
 
 from __future__ import annotations
 

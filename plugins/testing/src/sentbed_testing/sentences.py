@@ -1,4 +1,4 @@
-"""Sixty plain sentences, written for this suite: what tokenizers are trained on and batches drawn from."""
+"""Sixty plain sentences, written for this suite, for training tokenizers and drawing batches."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ SENTENCES: tuple[str, ...] = (
     "A letter without a stamp lay on the mat.",
     "Thank you for the plums.",
 )
-"""Of 2 to 20 words."""
+"""Sentences of 2 to 20 words."""

@@ -1,4 +1,4 @@
-"""Whether an engine draws, saves and goes on as it should; these need no reference."""
+"""Checks of an engine's random numbers, saving and resuming, which need no reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed_testing.measures import apart, at_most, farthest, holds
 from sentbed_testing.sentences import SENTENCES
 
 STILL = 1e-12
-"""A learning rate that changes no float32 weight."""
+"""Learning rate that changes no float32 weight."""
 
 
 def check_state(

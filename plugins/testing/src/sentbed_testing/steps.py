@@ -1,4 +1,4 @@
-"""Whether an engine's optimiser steps are the reference's."""
+"""Checks of an engine's optimiser steps against the reference."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
 
 
 def _check_fresh(rule: str, bench: Bench, case: Case, encoder: Encoder) -> None:
-    """Compare what a trained encoder encodes with what its saved weights do."""
+    """Compare the vectors of a trained encoder with those of its saved weights."""
     path = bench.directory / "trained"
     encoder.save(path)
     again = Encoder.build(case.recipe, bench.engine, saved=path)

@@ -1,4 +1,4 @@
-"""The component that is tried: its class, its kind, and one that can be made of it."""
+"""Subject of the rules: a component's class, its kind, and an instance."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
 class NotRunError(SkipTest):
-    """A rule cannot be tried here; it says why."""
+    """Raised with the reason if a rule cannot be run here."""
 
 
 @attrs.define(eq=False)
 class Subject:
-    """A component's class and what is needed to try it."""
+    """Component's class with everything needed to test it."""
 
     cls: type[Any]
     kind: str
     example: Mapping[str, Any]
-    """Fields of the one that is tried."""
+    """Fields of the tested instance."""
     jax: bool = False
     kept: dict[str, Any] = attrs.field(factory=dict)
-    """What one rule has computed for others."""
+    """Results that rules share."""
     failures: dict[str, tuple[Any, ...]] = attrs.field(factory=dict)
-    """What each rule that was run found wrong."""
+    """Rule -> its failures, for rules that have run."""
     _part: Any = None
 
     def make(self) -> Any:
@@ -47,7 +47,7 @@ class Subject:
 
     @property
     def part(self) -> Any:
-        """The component. Raises `NotRunError` where there is none."""
+        """The component. Raises `NotRunError` if it cannot be created."""
         try:
             part = self.make()
         except Exception as error:
@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def ready(self) -> Any:
-        """The component, whose `check` finds nothing. Raises `NotRunError` where it finds something."""
+        """The component, if its `check` has no problems. Raises `NotRunError` otherwise."""
         part = self.part
         try:
             problems = list(part.check())
@@ -73,7 +73,7 @@ class Subject:
 
 @cache
 def installed() -> Plugins:
-    """Return the installed plugins; none where they cannot be loaded together."""
+    """Return the installed plugins, or no plugins if loading fails."""
     try:
         return load_plugins()
     except SentbedError:
@@ -81,5 +81,5 @@ def installed() -> Plugins:
 
 
 def deduce_kind(cls: type[Any]) -> str | None:
-    """Return the kind whose base class a class inherits from; None where it inherits from none."""
+    """Return the kind whose base class a class inherits from, or None."""
     return next((name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None)

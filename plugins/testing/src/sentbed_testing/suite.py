@@ -1,4 +1,4 @@
-"""All checks of one engine against another, for pytest or without it."""
+"""Suite of all checks of an engine against a reference, for use with or without pytest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def engine_suite(
     groups: Sequence[Sequence[str]] = PAIRS,
     tolerances: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Iterator[tuple[str, Check]]:
-    """Yield (id, check) for everything that an engine is to show; a check raises `AssertionError`.
+    """Yield (id, check) for an engine's whole contract; a check raises `AssertionError`.
 
     Engines are built when the first check is called, and shared by all. What is tried with what:
 
@@ -56,9 +56,9 @@ def engine_suite(
     - all others: the first case.
 
     Args:
-        runtime: what is tried, or its recipe table.
-        reference: what it is held against; `cpu` in fp32 where left out.
-        plugins: where parts are looked for; all that are installed where left out.
+        runtime: runtime to test, or its recipe table.
+        reference: runtime to compare with; by default `cpu` in fp32.
+        plugins: source of the parts; by default all installed plugins.
         groups: see `cover`; `[("backbone", "pooler", "loss")]` is every combination.
         tolerances: rule -> arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
     """
@@ -113,7 +113,7 @@ def engine_suite(
 
 
 def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
-    """Return a pytest decorator that gives a test the argument `check`, once for each check to call.
+    """Return a pytest decorator that parametrizes a test with `check`, a function for each check.
 
     `options` are those of `engine_suite`.
     """
@@ -129,7 +129,7 @@ def remembers(case: Case) -> bool:
 
 
 def _mean_first(found: Sequence[Case]) -> list[Case]:
-    """Return the cases with those in front in which padding matters most."""
+    """Return the cases, with those in which padding matters most first."""
     return sorted(found, key=lambda case: case.pooler_name != "mean")
 
 

@@ -1,4 +1,4 @@
-"""Trackers for sentbed: where else a run is shown."""
+"""Trackers for sentbed, which show and log a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def trackers() -> list[type[Tracker]]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return which services a run can be sent to from here."""
+    """Return which tracking services are available on this machine."""
     from sentbed_trackers.doctor import findings
 
     return list(findings())

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 SCORES_A_LINE = 4
-"""How many scores of a watched evaluation are shown."""
+"""Number of scores of a watched evaluation to show."""
 
 LINE_EVERY_SECONDS = 15.0
-"""How often a run that writes to a file instead of a terminal says where it is."""
+"""Seconds between progress lines if the output is not a terminal."""
 
 
 class ConsoleTracker:
@@ -29,21 +29,21 @@ class ConsoleTracker:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._part = ""
-        """The part of an evaluation that the bar shows."""
+        """Part of an evaluation that the bar shows."""
         self._score = ""
         self._said = 0.0
         self._done: dict[str, int] = {}
-        """Stage -> its steps that were done when the run was resumed."""
+        """Stage -> number of steps done when the run was resumed."""
 
     @hookimpl
     def run_started(self, run: Run) -> None:
-        """Say what runs and where it writes."""
+        """Show the run and its directory."""
         self._open()
         self._say(f"{run.name} writes to {run.directory}")
 
     @hookimpl
     def run_resumed(self, run: Run) -> None:
-        """Say what goes on, from where, and where it writes."""
+        """Show the resumed run, its checkpoint and its directory."""
         self._open()
         at = (run.facts.get("resumed") or [{"stage": 0, "step": 0}])[-1]
         names = [stage.name for stage in run.recipe.stage]
@@ -67,7 +67,7 @@ class ConsoleTracker:
 
     @hookimpl
     def evaluation_progressed(self, evaluator: str, what: str, done: int, total: int) -> None:
-        """Move the bar of this part, or open it; a part that is done leaves."""
+        """Advance the bar of this part, or open it; a finished part is removed."""
         if self._console is None:
             return
         if not self._console.is_terminal:
@@ -133,7 +133,7 @@ class ConsoleTracker:
 
     @hookimpl
     def step_finished(self, stage: str, step: int, total_steps: int, result: StepResult) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         live = f"loss {result.loss:.4f}{self._score}"
         if self._progress is not None and self._task is not None:
             speed = self._progress.tasks[0].speed
@@ -167,7 +167,7 @@ class ConsoleTracker:
 
     @hookimpl
     def run_finished(self, run: Run, report: Path) -> None:
-        """Close, and say what did not have to be encoded."""
+        """Close the bar, and show how many texts did not have to be encoded."""
         self._stop()
         counts = run.facts.get("cache", {})
         if taken := counts.get("taken"):
@@ -175,7 +175,7 @@ class ConsoleTracker:
 
     @hookimpl(tryfirst=True)
     def run_failed(self, run: Run) -> None:
-        """Close, and say what is left."""
+        """Close the bar, and show what the run left."""
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
         if (run.directory / STATES).is_dir():

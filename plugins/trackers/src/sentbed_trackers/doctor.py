@@ -1,4 +1,4 @@
-"""Where a run can be sent to, for `sentbed doctor`."""
+"""Checks of the trackers' libraries, for `sentbed doctor`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ PACKAGES = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow-skinny", "alembi
 
 
 def findings() -> Iterator[Finding]:
-    """Yield which trackers have their library."""
+    """Yield which trackers have their library installed."""
     for tracker, names in PACKAGES.items():
         yield packages("trackers", tracker, "sentbed-trackers", names, tracker)

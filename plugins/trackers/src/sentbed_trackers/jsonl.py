@@ -1,4 +1,4 @@
-"""`log.jsonl`: one JSON object an event, written as it happens."""
+"""The tracker of `log.jsonl`: one JSON object per event, written as it happens."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sentbed.protocols import Evaluation, Run, StepResult
 LOG_FILE = "log.jsonl"
 
 STATE = "jsonl"
-"""The name under which a checkpoint keeps how long the log was."""
+"""Name under which a checkpoint stores the length of the log."""
 
 
 class JsonlTracker:
     """Writes every event of a run to `log.jsonl` in its directory.
 
-    Each line has `time` (seconds since 1970) and `event` (the hook's name). A line is written whole, and
-    flushed: a run that is killed leaves a log that can be read to its last event. A run that is resumed cuts
-    the log to what it was at the checkpoint, because what came after it is told again.
+    Each line has `time` (seconds since 1970) and `event` (the hook's name). Lines are written whole and
+    flushed, so that a killed run leaves a log that is readable to its last event. A resumed run truncates the
+    log to its length at the checkpoint, because later events are repeated.
     """
 
     def __init__(self) -> None:
@@ -40,16 +40,16 @@ class JsonlTracker:
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Open the log where it was at the checkpoint; log the event."""
+        """Truncate the log to its length at the checkpoint; log the event."""
         self._open(run, states.get(STATE, {"bytes": 0})["bytes"])
         self._write("run_resumed", name=run.name)
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return how long the log is; a run that goes on elsewhere takes it along."""
+        """Return the length of the log; a run that continues elsewhere takes it along."""
         if self._file is None:
             return None
-        # On disk before the checkpoint is: a log cannot be cut to a length that it does not have.
+        # On disk before the checkpoint: a log cannot be truncated to more than its length.
         os.fsync(self._file.fileno())
         return STATE, {"bytes": os.fstat(self._file.fileno()).st_size, "files": [LOG_FILE]}
 
@@ -142,7 +142,7 @@ def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity; they are written as null."""
+    """Replace NaN and infinity by None, since JSON lacks them."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

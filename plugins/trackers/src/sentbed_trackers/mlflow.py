@@ -28,7 +28,7 @@ _PARAMETERS_A_CALL = 100
 _LONGEST_PARAMETER = 6000
 _LONGEST_NAME = 250
 _REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
-"""Errors that another try would only repeat."""
+"""Errors that a retry would only repeat."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class MLflow(Tracker):
     variable `MLFLOW_TRACKING_URI`, or `mlflow.db` beside the run directory. Credentials belong into MLflow's
     environment variables, not here: a recipe is copied into every run."""
     experiment: str = attrs.field(default="sentbed", validator=min_len(1))
-    """Name of the experiment; made where there is none."""
+    """Name of the experiment, created if it does not exist."""
     run_name: str | None = None
     """Name of the run; default: the name of the run directory."""
     tags: Mapping[str, str] = attrs.field(factory=dict)
@@ -84,7 +84,7 @@ class MLflowTracker(SeriesTracker):
         self._id = ""
         self._outbox: Outbox[Point] | None = None
         self._reached: dict[str, int] = {}
-        """Metric -> its last step that MLflow had when the run was resumed."""
+        """Metric -> its last step in MLflow when the run was resumed."""
 
     @property
     def _key(self) -> str:
@@ -92,17 +92,17 @@ class MLflowTracker(SeriesTracker):
 
     @hookimpl
     def run_started(self, run: Run) -> Mapping[str, Any]:
-        """Make a run in MLflow, with the recipe as its parameters."""
+        """Create a run in MLflow, with the recipe as its parameters."""
         return self._open(run, None)
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Go on with the run in MLflow that the checkpoint names."""
+        """Continue the run in MLflow that the checkpoint names."""
         return self._open(run, states.get(self._key))
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return which run it is, and what may not have arrived there."""
+        """Return the id of the run and the points that may not have arrived."""
         if self._outbox is None:
             return None
         pending = [attrs.astuple(point) for point in self._outbox.pending()]
@@ -115,11 +115,11 @@ class MLflowTracker(SeriesTracker):
 
     @hookimpl
     def run_failed(self, error: BaseException) -> None:
-        """Send the rest and mark the run as failed, or as killed where its user ended it."""
+        """Send the rest and mark the run as failed, or as killed if the user ended it."""
         self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Hand the points over to be sent."""
+        """Queue the points to be sent."""
         if self._outbox is None:
             return
         now = int(time.time() * 1000)
@@ -129,7 +129,7 @@ class MLflowTracker(SeriesTracker):
         )
 
     def _open(self, run: Run, state: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        # A test bed reports to nobody unasked; MLflow asks this variable when it is imported.
+        # No telemetry without consent; MLflow reads this variable on import.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
         uri = self._settings.uri or os.environ.get("MLFLOW_TRACKING_URI") or local
@@ -174,7 +174,7 @@ class MLflowTracker(SeriesTracker):
                 client.log_batch(self._id, params=parameters[first : first + _PARAMETERS_A_CALL])
 
     def _go_on(self, run_id: str) -> bool:
-        """Take up a run; return whether MLflow still has it."""
+        """Continue a run; return whether MLflow still has it."""
         from mlflow.exceptions import MlflowException
 
         try:

@@ -1,4 +1,4 @@
-"""Sends what a service is to have from a thread of its own, so that training never waits for a network."""
+"""A queue to a service, sent from its own thread so that training never waits for a network."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Generic, TypeVar
 _LOG = logging.getLogger(__name__)
 
 SECONDS = 5.0
-"""Between two sendings."""
+"""Seconds between two sendings."""
 RETRY_SECONDS = 60.0
-"""After one that failed."""
+"""Seconds after a failed sending."""
 BATCH = 1000
-"""At most in one sending; MLflow takes no more."""
+"""Largest number of items per sending; MLflow's limit."""
 LIMIT = 50_000
-"""At most kept while the service cannot be reached; the oldest are dropped."""
+"""Largest number of items kept while the service is unreachable; the oldest are dropped."""
 
 T = TypeVar("T")
 
 
 class Outbox(Generic[T]):
-    """Keeps items until `send` has taken them; where `send` raises, it is called again later."""
+    """A queue that keeps items until `send` succeeds; after an exception it is called again later."""
 
     def __init__(self, send: Callable[[Sequence[T]], None], service: str) -> None:
         self._send = send
@@ -36,7 +36,7 @@ class Outbox(Generic[T]):
         self._thread.start()
 
     def put(self, items: Iterable[T]) -> None:
-        """Take items to be sent; returns at once."""
+        """Queue items to be sent, without blocking."""
         with self._changed:
             self._waiting += items
             if (excess := len(self._waiting) - LIMIT) > 0:
@@ -44,12 +44,12 @@ class Outbox(Generic[T]):
                 self._dropped += excess
 
     def pending(self) -> list[T]:
-        """Return what may not have arrived."""
+        """Return the items that may not have arrived."""
         with self._changed:
             return [*self._flying, *self._waiting]
 
     def close(self, last: Callable[[], None], timeout: float) -> None:
-        """Send what is left, then call `last`; give up after `timeout` seconds, and say what is lost."""
+        """Send the remaining items, then call `last`; give up after `timeout` seconds, reporting the loss."""
         with self._changed:
             self._last = last
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""What a run shows as named series of numbers, the same in every service."""
+"""A run's numbers as named series, the same in every service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed.protocols import Evaluation, Score, StepResult
 
 
 def missing(library: str, tracker: str) -> str | None:
-    """Return a sentence that names the extra where a library is not installed; imports nothing."""
+    """Return a message with the extra if a library is not installed; imports nothing."""
     if find_spec(library) is not None:
         return None
     return (

@@ -35,7 +35,7 @@ class TensorBoard(Tracker):
     name: ClassVar[str] = "tensorboard"
 
     directory: FilePath | None = None
-    """A directory in which the run gets one of its own, named after the run directory; default: `tensorboard`
+    """A directory in which the run gets a subdirectory, named after the run directory; default: `tensorboard`
     in the run directory."""
 
     def check(self) -> Iterator[str]:
@@ -74,7 +74,7 @@ class TensorBoardTracker(SeriesTracker):
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take back what was written after the checkpoint, and go on in a new event file."""
+        """Remove what was written after the checkpoint, and continue in a new event file."""
         lengths = states.get(self._key, {}).get("lengths", {})
         for file in self._place(run).glob(_FILES):
             if file.name not in lengths:
@@ -87,7 +87,7 @@ class TensorBoardTracker(SeriesTracker):
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return how long the event files are."""
+        """Return the lengths of the event files."""
         if self._path is None:
             return None
         self._try("flush")
@@ -145,7 +145,7 @@ class TensorBoardTracker(SeriesTracker):
         self._try("add_event", Event(wall_time=time.time(), step=step, summary=summary))
 
     def _try(self, method: str, *arguments: Any) -> None:
-        """Call the writer; what it cannot write is not worth the run, which has its own log."""
+        """Call the writer; its failures do not end the run, which has its own log."""
         if self._writer is None:
             return
         try:

@@ -1,1 +1,1 @@
-"""Tools for those who write recipes and plugins: plan, doctor, schema, explain, diff, new."""
+"""Tools for authors of recipes and plugins: plan, doctor, schema, explain, diff, new."""

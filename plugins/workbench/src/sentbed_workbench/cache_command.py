@@ -1,4 +1,4 @@
-"""The command `cache`: the vectors that are kept on this machine."""
+"""The command `cache`: inspect and remove vectors cached on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows a component as its author documented it, and the template of a recipe."""
+"""Documentation of components and recipe tables, from docstrings and fields."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REQUIRED, OPTIONAL = "required", "optional"
 
 
 def describe(info: ComponentInfo) -> str:
-    """Return a component's documentation: what it is, its fields with defaults and meaning, an example."""
+    """Return a component's documentation: description, fields with defaults and meaning, example."""
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
@@ -56,7 +56,7 @@ def _trait(value: Any) -> str:
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
-    """Return the tables of a recipe that are no components, by the name under which they are shown."""
+    """Return the recipe tables that are not components, by the name used in `sentbed show`."""
     return {
         "run": Run,
         "encoder": EncoderRecipe,
@@ -73,7 +73,7 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
 
 
 def describe_table(name: str, plugins: Plugins) -> str:
-    """Return the documentation of a table of a recipe: what it is, its keys with defaults and meaning."""
+    """Return the documentation of a recipe table: description, keys with defaults and meaning."""
     cls = tables(plugins)[name]
     return "\n".join([*(inspect.getdoc(cls) or "").splitlines(), *_fields(cls)])
 
@@ -94,7 +94,7 @@ def _fields(cls: type[Any]) -> list[str]:
 
 
 def hints_of(cls: type[Any]) -> dict[str, Any]:
-    """Return the type of each field, or what the source says where a name in it cannot be resolved."""
+    """Return the type of each field, or its source text if a name in it cannot be resolved."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -102,23 +102,23 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 
 
 def type_name(hint: Any) -> str:
-    """Return a type as users read it: without the modules of its names."""
+    """Return the name of a type for users, without modules."""
     name = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", name)
 
 
 def default_of(field: attrs.Attribute[Any]) -> Any:
-    """Return a field's default as a recipe has it; `attrs.NOTHING` where it has none that JSON can say."""
+    """Return a field's default as in a recipe; `attrs.NOTHING` if it has none that JSON can represent."""
     default: Any = field.default
     if hasattr(default, "factory"):
-        # What follows from other fields is known only with them.
+        # A default that depends on other fields is unknown without them.
         default = attrs.NOTHING if default.takes_self else default.factory()
     value = unstructure(default)
     return value if is_plain(value) else attrs.NOTHING
 
 
 def is_plain(value: Any) -> bool:
-    """Whether JSON can say a value."""
+    """Whether JSON can represent a value."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_plain(item) for key, item in value.items())
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def is_plain(value: Any) -> bool:
 
 
 def default_text(field: attrs.Attribute[Any]) -> str:
-    """Return a field's default in words: `REQUIRED` where it has none, `OPTIONAL` where none can be named."""
+    """Return a field's default as text: `REQUIRED` if it has none, `OPTIONAL` if it cannot be shown."""
     import json
 
     default = default_of(field)
@@ -137,7 +137,7 @@ def default_text(field: attrs.Attribute[Any]) -> str:
 
 
 def example(info: ComponentInfo) -> str:
-    """Return how a recipe, or the command line, uses a component."""
+    """Return an example of a component's use in a recipe or on the command line."""
     required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
     pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
     kind = KINDS[info.kind]

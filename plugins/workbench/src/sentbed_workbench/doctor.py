@@ -1,4 +1,4 @@
-"""What this machine can run: what every plugin finds, and what core finds itself."""
+"""Diagnosis of what this machine can run: findings of all plugins and of core."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ AREAS = (
     "trackers",
     "executors",
 )
-"""The order in which areas are shown; those of other names follow, in that of the alphabet."""
+"""Order in which areas are shown; other areas follow in alphabetical order."""
 
 SMALL_SHARED_MEMORY = 1 << 30
-"""Bytes of shared memory below which several processes run out of it; containers get 64 MiB by default."""
+"""Bytes of shared memory that are too few for several processes; containers get 64 MiB by default."""
 SMALL_DISK = 5e9
-"""Bytes of free disk that the vectors alone may fill."""
+"""Bytes of free disk space that vectors alone may fill."""
 
 
 @attrs.frozen
 class Diagnosis:
-    """Everything that was found."""
+    """All findings."""
 
     findings: tuple[Finding, ...]
-    """Area by area."""
+    """Findings, grouped by area."""
     broken: tuple[str, ...]
-    """Plugins that cannot be loaded or could not look, as `DISTRIBUTION:NAME`."""
+    """Plugins that cannot be loaded or whose checks failed, as `DISTRIBUTION:NAME`."""
     untried: tuple[str, ...]
-    """What `--try` would look into."""
+    """Subjects that `--try` would check."""
 
 
 def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) -> Diagnosis:
-    """Look at this machine; with `attempt`, also try what takes longer or needs the network.
+    """Examine this machine; with `attempt`, also run checks that take longer or need the network.
 
-    What cannot be looked at is a finding of its own, and stops nothing else.
+    A check that fails becomes a finding, and does not stop the others.
     """
     from sentbed.tools import load_plugins
 
@@ -91,7 +91,7 @@ def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) ->
 
 
 class _Failed(Finding):
-    """Something that could not be looked at."""
+    """Finding for a check that failed."""
 
 
 def _guarded(area: str, what: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -102,7 +102,7 @@ def _guarded(area: str, what: str, look: Callable[[], Iterable[Finding]]) -> lis
 
 
 def _asked(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
-    """Yield what each plugin finds; they look at the same time, since most of them wait for a process."""
+    """Yield the findings of each plugin; checks run concurrently, as most wait for a process."""
     with ThreadPoolExecutor() as pool:
         asked = {}
         for implementation in plugins.manager.hook.findings.get_hookimpls():
@@ -112,7 +112,7 @@ def _asked(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
 
 
 def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
-    """Return what one plugin finds. Raises `TypeError` where it is no sequence of findings."""
+    """Return the findings of one plugin. Raises `TypeError` if the result is not a sequence of findings."""
     found: list[Any] = list(implementation.function(*([plugins] if implementation.argnames else [])))  # type: ignore[call-overload]
     for finding in found:
         if not isinstance(finding, Finding):
@@ -136,11 +136,11 @@ def _place(area: str) -> tuple[int, str]:
     return (AREAS.index(area), "") if area in AREAS else (len(AREAS), area)
 
 
-# What core finds itself; each look returns or yields findings.
+# Core's own checks; each returns or yields findings.
 
 
 def _distributions(plugins: Plugins) -> Iterator[Finding]:
-    """Yield every distribution with plugins: those that are installed, then ours that are not."""
+    """Yield a finding per distribution with plugins: installed ones, then ours that are not installed."""
     from sentbed.tools import catalog
 
     installed: dict[str, list[str]] = {"sentbed": []}

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 COLOURS = {"yes": "green", "limited": "yellow", "no": "red"}
 MARK = 9
-"""Width of the column that says `yes`, `limited` or `no`."""
+"""Width of the column with `yes`, `limited` or `no`."""
 UNWRAPPED = 10_000
-"""Width of lines that nobody wraps."""
+"""Console width that prevents wrapping."""
 
 
 @click.command()
@@ -53,7 +53,7 @@ def _as_json(found: Diagnosis) -> str:
 
 
 def _as_text(found: Diagnosis) -> str:
-    """Return areas with their findings; lines are wrapped for a terminal only, and commands never."""
+    """Return the findings by area; lines are wrapped only for a terminal, commands never."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

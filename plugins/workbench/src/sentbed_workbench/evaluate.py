@@ -1,4 +1,4 @@
-"""Evaluates an encoder on disk under one evaluator."""
+"""Evaluation of a saved encoder with one evaluator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _bars() -> Iterator[PartProgress]:
-    """Show how far each part of an evaluation is; a part that is done leaves."""
+    """Show a progress bar for each part of an evaluation; finished parts disappear."""
     with progress_bars() as progress:
         tasks: dict[str, TaskID] = {}
 
@@ -42,12 +42,12 @@ class _Request:
 def evaluate_encoder(
     encoder: str, evaluator: str, overrides: Sequence[str], store: VectorStore | None = None
 ) -> Evaluation:
-    """Evaluate an encoder on disk; `overrides` set the evaluator's fields, or `runtime.FIELD`.
+    """Evaluate a saved encoder; `overrides` set the evaluator's fields, or `runtime.FIELD`.
 
     Vectors that are in `store` are not computed again.
 
     Raises:
-        RecipeError: with every field that is wrong.
+        RecipeError: if fields are invalid; lists all of them.
     """
     plugins = load_plugins()
     document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})

@@ -1,4 +1,4 @@
-"""Where every value of a recipe comes from: a file, a default, the command line, an axis of its study."""
+"""Origins of a recipe's values: a file, a default, the command line or an axis of its study."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ DEFAULT = "default"
 _ABSENT = object()
 
 _Layer: TypeAlias = tuple[Document, Mapping[KeyPath, str]]
-"""A document after some paths of it were set, and who has set each."""
+"""Document after setting some paths, and the source of each setting."""
 
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """A recipe, or one cell of its study, and where its values come from."""
+    """A recipe, or a cell of its study, with the origins of its values."""
 
     recipe: Recipe
     layers: Sequence[_Layer]
-    """The files' document first; each later one has settings applied to the one before."""
+    """Document of the files first; each later one has settings applied to its predecessor."""
 
     def values(self) -> Iterator[tuple[KeyPath, Any]]:
-        """Yield every value in force, with every default, in the order of a recipe."""
+        """Yield every value in effect, including defaults, in the order of a recipe."""
         for key, value in unstructure(self.recipe).items():
             if key == "encoders" and self._single:
                 yield from leaves(value)
@@ -54,7 +54,7 @@ class Explanation:
         return MAIN_ENCODER in self.recipe.document.data
 
     def spelled(self, path: KeyPath) -> str:
-        """Return a path with the name of a stage for its number, where `--set` takes the name."""
+        """Return a path with the stage's name instead of its index, if `--set` accepts the name."""
         match path:
             case ("stage", int(number), *rest):
                 name = self.recipe.stage[number].name
@@ -63,7 +63,7 @@ class Explanation:
         return spelled(path)
 
     def history(self, path: KeyPath) -> list[tuple[Any, str]]:
-        """Return what was said of a value and who said it, the last one first; nothing of a default."""
+        """Return the settings of a value with their origins, latest first; empty for a default."""
         found: list[tuple[Any, str]] = []
         for document, settings in reversed(self.layers[1:]):
             setters = [who for at, who in settings.items() if at[: len(path)] == path[: len(at)]]
@@ -79,7 +79,7 @@ class Explanation:
         return found
 
     def origin(self, path: KeyPath) -> str:
-        """Return who has the last word on a value."""
+        """Return the origin of a value."""
         said = self.history(path)
         return said[0][1] if said and said[0][0] is not _ABSENT else DEFAULT
 
@@ -90,10 +90,10 @@ class Explanation:
                 yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
     def one(self, path: str) -> Iterator[str]:
-        """Yield what there is to say of a value or a table: its origin, what was said before, what it means.
+        """Yield the explanation of a value or a table: origin, replaced values, documentation.
 
         Raises:
-            RecipeError: where the recipe has no such path.
+            RecipeError: if the recipe has no such path.
         """
         keys, value, meaning = self._find(_keys(path))
         below = [at for at, _ in self.values() if at[: len(keys)] == keys]
@@ -104,7 +104,7 @@ class Explanation:
             yield from self.listing(keys)
         if len(below) == 1:
             history = self.history(below[0])
-            # Where the default is in force, none of these is.
+            # If the default is in effect, all of these were replaced.
             for said, who in history if self.origin(below[0]) == DEFAULT else history[1:]:
                 if who != DEFAULT:
                     what = "took it out" if said is _ABSENT else f"said {written(said)}"
@@ -113,7 +113,7 @@ class Explanation:
             yield from ("", *(f"  {line}".rstrip() for line in inspect.cleandoc(meaning).splitlines()))
 
     def _find(self, keys: Sequence[str]) -> tuple[KeyPath, Any, str]:
-        """Return a path with numbers for names, the value there and its documentation."""
+        """Return a path with indices for names, its value and its documentation."""
         part: Any = self.recipe
         path: KeyPath = ()
         meaning = ""
@@ -137,10 +137,10 @@ class Explanation:
 def explain(
     path: str | Path, overrides: Sequence[str], plugins: Plugins, cell: str | None = None
 ) -> Explanation:
-    """Read a recipe, or that of a run directory, or a cell of its study; say where its values come from.
+    """Explain a recipe, the recipe of a run directory, or a cell of its study.
 
     Raises:
-        RecipeError: where the recipe is not one, or there is no such cell.
+        RecipeError: if the recipe is invalid, or there is no such cell.
     """
     path = recipe_of(path)
     base = Path(path).resolve().parent
@@ -169,7 +169,7 @@ def explain(
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
-    """Return the key of the table by which a recipe stands for several; None where it is only itself."""
+    """Return the key of the table that expands the recipe into several, or None."""
     return next(
         (
             key
@@ -181,7 +181,7 @@ def variants_key(document: Document, plugins: Plugins) -> str | None:
 
 
 def recipe_of(place: str | Path) -> Path:
-    """Return the file of a recipe: of a run directory, its `resolved.toml`. Raises `RecipeError`."""
+    """Return the file of a recipe; for a run directory, its `resolved.toml`. Raises `RecipeError`."""
     path = Path(place)
     try:
         is_directory = path.is_dir()
@@ -201,13 +201,13 @@ def written(value: Any) -> str:
 
 
 def spelled(path: Sequence[str | int]) -> str:
-    """Return a path with the keys in quotes that TOML wants in quotes."""
+    """Return a dotted path, with keys quoted as TOML requires."""
     parts = (str(key) for key in path)
     return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else written(part) for part in parts)
 
 
 def _keys(path: str) -> list[str]:
-    """Take a path apart; keys may be in quotes, as in TOML."""
+    """Split a dotted path; keys may be quoted, as in TOML."""
     import tomli
 
     keys = []
@@ -222,7 +222,7 @@ def _keys(path: str) -> list[str]:
 
 
 def _value(data: Any, path: KeyPath) -> Any:
-    """Return what a document says at a path, or above it where a plain value stands for a table there."""
+    """Return a document's value at a path, or at a parent that has a plain value instead of a table."""
     key: Any
     for key in path:
         if not isinstance(data, dict | list):
@@ -239,7 +239,7 @@ def _place(file: str | None, line: int | None) -> str:
 
 
 def _numbers(part: Any) -> dict[str, int]:
-    """Return the number of each element that has a name."""
+    """Return name -> index of the named elements."""
     if not isinstance(part, tuple):
         return {}
     named = ((getattr(item, "name", None), i) for i, item in enumerate(part))
@@ -247,7 +247,7 @@ def _numbers(part: Any) -> dict[str, int]:
 
 
 def _below(part: Any) -> dict[str, tuple[Any, str]]:
-    """Return key -> value and documentation for all that a table or an array of the recipe has."""
+    """Return key -> value and documentation for the content of a table or array of the recipe."""
     from sentbed.tools import field_docs
 
     if isinstance(part, Mapping):

@@ -1,4 +1,4 @@
-"""The command `explain`: where the values of a recipe come from."""
+"""The command `explain`: origins of a recipe's values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str
 
 
 def _require_recipe(recipe: str) -> None:
-    """Raise `click.UsageError` where a path in a recipe stands in the place of the recipe."""
+    """Raise `click.UsageError` if a path in a recipe was given instead of a recipe."""
     import os
 
     import attrs

@@ -1,4 +1,4 @@
-"""A JSON Schema of recipes, for editors: completion, documentation and checks while one writes.
+"""JSON Schema of recipes for editors: completion, documentation and checks while typing.
 
 It is made of the types that a recipe is structured by: core's tables, those of plugins, and the fields of
 every component that is installed. Draft 7 is the newest that Taplo and Even Better TOML check. They complete
@@ -74,7 +74,7 @@ def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.war
 
 
 def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
-    """Return the plugins without the components and tables of which no schema can be made."""
+    """Return the plugins without components and tables for which no schema can be made."""
     bare = attrs.evolve(plugins, components={}, tables={})
 
     def readable(cls: type[Any], what: str) -> bool:
@@ -106,14 +106,14 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
 
 
 class _Tables:
-    """Makes the schema of each table once."""
+    """Builds the schema of each table once."""
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
         self.definitions: dict[str, Schema] = {}
 
     def recipe(self) -> tuple[Schema, Schema]:
-        """Return the two parts of the schema of a whole file."""
+        """Return the two parts of the schema of a file."""
         schema, complete = self.keys(Recipe), self.required(Recipe)
         encoder = {"allOf": [self.keys_of(EncoderRecipe)], "description": _first_line(EncoderRecipe)}
         schema["properties"] |= {
@@ -138,7 +138,7 @@ class _Tables:
         return schema, complete
 
     def keys_of(self, kind: Any) -> Schema:
-        """Return what holds of every value of a type, wherever it stands."""
+        """Return the constraints on every value of a type, in any file."""
         members = [member for member in get_args(kind) if member is not type(None)]
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
@@ -170,7 +170,7 @@ class _Tables:
         return {"type": "array", "items": each, "minItems": len(each), "maxItems": len(each)}
 
     def complete(self, kind: Any) -> Schema:
-        """Return what is required of a value that no other file adds to; nothing, if nothing is."""
+        """Return the requirements on a value that no other file adds to; empty if there are none."""
         if (known := kind_of(kind)) is not None:
             return self.define(f"{known.name}.complete", lambda: self.required_choice(known.name))
         if get_origin(kind) in (Union, types.UnionType):
@@ -207,7 +207,7 @@ class _Tables:
                 about["description"] = meaning
             if (default := default_of(field)) not in (None, attrs.NOTHING):
                 about["default"] = default
-            # What stands beside a `$ref` is not read.
+            # Keywords beside a `$ref` are ignored.
             found[key] = {"allOf": [schema], **about} if about and "$ref" in schema else schema | about
         return found
 
@@ -219,7 +219,7 @@ class _Tables:
         return {**({"required": required} if required else {}), **({"properties": inner} if inner else {})}
 
     def choice(self, kind: str, own: type[Any] | None = None) -> Schema:
-        """Return the schema of a table whose `use` says which component's fields it has, beside its `own`."""
+        """Return the schema of a table whose `use` selects a component's fields, besides those of `own`."""
         parts = [(name, self.plugins.find(kind, name).cls) for name in self.plugins.names(kind)]
         use = {
             "enum": [name for name, _ in parts],
@@ -248,9 +248,9 @@ class _Tables:
         return {
             "allOf": [
                 {"type": "object", "properties": {"use": use}},
-                # This refuses nothing: it is what editors complete from.
+                # Rejects nothing: editors use it for completion.
                 {"anyOf": [{}, any_of_them]},
-                # Where another file says which component it is.
+                # Another file may name the component.
                 {"if": {"required": ["use"]}, "else": any_of_them},
                 *variants,
             ]
@@ -264,14 +264,14 @@ class _Tables:
         return {"required": ["use"], **({"allOf": variants} if variants else {})}
 
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
-        """Return a reference to the definition `name`, which is made where it is not there."""
+        """Return a reference to the definition `name`, creating it if needed."""
         if name not in self.definitions:
             self.put(name, {})  # a component may hold others of its kind
             self.put(name, make())
         return {"$ref": f"#/definitions/{name}"}
 
     def put(self, name: str, schema: Schema) -> Schema:
-        """Make a definition; returns a reference to it."""
+        """Store a definition and return a reference to it."""
         self.definitions[name] = schema
         return {"$ref": f"#/definitions/{name}"}
 
@@ -284,7 +284,7 @@ def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 
 def _inline(cls: type[Any]) -> Any:
-    """Return the protocol of the component that stands in a table beside its own keys, if there is one."""
+    """Return the base class of the inline component of a table, if it has one."""
     found = next((field.name for field in attrs.fields(cls) if field.metadata.get("inline")), None)
     return None if found is None else get_type_hints(cls)[found]
 

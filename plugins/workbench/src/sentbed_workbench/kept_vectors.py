@@ -1,4 +1,4 @@
-"""Housekeeping of the vectors that evaluations have kept: what there is, and removing it."""
+"""Inspection and removal of vectors kept by evaluations."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sentbed.tools import ABOUT, HEADER_SIZE, VectorStore
 
 @attrs.frozen
 class Held:
-    """What the store holds of a space."""
+    """Content of the store for one space."""
 
     about: Mapping[str, Any]
     vectors: int
     size: int
-    """Bytes."""
+    """Size in bytes."""
     used: float
-    """Seconds since the epoch."""
+    """Time of the last use, in seconds since the epoch."""
 
 
 def held(store: VectorStore) -> list[Held]:
-    """Return what the store holds, the space that was used last first."""
+    """Return the content of the store, most recently used space first."""
     found = []
     for directory, group in groupby(sorted(store.segments()), lambda item: item[0].parent):
         states = [state for _, state in group]
@@ -41,10 +41,10 @@ def held(store: VectorStore) -> list[Held]:
 
 
 def clear(store: VectorStore, older_than: float = 0.0) -> int:
-    """Remove what was not used for so many days; returns how many bytes that were.
+    """Remove files not used for `older_than` days; return the number of bytes removed.
 
     Raises:
-        RunError: where something cannot be removed.
+        RunError: if a file cannot be removed.
     """
     latest = time.time() - older_than * 86400 if older_than else math.inf
     old = [(path, state) for path, state in store.segments() if state.st_mtime <= latest]

@@ -1,4 +1,4 @@
-"""The commands `new`: something to start from."""
+"""The commands `new recipe` and `new plugin`: write files to start from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 from sentbed.errors import SentbedError
 
 QUICKSTART = "recipes/quickstart.toml"
-"""The recipe that a clone of sentbed has."""
+"""Recipe in a clone of sentbed."""
 
 
 @click.group()

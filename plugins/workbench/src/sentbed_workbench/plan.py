@@ -1,4 +1,4 @@
-"""What a recipe will take, before anything is loaded: parameters, memory, steps, time.
+"""Plan of a recipe's needs without loading anything: parameters, memory, steps, time.
 
 Components say what they know (`sentbed.protocols.planning`); here it is put together, stage by stage. Where a
 part does not say, or what it needs is not on this machine, the number is None and `problems` has the reason.
@@ -18,42 +18,42 @@ from sentbed_workbench.plan_batches import look
 from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, known, numbers
 
 LENGTH = 32
-"""Tokens of the texts by which the speed of encoding is given."""
+"""Length in tokens of the texts for which the speed of encoding is given."""
 
 
 @attrs.frozen
 class EncoderPlan:
-    """An encoder as it will be built."""
+    """Plan of an encoder."""
 
     name: str
     backbone: str
     source: str = ""
     parameters: int | None = None
-    """Backbone, pooler and head."""
+    """Number of parameters of backbone, pooler and head."""
     trainable: int | None = None
     at_most: str = ""
-    """Why the real numbers may be lower."""
+    """Clause on why the real numbers may be lower."""
     width: int | None = None
-    """Of its vectors."""
+    """Dimension of its vectors."""
     layers: int | None = None
     hidden: int | None = None
-    """Width of a token state."""
+    """Dimension of a token state."""
     inner: int | None = None
     heads: int | None = None
     vocabulary: int | None = None
     positions: int | None = None
     weight_bytes: int | None = None
     copy_bytes: int | None = None
-    """Of the weights in the form that encodes."""
+    """Size in bytes of the copy of the weights for encoding."""
     tokens_a_second: tuple[float, float] | None = None
-    """That it encodes, on one device, in texts of 32 tokens."""
+    """Range of tokens per second for encoding texts of 32 tokens on one device."""
     problem: str = ""
-    """Why it is not known."""
+    """Why the numbers are unknown."""
 
 
 @attrs.frozen
 class StagePlan:
-    """A stage as it will be trained."""
+    """Plan of a stage."""
 
     name: str
     trained: tuple[str, ...]
@@ -65,29 +65,29 @@ class StagePlan:
     steps: int | None = None
     validations: int | None = None
     negatives: int | None = None
-    """Of an anchor in a full batch, at most."""
+    """Maximum number of negatives per anchor in a full batch."""
     tokens_a_text: float | None = None
     tokens_a_step: float | None = None
     lengths: str = ""
-    """How the lengths of the texts are known."""
+    """Source of the lengths of the texts."""
     trained_parameters: int | None = None
     flops_a_step: float | None = None
-    """On all devices."""
+    """Floating-point operations per step on all devices."""
     memory: Mapping[str, int] = attrs.field(factory=dict)
-    """Bytes of one device by part, while training; see docs/machine.md."""
+    """Memory in bytes of one device during training, by part; see docs/machine.md."""
     evaluating: Mapping[str, int] = attrs.field(factory=dict)
-    """The same during a validation."""
+    """Memory in bytes of one device during validation, by part."""
     peak: int | None = None
     fits: bool | None = None
     advice: str = ""
     seconds: tuple[float, float] | None = None
-    """Without validations."""
+    """Range of the duration in seconds, without validations."""
     problems: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Plan:
-    """What a recipe will take."""
+    """Plan of a recipe."""
 
     name: str
     device: Device
@@ -95,12 +95,12 @@ class Plan:
     encoders: tuple[EncoderPlan, ...]
     stages: tuple[StagePlan, ...]
     encoding: Mapping[str, int]
-    """Bytes of one device by part, for evaluations outside of stages."""
+    """Memory in bytes of one device for evaluations outside of stages, by part."""
     encoding_fits: bool | None
 
 
 def plan(recipe: Recipe, on: str | None = None) -> Plan:
-    """Return what a recipe will take on its runtime; `on` names a device that is not here."""
+    """Return the plan of a recipe on its runtime; `on` names another device."""
     device, problem = _device(recipe.runtime, on)
     learning = {name for stage in recipe.stage for name in recipe.trained(stage)}
     encoders = {

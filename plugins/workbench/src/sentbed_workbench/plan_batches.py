@@ -1,4 +1,4 @@
-"""What a stage's steps are made of, before it is trained: rows, lengths of texts, passes."""
+"""Estimates of a stage's steps before training: rows, lengths of texts, passes."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SAMPLE = 2000
-"""Rows whose texts are looked at."""
+"""Number of rows whose texts are sampled."""
 TRIED = 4
-"""Batches that are drawn from them."""
+"""Number of batches drawn from the sample."""
 TOKENS_A_WORD = 1.3
-"""Of English, about, where no tokenizer is at hand."""
+"""Approximate tokens per English word, used without a tokenizer."""
 SPECIAL = 2
-"""Tokens around a text, about."""
+"""Approximate number of special tokens per text."""
 FIRST_IDEOGRAM = 0x2E80
-"""From this code point on, a character is about a token."""
+"""Code point from which each character counts as a token."""
 NO_LIMIT = 2**31
 
 
 @attrs.frozen(eq=False)
 class Texts:
-    """The texts of a stage."""
+    """Lengths of a stage's texts."""
 
     rows: int | None
-    """In the data; None where they are not known."""
+    """Number of rows in the data; None if unknown."""
     batches_an_epoch: int | None
     lengths: Mapping[str, NDArray[np.int64]]
-    """Tokens of some rows' texts, by column; of all columns the same rows."""
+    """Lengths in tokens of sampled texts, by column; the same rows in all columns."""
     source: str
-    """How the lengths are known."""
+    """Source of the lengths."""
     problem: str = ""
-    """Why rows are not known."""
+    """Why the number of rows is unknown."""
 
 
 @attrs.frozen
 class Work:
-    """What one tower does in a step."""
+    """Work of one tower in a step."""
 
     tokens: float = 0.0
-    """Without padding."""
+    """Number of tokens, without padding."""
     forward: float = 0.0
-    """Operations, those of a second forward pass included."""
+    """Floating-point operations of forward passes, including those of gradient caching."""
     backward: float = 0.0
     kept: float = 0.0
-    """Bytes for the backward pass, at most."""
+    """Maximum bytes kept for the backward pass."""
 
 
 def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
@@ -96,7 +96,7 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
 def _count(
     stage: Stage, encoder: EncoderRecipe, outline: Outline | None, texts: Sequence[str]
 ) -> NDArray[np.int64] | None:
-    """Return the tokens of each text, as training sees it; None where there is no tokenizer for it."""
+    """Return the number of tokens of each text in training, or None without a tokenizer."""
     tokenizer = None if outline is None else outline.tokenizer
     if outline is None or tokenizer is None:
         return None
@@ -106,7 +106,7 @@ def _count(
     try:
         return tokenizer.encode(texts, stage.max_length or encoder.max_length).lengths
     except SentbedError:
-        # A prompt that is too long is found when it runs, and is no affair of a plan.
+        # A prompt that is too long is reported by the run, not by the plan.
         return None
 
 
@@ -128,7 +128,7 @@ def _tokens(text: str) -> int:
 
 
 def draw(texts: Texts, rows: int) -> list[dict[str, NDArray[np.int64]]]:
-    """Return the lengths of some batches of so many rows, by column."""
+    """Return the lengths in some batches of `rows` rows, by column."""
     import numpy as np
 
     known = len(next(iter(texts.lengths.values())))
@@ -147,7 +147,7 @@ def train(
     keys: Sequence[str],
     micro_batch: int | None,
 ) -> Work:
-    """Return what a tower does in a step: `columns` with gradient, `keys` without."""
+    """Return the work of a tower in a step: `columns` with gradient, `keys` without."""
     import numpy as np
 
     found = []
@@ -183,7 +183,7 @@ def encode(
     columns: Sequence[str],
     token_budget: int,
 ) -> Work:
-    """Return what a frozen tower does in a step."""
+    """Return the work of a frozen tower in a step."""
     tokens = forward = 0.0
     for batch in batches:
         for column in columns:
@@ -193,7 +193,7 @@ def encode(
 
 
 def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[int, int]]:
-    """Return the texts and the length of each pass, as an engine cuts them."""
+    """Return (texts, length) of each pass, as batched by an engine."""
     return [(len(rows), int(lengths[rows].max())) for rows in plan_batches(lengths, budget)]
 
 
@@ -202,6 +202,6 @@ def _sum(cost: Cost, passes: Sequence[tuple[int, int]]) -> float:
 
 
 def _largest_chunk(cost: Cost, lengths: NDArray[np.int64], texts: int) -> float:
-    """Return the cost of the most expensive chunk: at most so many texts, and their average tokens."""
+    """Return the cost of the most expensive chunk with up to `texts` texts and their average tokens."""
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), int(lengths.max()))
     return max(cost.of(min(texts, budget // length), length) for length in map(int, set(lengths.tolist())))

@@ -1,4 +1,4 @@
-"""The command `plan`: what a recipe will take, before anything is loaded."""
+"""The command `plan`: show what a recipe will need, without loading anything."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
     try:
         loaded = load_recipe(recipe, overrides)
     except RecipeError as error:
-        # What is missing on this machine may be there where the recipe is to run.
+        # Files missing on this machine may exist on the machine that runs the recipe.
         loaded = load_recipe(recipe, overrides, look=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
             click.echo(f"not here: {message}", err=True)
@@ -177,7 +177,7 @@ def _bytes(size: float) -> str:
 
 
 def _short(number: float) -> str:
-    """Return a number in three digits."""
+    """Return a number with three significant digits."""
     if number >= 999_500:
         return f"{float(f'{number / 1e6:.3g}'):,g} million"
     return f"{float(f'{number:.3g}'):,g}"

@@ -1,4 +1,4 @@
-"""What one step of a stage holds and computes."""
+"""Memory and computation of one step of a stage."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ read, the weight and two moments are read and written."""
 LAYERS_AT_WORK = 2
 """Of so many layers, gradients and what they are made of stand beside what was kept."""
 TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
-"""Parts that a validation finds released."""
+"""Parts of the memory that are released before a validation."""
 NUMBERS_A_TOKEN = 6
-"""Token states that a pass without gradient holds at once, about, beside two inner ones."""
+"""Approximate number of token states that a pass without gradient holds, besides two inner ones."""
 
 
 @attrs.frozen(eq=False)
 class Parts:
-    """An encoder's parts, as far as they are known."""
+    """Known parts of an encoder."""
 
     recipe: EncoderRecipe
     outline: Outline | None = None
     after: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
-    """Shapes of pooler and head."""
+    """Shapes of the parameters of pooler and head, by name."""
     width: int = 0
     problem: str = ""
 
     @property
     def trained(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of all that a stage trains, by name."""
+        """Shapes of all trained parameters, by name."""
         return {**(self.outline.trained if self.outline else {}), **self.after}
 
     @property
     def held(self) -> int:
-        """Bytes of the weights."""
+        """Size of the weights in bytes."""
         return (self.outline.weight_bytes if self.outline else 0) + 4 * numbers(self.after)
 
     def buffers(self, tokens: int) -> int:
-        """Return the bytes of a pass without gradient over so many tokens."""
+        """Return the memory in bytes of a pass without gradient over `tokens` tokens."""
         assert self.outline is not None
         inner = self.outline.inner or 4 * self.outline.width
         return 4 * tokens * (NUMBERS_A_TOKEN * self.outline.width + 2 * inner)
 
 
 class Costs:
-    """What one step of a stage holds and computes on one device, whose encoders are known."""
+    """Memory and computation of one step of a stage on one device, for known encoders."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Costs:
             f"{name}.{key}": shape for name in self.trained for key, shape in encoders[name].trained.items()
         }
         self.shapes |= {f"loss.{key}": shape for key, shape in self.sketch.trained.items()}
-        # What is spread over the devices: of FSDP a share of everything that is trained.
+        # Number of devices among which FSDP splits trained weights.
         self.shard = device.count if device.parallel == "fsdp" else 1
 
     @property
@@ -99,7 +99,7 @@ class Costs:
         return self.stage.loss.traits.momentum
 
     def fields(self, steps: int | None) -> dict[str, Any]:
-        """Return the fields of a `StagePlan` that follow."""
+        """Return the derived fields of a `StagePlan`."""
         works = {name: self._train(name, self.stage.micro_batch) for name in self.trained}
         frozen = {name: self._frozen(name) for name in self.stage.freeze}
         count = self.device.count
@@ -136,7 +136,7 @@ class Costs:
     def _frozen(self, tower: str) -> Work:
         columns = [column for column, of in self.towers.items() if of == tower]
         work = encode(self._outline(tower), self.batches, columns, self.device.token_budget)
-        # Kept on disk, a text is encoded in the first epoch only.
+        # With vectors cached on disk, texts are encoded in the first epoch only.
         share = 1 / (self.stage.epochs or 1) if self.stage.cache_frozen else 1.0
         return Work(work.tokens * share, work.forward * share)
 
@@ -145,7 +145,7 @@ class Costs:
         return round(sum(kept) if self.stage.micro_batch is None else max(kept))
 
     def _memory(self, activations: int) -> dict[str, int]:
-        """Return the bytes of one device by part, while training."""
+        """Return the memory in bytes of one device during training, by part."""
         trained, sketch = numbers(self.shapes), self.sketch
         vectors = 2 * 4 * self.rows * self.width * len(self.towers)
         held = {name: encoder.held for name, encoder in self.encoders.items()}
@@ -177,7 +177,7 @@ class Costs:
         return sum(4 * numbers(self.encoders[name].trained) for name in followed)
 
     def _evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:
-        """Return the bytes of one device by part, during a validation; nothing where there is none."""
+        """Return the memory in bytes of one device during validation, by part; empty without validation."""
         looks = [look for look in (self.stage.validate, *self.stage.watch) if look is not None]
         if not looks:
             return {}
@@ -189,7 +189,7 @@ class Costs:
         return kept | {name: added[name] for name in ("encoding copies", "encoding buffers") if name in added}
 
     def _advice(self, memory: Mapping[str, int], evaluating: Mapping[str, int]) -> str:
-        """Return what to do where a step or a validation does not fit."""
+        """Return advice for a step or a validation that does not fit."""
         assert self.device.memory is not None
         room = FILLED * self.device.memory
         if sum(evaluating.values()) > room >= sum(memory.values()):
@@ -228,7 +228,7 @@ class Costs:
 
 
 def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device) -> dict[str, int]:
-    """Return the bytes of one device by part, where these encode; nothing where one is not known."""
+    """Return the memory in bytes of one device for encoding, by part; empty if an encoder is unknown."""
     if any(encoders[name].outline is None for name in names):
         return {}
     outlines = [encoder.outline for name in names if (encoder := encoders[name]).outline is not None]
@@ -242,17 +242,17 @@ def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device
 
 
 def fits(size: int, device: Device) -> bool | None:
-    """Return whether so many bytes fit on a device, or None where its memory is not known."""
+    """Return whether `size` bytes fit on a device, or None if its memory is unknown."""
     return None if device.memory is None else size <= FILLED * device.memory
 
 
 def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Return the numbers in tensors of these shapes."""
+    """Return the total number of elements of tensors of these shapes."""
     return sum(math.prod(shape) for shape in shapes.values())
 
 
 def known(found: T | None, component: Component, name: str) -> T:
-    """Return what a component's method gave. Raises `PluginError` where that is None."""
+    """Return the result of a component's method. Raises `PluginError` if it is None."""
     if found is None:
         raise PluginError(f"`{component.name}` does not say: it has no `{name}`")
     return found

@@ -1,4 +1,4 @@
-"""Hooks of sentbed-workbench: commands for those who write recipes and plugins."""
+"""Hooks of sentbed-workbench: commands for authors of recipes and plugins."""
 
 from __future__ import annotations
 

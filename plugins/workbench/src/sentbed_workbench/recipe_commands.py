@@ -1,4 +1,4 @@
-"""The commands `schema` and `diff`: tools for those who write recipes."""
+"""The commands `schema` and `diff` for authors of recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sentbed diff`: in which values two recipes differ, and where each of them comes from.
+"""`sentbed diff`: differences between two recipes, with the origin of each value.
 
 Recipes are compared as they are in force: with what they extend, settings of the command line and defaults.
 Elements of an array of tables belong together by name, such as stages, or else by their number. Where order
@@ -27,39 +27,39 @@ NO_SCORE = (
     "study.expected",
     "study.order",
 )
-"""Tables and values on which no score depends, beside the names of stages."""
+"""Tables and values that do not affect scores, besides the names of stages."""
 
 _WIDTH = 100
-"""Characters of a table that is shown."""
+"""Maximum length in characters of a table that is shown."""
 
 
 @attrs.frozen
 class Side:
-    """What one of the recipes has."""
+    """Value in one of the recipes."""
 
     path: KeyPath
-    """Where it has it."""
+    """Path of the value in that recipe."""
     value: Any
     origin: str
-    """Who said so: a file and line, `--set`, `default`."""
+    """Origin of the value: file and line, `--set`, or `default`."""
 
 
 @attrs.frozen
 class Difference:
-    """A value, or a table, that two recipes do not share."""
+    """Value or table in which two recipes differ."""
 
     table: str
-    """The table that it belongs to: `run`, `stage.nli`, `encoders.zh`."""
+    """Table that it belongs to: `run`, `stage.nli`, `encoders.zh`."""
     key: str
-    """Its path below that table; empty where the table itself is what only one has."""
+    """Path below that table; empty if only one recipe has the table itself."""
     a: Side | None
-    """Of the first recipe; None where it has no such value."""
+    """Value in the first recipe, or None."""
     b: Side | None
-    """Of the second recipe."""
+    """Value in the second recipe, or None."""
 
     @property
     def path(self) -> str:
-        """The path, with names in the place of numbers."""
+        """Path, with names instead of indices."""
         return ".".join(part for part in (self.table, self.key) if part)
 
     @property
@@ -73,12 +73,12 @@ class Difference:
 def read(
     places: tuple[str, str], overrides: Sequence[str], plugins: Plugins, cells: Sequence[str] = ()
 ) -> tuple[Explanation, Explanation]:
-    """Read two recipes, or those of run directories; see `explain.explain`.
+    """Read two recipes or run directories; see `explain.explain`.
 
     One cell is that of each recipe that has a study; of two, each is that of one recipe.
 
     Raises:
-        RecipeError: where one is no recipe, or has no such cell.
+        RecipeError: if one is not a valid recipe, or has no such cell.
     """
     a, b = map(recipe_of, places)
     first, second = (cells[0], cells[-1]) if cells else (None, None)
@@ -90,7 +90,7 @@ def read(
 
 
 def compare(a: Explanation, b: Explanation) -> list[Difference]:
-    """Return the differences of two recipes, in the order of a recipe."""
+    """Return the differences between two recipes, in the order of a recipe."""
     return list(_Comparison(a, b).tables(unstructure(a.recipe), unstructure(b.recipe), ((), ()), ()))
 
 
@@ -102,7 +102,7 @@ class _Comparison:
     def tables(
         self, a: Mapping[str, Any], b: Mapping[str, Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
     ) -> Iterator[Difference]:
-        """Compare two tables, which are at these places of their recipes."""
+        """Compare two tables at these paths of their recipes."""
         others = "use" in a and "use" in b and a["use"] != b["use"]
         for key in {**a, **b}:
             both: tuple[KeyPath, KeyPath] = ((*at[0], key), (*at[1], key))
@@ -110,7 +110,7 @@ class _Comparison:
                 yield from self.values(a[key], b[key], both, (*shown, key))
                 continue
             side = self.side(self.a, a[key], both[0]) if key in a else self.side(self.b, b[key], both[1])
-            # What another component has by default says nothing of the recipes.
+            # Defaults of another component are not differences between the recipes.
             if not (others and side.origin == DEFAULT):
                 yield _only(side, key in a, (*shown, key))
 
@@ -150,7 +150,7 @@ class _Comparison:
         origin = explanation.origin(path)
         if isinstance(value, Mapping):
             said = {at: one for at, _ in leaves(value, path) if (one := explanation.origin(at)) != DEFAULT}
-            # A table stands where its first value stands; what it has by default need not be shown.
+            # A table has the origin of its first value; its defaults need not be shown.
             origin = next(iter(said.values()), DEFAULT)
             value = _without_defaults(value, path, said.keys()) or value
         return Side(path, value, origin)
@@ -174,7 +174,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> dict[int, int]:
-    """Return which elements of two arrays of tables belong together, in the order of the first."""
+    """Match the elements of two arrays of tables; return indices in order of the first."""
     rules: list[Callable[[int, Any], Any]] = [lambda number, _: number]
     if shown in (("evaluate",), ("tracker",)) or (shown[0] == "stage" and shown[2:] == ("watch",)):
         rules = [lambda _, item: item, lambda _, item: item.get("use")]
@@ -189,7 +189,7 @@ def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> d
 
 
 def _split(path: KeyPath) -> tuple[str, str]:
-    """Return the table that a path is shown under, and the rest."""
+    """Split a path into the table that it is shown under and the rest."""
     if path[:2] == ("encoders", MAIN_ENCODER):
         path = path[1:]
     depth = 2 if path[0] in ("stage", "evaluate", "tracker", "encoders") else 1
@@ -197,7 +197,7 @@ def _split(path: KeyPath) -> tuple[str, str]:
 
 
 def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[str]:
-    """Yield what there is to say, in lines."""
+    """Yield the differences as lines."""
     if differences:
         yield from (f"--- {names[0]}", f"+++ {names[1]}")
     for table, group in itertools.groupby(differences, key=lambda difference: difference.table):
@@ -213,7 +213,7 @@ def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[
 
 
 def _shown(value: Any) -> str:
-    """Return a value as TOML; a table that is long only by its size."""
+    """Return a value as TOML; only the number of values for a long table."""
     if not isinstance(value, Mapping):
         return written(value)
     whole = "{ " + ", ".join(f"{spelled((key,))} = {_shown(item)}" for key, item in value.items()) + " }"

@@ -1,4 +1,4 @@
-"""The command `show`: what a component or a table of a recipe is."""
+"""The command `show`: documentation of a component or a recipe table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show(kind: str, name: str | None) -> None:
 
 
 def _components(kind: str, found: Plugins) -> Iterator[str]:
-    """Yield a line for each component of a kind, and how to see more of one."""
+    """Yield a line for each component of a kind, and how to show one in detail."""
     from sentbed.tools import columns, component_rows
 
     rows = [row[1:] for row in component_rows(found) if row[0] == kind]

@@ -24,7 +24,7 @@ _MADE_BY: Mapping[type[Any], str] = MappingProxyType(
         type(optional(ge(0))): "optional",
     }
 )
-"""Class of a validator -> the function of attrs that makes it; `number` is `ge`, `gt`, `le` and `lt`."""
+"""Class of a validator -> attrs function that creates it; `number` is `ge`, `gt`, `le` and `lt`."""
 
 _BOUNDS: Mapping[str, str] = MappingProxyType(
     {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
@@ -32,7 +32,7 @@ _BOUNDS: Mapping[str, str] = MappingProxyType(
 
 
 def limit(schema: dict[str, Any], validator: Any) -> None:
-    """Add what a validator of attrs allows; validators of other kinds are left to `sentbed check`."""
+    """Add the constraints of an attrs validator; other validators are left to `sentbed check`."""
     match _MADE_BY.get(type(validator)):
         case "and_":
             (parts,) = attrs.astuple(validator, recurse=False)
@@ -59,7 +59,7 @@ def limit(schema: dict[str, Any], validator: Any) -> None:
 
 
 def _limit_text(schema: dict[str, Any], pattern: re.Pattern[str], function: str) -> None:
-    """Add a pattern, unless it has flags or what only Python reads: editors read that of ECMAScript."""
+    """Add a pattern unless it has flags or Python-only syntax: editors use ECMAScript's."""
     if pattern.flags != re.UNICODE or re.search(r"\(\?[^:=!]|[*+?}]\+|\\[AZ]", pattern.pattern):
         return
     start, end = {"fullmatch": ("^", "$"), "match": ("^", "")}.get(function, ("", ""))

@@ -29,18 +29,18 @@ from sentbed_backbones.adaptation import (
     problems_of_adapter,
 )
 
-# On a processor with bf16 instructions bitsandbytes, which peft imports, asks every user to install a package
-# that would fetch compiled code from the hub.
+# On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
+# fetch compiled code from the hub.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 import peft  # noqa: E402
 from peft.tuners.lora import LoraLayer  # noqa: E402
 
 PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
-"""What an adapter that adds B A to a weight, and does nothing else, is made of."""
+"""Weight names of an adapter that only adds B A to a weight."""
 
 LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
-"""Initialisations of peft after which the weights under the adapter are those of the model's files."""
+"""Initialisations of peft that leave the base weights as in the model's files."""
 
 LAYERS = (
     "encoder.layer",
@@ -51,16 +51,16 @@ LAYERS = (
     "transformer.layer",
     "h",
 )
-"""Where architectures have their transformer layers: BERT, T5, OPT, LLaMA, BART, DistilBERT, GPT-2."""
+"""Paths of the transformer layers in the architectures: BERT, T5, OPT, LLaMA, BART, DistilBERT, GPT-2."""
 
 
 def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
-    """Put a fresh adapter on a transformers model, in place; everything else is frozen.
+    """Add a new adapter to a transformers model in place and freeze everything else.
 
-    B starts at 0, so that the vectors are at first those of the model.
+    B starts at 0, so that the vectors are initially those of the model.
 
     Raises:
-        ModelError: where the model has no linear layer of a name in `lora.targets`.
+        ModelError: if the model has no linear layer named in `lora.targets`.
     """
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     if isinstance(targets, list):
@@ -75,19 +75,19 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
         lora_alpha=lora.alpha,  # type: ignore[arg-type]  # peft says int, and only divides it
         lora_dropout=lora.dropout,
         target_modules=targets,
-        # GPT-2 has its weights the other way round.
+        # GPT-2 stores its weights transposed.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
     )
     return _wrap(model, config)
 
 
 def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.PeftModel:
-    """Put a trained adapter on a transformers model, in place; everything else is frozen.
+    """Add a trained adapter to a transformers model in place and freeze everything else.
 
-    An adapter that was trained on the model with a head is taken too. No random number is drawn.
+    An adapter that was trained on the model with a head is accepted too. No random number is drawn.
 
     Raises:
-        ModelError: where the adapter is pickled, is not a plain LoRA, or does not fit the model in every
+        ModelError: if the adapter is pickled, is not a plain LoRA, or does not fit the model in every
             weight; the model may then be half changed.
     """
     for problem in problems_of_adapter(directory):
@@ -108,7 +108,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = not trainable
     try:
-        # Without memory, until the weights of the file take their places.
+        # On the device meta, without memory, until the weights of the file replace them.
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
     except (ValueError, TypeError) as error:
         raise ModelError(
@@ -125,21 +125,21 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
         if isinstance(layer, LoraLayer):
             base: Any = layer.get_base_layer()
             for part in ("lora_A", "lora_B"):
-                # peft would put it in the precision of the weight under it.
+                # peft would cast it to the precision of the base weight.
                 weight = weights[f"{name}.{part}.weight"].to(base.weight.device, torch.float32)
                 getattr(layer, part)["default"].weight = torch.nn.Parameter(weight, requires_grad=trainable)
     return adapted
 
 
 def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
-    """Write the adapter as peft reads it (`adapter_config.json`, `adapter_model.safetensors`), nothing else.
+    """Write only the adapter, in peft's format (`adapter_config.json`, `adapter_model.safetensors`).
 
-    `base` is the hub id of the model under it, to be recorded; a path of this machine is never written.
+    `base` is the hub id of the base model, which is recorded; a local path is never written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
-    # A set has another order in every process.
+    # The order of a set differs between processes.
     content = {key: sorted(value) if isinstance(value, set) else value for key, value in content.items()}
     text = json.dumps(content, indent=2, sort_keys=True)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
@@ -151,8 +151,8 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
 def merged_copy(model: Any, dtype: torch.dtype) -> Any:
     """Return a plain transformers model whose weights include the adapter, in `dtype`.
 
-    It is in eval mode and not to be trained. Weights are dequantised and added in fp32. The original stays as
-    it is; it may also be a model without adapter.
+    The copy is in eval mode and cannot be trained. Weights are dequantised and merged in fp32. The original,
+    which need not have an adapter, is left unchanged.
     """
     copied = copy.deepcopy(model)
     for layer in list(copied.modules()):
@@ -174,7 +174,7 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
 
 
 def nf4_config(compute_dtype: torch.dtype) -> transformers.BitsAndBytesConfig:
-    """Return what `from_pretrained` takes for QLoRA: NF4, double quantisation (Dettmers et al., 2023)."""
+    """Return the `quantization_config` for QLoRA: NF4 with double quantisation (Dettmers et al., 2023)."""
     return transformers.BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
@@ -189,13 +189,13 @@ def is_quantised(model: Any) -> bool:
 
 
 def prepare_4bit(model: Any) -> Any:
-    """Freeze a model in 4 bits and keep bitsandbytes from changing it; returns the model.
+    """Freeze a model in 4 bits, keep bitsandbytes from changing it, and return it.
 
-    `add_lora` and `load_adapter` call it; a model that gets no adapter needs it before its first pass.
+    `add_lora` and `load_adapter` call it; a model without adapter needs it before its first forward pass.
 
-    On a processor with bf16 instructions the first pass in eval mode would repack the weights, with coarser
-    scales, into a form through which no gradient flows: training after it is wrong, or fails. And the first
-    pass of all would round the biases to the compute type: they are rounded here.
+    On a processor with bf16 instructions, the first pass in eval mode would repack the weights, with coarser
+    scales, into a form without gradient: later training would be wrong or fail. And the very first pass
+    would round the biases to the compute type, so they are rounded here.
     """
     model.requires_grad_(False)
     for layer in model.modules():
@@ -207,10 +207,10 @@ def prepare_4bit(model: Any) -> Any:
 
 
 def freeze(model: Any, what: Freeze) -> None:
-    """Stop the training of embeddings and of the first layers, in place; of their adapters too.
+    """Freeze embeddings and the first layers, with their adapters, in place.
 
     Raises:
-        ModelError: where the model has fewer layers, or they cannot be found.
+        ModelError: if the model has fewer layers, or its layers cannot be found.
     """
     base: Any = model.get_base_model() if isinstance(model, peft.PeftModel) else model
     if what.embeddings:
@@ -239,7 +239,7 @@ def _wrap(model: Any, config: peft.LoraConfig, low_cpu_mem_usage: bool = False) 
 
 
 def _weights(model: Any) -> dict[str, torch.Tensor]:
-    # Otherwise peft asks the hub for the size of the vocabulary.
+    # Otherwise peft would ask the hub for the size of the vocabulary.
     return dict(peft.get_peft_model_state_dict(model, save_embedding_layers=False))
 
 
@@ -257,7 +257,7 @@ def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
 def _without_head(
     model: Any, config: peft.LoraConfig, weights: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """Rename an adapter of the model with a head, whose layers have one more name in front."""
+    """Rename the weights of an adapter trained on the model with a head, whose layer names have a prefix."""
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
     own = any(name.startswith(inner) for name, _ in model.named_modules())
@@ -284,7 +284,7 @@ def _require_fit(model: peft.PeftModel, weights: Mapping[str, torch.Tensor], dir
         key for key in expected.keys() & weights.keys() if expected[key].shape != weights[key].shape
     )
     if missing or extra or reshaped:
-        # peft would warn of the missing, fill them with random numbers, drop the extra, and go on.
+        # peft would only warn, initialise missing weights at random and drop extra ones.
         raise ModelError(
             f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing, "
             f"{len(reshaped)} of another shape, {len(extra)} for no layer, "
@@ -294,7 +294,7 @@ def _require_fit(model: peft.PeftModel, weights: Mapping[str, torch.Tensor], dir
 
 
 def _is_4bit(layer: torch.nn.Module) -> bool:
-    # By name, as bitsandbytes may not be installed; peft's layer over this one has the same weight.
+    # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
     return type(getattr(layer, "weight", None)).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
 
 
@@ -311,7 +311,7 @@ def _in_fp32(layer: Any) -> torch.Tensor:
 
 
 def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
-    """Return a layer of this one's kind, not in 4 bits, with this weight."""
+    """Return an unquantised layer of the same kind with this weight."""
     if _is_4bit(layer):
         bias, turned = layer.bias, issubclass(layer.source_cls, Conv1D)
         with torch.device("meta"):
@@ -340,7 +340,7 @@ def _layers(model: Any) -> torch.nn.ModuleList:
 
 
 def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """Yield the embeddings outside of any layer."""
+    """Yield the embeddings outside the layers."""
     for child in module.children():
         if isinstance(child, torch.nn.Embedding):
             yield child
@@ -350,7 +350,7 @@ def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 @contextmanager
 def _without_deprecations() -> Iterator[None]:
-    """Silence what peft and transformers have to settle between them."""
+    """Silence deprecation warnings between peft and transformers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         yield

@@ -1,4 +1,4 @@
-"""BERT and its kin."""
+"""BERT and related encoders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "base": (12, 768),
     "large": (24, 1024),
 }
-"""Layers and width; heads are of width 64 and the inner layer is four times as wide (Turc et al., 2019)."""
+"""Layers and width; heads have width 64 and the inner layer is four times as wide (Turc et al., 2019)."""
 
 
 class BertFamily(Family):
@@ -46,7 +46,7 @@ class BertFamily(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of an encoder with masked tokens."""
+        """Return why a configuration is not that of a masked-language encoder, or None."""
         masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING or hasattr(config, "auto_map")
         if not masked or config.is_encoder_decoder or not hasattr(config, "max_position_embeddings"):
             return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
@@ -58,16 +58,16 @@ class BertFamily(Family):
         return EncoderStates(model, layers, counts=takes and _counts_from(model) == 0)
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
-        """Return the packed form where the architecture is the plain one."""
+        """Return the packed form if the architecture is the plain one, else None."""
         return FastBert(model, dtype, layers) if FastBert.fits(model) else None
 
     def max_length(self, model: Any) -> int:
-        """Return the positions: RoBERTa and its kin count from behind the padding id."""
+        """Return the number of positions: RoBERTa and its relatives count from after the padding id."""
         return super().max_length(model) - _counts_from(model)
 
 
 def _counts_from(model: Any) -> int:
-    """Return the position of the first token; where it is not 0, the model counts by itself."""
+    """Return the position of the first token; if it is not 0, the model counts positions itself."""
     embeddings = getattr(base_of(model), "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1

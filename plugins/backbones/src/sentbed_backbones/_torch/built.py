@@ -1,4 +1,4 @@
-"""A backbone that transformers runs, and what differs between its architectures."""
+"""A backbone run by transformers, and the differences between its architectures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Family:
-    """What differs between architectures; the defaults are those of most."""
+    """The differences between architectures; the defaults fit most of them."""
 
     def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
         self.parameters = parameters
@@ -54,23 +54,23 @@ class Family:
         raise NotImplementedError
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
-        """Return a faster form for encoding with weights of its own, or None where there is none."""
+        """Return a faster form for encoding with its own copy of the weights, or None if there is none."""
         return None
 
     def encoding(self, states: Any) -> Module:
-        """Return what encodes with the weights of `states`."""
+        """Return the module that encodes with the weights of `states`."""
         return states
 
     def loader(self) -> Any:
-        """Return the auto class of transformers that loads what the pooler needs, and no more."""
+        """Return the auto class of transformers that loads only what the pooler needs."""
         return transformers.AutoModel
 
     def left_out(self, key: str) -> bool:
-        """Whether a weight that is in the files and not in the model is left out on purpose."""
+        """Whether a weight of the files that the model lacks is left out on purpose."""
         return False
 
     def advice(self, missing: Sequence[str]) -> str:
-        """Return what to do about weights that are not in the files."""
+        """Return advice for the user about weights missing from the files."""
         return "fetch the model again"
 
     def max_length(self, model: Any) -> int:
@@ -97,17 +97,17 @@ class BuiltTransformer(BuiltBackbone):
         self.parameters, self.family = parameters, family
         self.model = model
         self.base = base
-        """Hashes of the files that the recipe's `model` names; None where the weights come from elsewhere."""
+        """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
         self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer)
         self.origin = origin
         self.width = family.width(model.config)
         self.max_length = family.max_length(base_of(model))
         self.shares_prefix = parameters.shares_prefix and not getattr(base_of(model), "_is_stateful", False)
         self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
-        """Whether the weights are already where they are to be."""
+        """Whether accelerate has already placed the weights on their devices."""
         held = (parameters.quantization, parameters.dtype)
         self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
-        """In which encoding runs whatever the runtime says, or None where that decides."""
+        """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
         self.mask_id: int | None = None
         if "mask-token" in family.needs:
             if tokenizer.mask_token is None:
@@ -136,8 +136,8 @@ class BuiltTransformer(BuiltBackbone):
     def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
         """Return a form of `module` for encoding.
 
-        It is a copy in `dtype`, adapters merged. Weights that are held in 4 bits, below fp32 or on several
-        devices are held so for want of memory, and are used as they are.
+        It is a copy in `dtype` with adapters merged. Weights in 4 bits, below fp32 or on several devices are
+        held that way to save memory, and are used without a copy.
         """
         model = self.model
         if self.precision is None and not self.dispatched:
@@ -155,10 +155,10 @@ class BuiltTransformer(BuiltBackbone):
         return self._read(states if traceable else self.family.encoding(states)).eval()
 
     def save(self, directory: Path) -> None:
-        """Write weights, configuration and tokenizer as transformers reads them.
+        """Write weights, configuration and tokenizer in the format of transformers.
 
-        Of a pretrained model under an adapter or in 4 bits only the adapter is written: the rest has not
-        changed, and lies where the recipe says.
+        For a pretrained model with an adapter or in 4 bits, only the adapter is written: the rest is
+        unchanged and available from the recipe's `model`.
         """
         adapted = has_adapter(self.model)
         with quiet():
@@ -176,18 +176,18 @@ class BuiltTransformer(BuiltBackbone):
                     hub = model if model is not None and not is_local(model) else None
                     save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
             except SafetensorError as error:
-                # It wraps what the system said: a full disk is to be told from a fault of ours.
+                # It wraps the system's error: a full disk must be distinguished from a bug of ours.
                 raise OSError(str(error)) from error
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces upon encoding, and the layers that it reads where not the last."""
+        """The precision that it forces on encoding, and the layers that it reads if not just the last one."""
         found: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
         layers = self.parameters.layer_numbers
         return found if layers == (-1,) else {**found, "layers": list(layers)}
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
-        """Return the backbone without adapter and quantisation, its vectors the same, and its component."""
+        """Return the equivalent backbone without adapter and quantisation, as component and built."""
         plain: Any = self.parameters.plain()
         model = self.model
         if has_adapter(model) or self.parameters.quantization is not None:
@@ -205,30 +205,30 @@ class BuiltTransformer(BuiltBackbone):
 
 
 def cast(model: Any, dtype: torch.dtype) -> Any:
-    """Cast the weights of a model; buffers stay, LLaMA's rotary frequencies need their precision."""
+    """Cast the weights of a model but not its buffers: LLaMA's rotary frequencies need their precision."""
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     return model
 
 
 def has_adapter(model: Any) -> bool:
-    """Whether there is an adapter on a model."""
+    """Whether a model has an adapter."""
     return hasattr(model, "peft_config")
 
 
 def base_of(model: Any) -> Any:
-    """Return the model that an adapter was put on, or the model itself."""
+    """Return the model under an adapter, or the model itself."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _plain_base(model: Any) -> Any:
-    """Return the model that an adapter was put on, without it."""
+    """Return the model under an adapter, with the adapter removed."""
     return copy.deepcopy(model).unload() if has_adapter(model) else model
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the reports and bars of transformers: what matters of them is an error here."""
+    """Silence the reports and progress bars of transformers: what matters in them is an error here."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""Causal models: LLaMA and whatever transformers has a language-modelling head for."""
+"""Causal models: LLaMA and every architecture with a language-modelling head in transformers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CausalFamily(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of a causal model with attention."""
+        """Return why a configuration is not that of a causal model with attention, or None."""
         causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
         masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         if (
@@ -68,9 +68,9 @@ class CausalFamily(Family):
         return CausalStates(model, layers)
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
-        """Return the packed form of an OPT or a LLaMA."""
+        """Return the packed form of an OPT or a LLaMA, else None."""
         return FastCausal(model, dtype, layers) if FastCausal.fits(model) else None
 
     def encoding(self, states: Any) -> Module:
-        """Return the states behind a prefix that is computed once."""
+        """Return the module that computes a shared prefix once."""
         return SharedPrefixStates(states) if self.parameters.reuse_prefix else states

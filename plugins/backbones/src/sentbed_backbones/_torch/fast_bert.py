@@ -1,7 +1,7 @@
-"""BERT for encoding: the same numbers with less work around them.
+"""A faster forward pass of BERT for encoding.
 
-One product gives queries, keys and values; on a processor, weights are laid out once for oneDNN and the GELU
-runs inside the product. A test holds it equal to transformers' own forward pass.
+One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
+GELU is fused into the product. A test checks that it equals transformers' own forward pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sentbed_backbones._torch.packed_linear import linear, linear_of
 from sentbed_backbones._torch.token_states import positions
 
 ATTENTION_TOKENS = 64
-"""Tokens that one attention product takes at least, in bf16 on a processor."""
+"""Smallest number of tokens in one attention product, in bf16 on a processor."""
 
 
 class FastBert(torch.nn.Module):
@@ -25,7 +25,7 @@ class FastBert(torch.nn.Module):
 
     @staticmethod
     def fits(model: Any) -> bool:
-        """Whether the model is one whose forward pass this is."""
+        """Whether this class implements the model's forward pass."""
         classes = (transformers.BertModel, transformers.RobertaModel, transformers.XLMRobertaModel)
         config = model.config
         return (
@@ -43,7 +43,7 @@ class FastBert(torch.nn.Module):
             return tensor.detach().to(dtype, copy=True)
 
         embeddings = model.embeddings
-        # RoBERTa counts positions from behind the padding id, and does not count padding ids in a text.
+        # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
         self.padding = None if type(model) is transformers.BertModel else embeddings.padding_idx
         self.eps = model.config.layer_norm_eps
         self.heads = model.config.num_attention_heads
@@ -96,7 +96,7 @@ class FastBert(torch.nn.Module):
         return TokenStates(states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None)
 
     def position(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Return what is added to each token for its place, `(length, width)` or `(batch, length, width)`."""
+        """Return the position embeddings, `(length, width)` or `(batch, length, width)`."""
         if self.padding is None:
             if attention_mask is None:
                 return self.positions[: input_ids.shape[1]]
@@ -105,16 +105,16 @@ class FastBert(torch.nn.Module):
         return functional.embedding(counted.cumsum(1) * counted + self.padding, self.positions)
 
     def group(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> int:
-        """Return how many sentences attention takes as one, each blind to the others.
+        """Return how many sentences share one attention product, masked from each other.
 
-        Attention over 14 tokens is too small a product for a processor's bf16 matrix unit: taken several at
-        a time, it is 20 to 50 % faster although most of the product is thrown away. In fp32 it is not.
+        Attention over 14 tokens is too small a product for a processor's bf16 matrix unit: several sentences
+        at a time are 20 to 50 % faster although most of the product is discarded. In fp32 they are not.
         """
         small = self.words.dtype == torch.bfloat16 and input_ids.device.type == "cpu"
         length = input_ids.shape[1]
         return max(1, round(ATTENTION_TOKENS / length)) if small and attention_mask is None else 1
 
     def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
-        """Layer normalisation."""
+        """Apply layer normalisation."""
         weight, bias = norm
         return functional.layer_norm(hidden, (hidden.shape[-1],), weight, bias, self.eps)

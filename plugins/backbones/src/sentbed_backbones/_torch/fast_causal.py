@@ -1,8 +1,8 @@
-"""OPT and LLaMA for encoding: the same numbers with less work around them.
+"""A faster forward pass of OPT and LLaMA for encoding.
 
-One product gives queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-activation runs inside the product. What stands before every text goes through the layers once. A test holds
-it equal to transformers' own forward pass.
+One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
+activation is fused into the product. A prefix shared by all texts passes through the layers once. A test
+checks that it equals transformers' own forward pass.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 TOKENS_BEHIND_A_PREFIX = 48
-"""About how many tokens one attention product takes behind a shared prefix, on a processor."""
+"""Approximate number of tokens in one attention product after a shared prefix, on a processor."""
 
 TOKENS_ALONE = 32
-"""How many tokens one attention product takes at most without a prefix, in bf16 on a processor."""
+"""Largest number of tokens in one attention product without a prefix, in bf16 on a processor."""
 
 ACTIVATIONS = {
     transformers.OPTModel: ("activation_function", ("relu", "gelu")),
     transformers.LlamaModel: ("hidden_act", ("silu", "swish")),
 }
-"""What each architecture calls its activation, and which ones are packed."""
+"""The name of each architecture's activation setting, and the activations that are packed."""
 
 
 class Layer(NamedTuple):
-    """The parts of one layer; its norms stand before attention and inner layer, or behind them."""
+    """The parts of one layer, with norms before or after attention and inner layer."""
 
     attend: Linear
     join: Linear
@@ -47,27 +47,27 @@ class Layer(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What a prefix leaves behind for the rows after it."""
+    """The cached states of a prefix, for the rows that follow it."""
 
     ids: torch.Tensor
-    """`(shared,)`."""
+    """Token ids of the prefix, `(shared,)`."""
     turns: Pair | None
-    """How RoPE turned it; some kinds of scaling turn it otherwise where the whole is longer."""
+    """RoPE's rotations of the prefix; with some kinds of scaling they depend on the total length."""
     attended: list[Pair]
     """Keys and values of each layer, each `(1, shared, heads, width of a head)`."""
     states: list[torch.Tensor]
-    """What is returned of it, each `(1, shared, width)`."""
+    """The states to return for the prefix, each `(1, shared, width)`."""
 
 
 class FastCausal(torch.nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
-    With `layers`, `TokenStates.layers` is there: the embeddings, then every layer, the last behind all norms.
+    With `layers`, `TokenStates.layers` is set: the embeddings, then every layer, the last after all norms.
     """
 
     @staticmethod
     def fits(model: Any) -> bool:
-        """Whether the model is one whose forward pass this is."""
+        """Whether this class implements the model's forward pass."""
         if type(model) not in ACTIVATIONS or not getattr(model.config, "is_causal", True):
             return False
         name, known = ACTIVATIONS[type(model)]
@@ -140,9 +140,9 @@ class FastCausal(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         prefix: torch.Tensor | None = None,
     ) -> TokenStates:
-        """Return the last layer's states, those of `prefix`, `(shared,)`, at the beginning of each row.
+        """Return the last layer's states; each row begins with those of `prefix`, `(shared,)`.
 
-        Padding stands on the right of the rows or on the left, never within a text.
+        Rows are padded on the right or on the left, never within a text.
         """
         rows, length = input_ids.shape
         shared = 0 if prefix is None else len(prefix)
@@ -167,7 +167,7 @@ class FastCausal(torch.nn.Module):
         return TokenStates(states[-1], attention_mask, tuple(states) if self.keeps_layers else None)
 
     def remember(self, prefix: torch.Tensor, turns: Pair | None) -> Past:
-        """Return what the prefix leaves behind, computed anew unless it is the one before."""
+        """Return the cached states of the prefix, computed again unless it is the previous one."""
         shared = len(prefix)
         own = None if turns is None else (turns[0][:shared], turns[1][:shared])
         past = self.past
@@ -192,10 +192,10 @@ class FastCausal(torch.nn.Module):
         past: Past | None,
         attended: list[Pair] | None = None,
     ) -> list[torch.Tensor]:
-        """Return the states that are asked for, the last one last.
+        """Return the requested states, the last layer's last.
 
-        `group` rows attend as one to `past` and to themselves, under `mask` or, without it, causally.
-        `attended` takes in the keys and values of each layer.
+        `group` rows attend jointly to `past` and to themselves, under `mask` or, without one, causally.
+        The keys and values of each layer are appended to `attended`.
         """
         batch, length = input_ids.shape
         hidden = functional.embedding(input_ids, self.words)
@@ -246,10 +246,10 @@ class FastCausal(torch.nn.Module):
         return [*states, last] if self.keeps_layers else [last]
 
     def group(self, rows: int, length: int, shared: int) -> int:
-        """Return how many rows attention takes as one, each blind to the others.
+        """Return how many rows share one attention product, masked from each other.
 
         Attention over few tokens is too small a product for a processor: several rows at a time are faster
-        although part of the product is thrown away, and behind a prefix they share one copy of it.
+        although part of the product is discarded, and after a prefix they share one copy of it.
         """
         if self.words.device.type != "cpu":
             return 1
@@ -260,26 +260,26 @@ class FastCausal(torch.nn.Module):
         return max(1, min(wanted, rows))
 
     def grouped(self, group: int, length: int, shared: int) -> torch.Tensor:
-        """Return the mask of rows that attend as one behind a prefix."""
+        """Return the mask of rows that share one attention product after a prefix."""
         place = torch.arange(group * length, device=self.words.device)
         same_row = place[:, None] // length == place // length
         return self.additive(same_row & (place[:, None] >= place), shared)
 
     def padded_left(self, real: torch.Tensor, shared: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the places, `(batch, length)`, and the mask of rows that are padded on the left."""
+        """Return the positions, `(batch, length)`, and the mask of rows padded on the left."""
         itself = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
         causal = torch.ones_like(itself).tril()
         places = (real.cumsum(1) - 1).clamp(min=0) + shared
-        # A padded place sees itself: not every attention kernel copes with a place that sees nothing.
+        # A padded position attends to itself: some attention kernels fail if a position attends to nothing.
         return places, self.additive(causal & real[:, None, None, :] | itself, shared)
 
     def additive(self, seen: torch.Tensor, shared: int) -> torch.Tensor:
-        """Return what is added to the scores where only this is seen, and all of the prefix."""
+        """Return the additive mask that leaves visible what `seen` keeps, and the whole prefix."""
         mask = self.words.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
         return functional.pad(mask, (shared, 0))
 
     def turns(self, length: int) -> Pair | None:
-        """Return how RoPE turns each place: cosine and signed sine, each `(length, width of a head)`."""
+        """Return RoPE's rotation per position: cosine and signed sine, each `(length, width of a head)`."""
         if self.rotary is None:
             return None
         places = torch.arange(length, device=self.words.device)
@@ -318,8 +318,8 @@ def _rms_norm(norm: Any, cast: Cast) -> Norm:
     def normalize(x: torch.Tensor) -> torch.Tensor:
         if x.device.type != "cpu":
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
-        # Three times as fast in bf16 as `rms_norm`, which goes over copies in fp32: batch normalisation with
-        # each token as a channel divides in one pass, and in fp32.
+        # Three times as fast in bf16 as `rms_norm`, which makes fp32 copies: batch normalisation with each
+        # token as a channel divides in one pass, in fp32.
         square = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square() / x.shape[-1]
         return functional.batch_norm(x[None], torch.zeros_like(square), square, eps=eps)[0].mul_(weight)
 

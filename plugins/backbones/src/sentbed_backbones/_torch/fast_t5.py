@@ -1,8 +1,8 @@
-"""T5 for encoding: the same numbers with less work around them.
+"""A faster forward pass of T5 for encoding.
 
-One product gives queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-activation runs inside the product. Weights of norms are multiplied into the product behind them. A test holds
-it equal to transformers' own forward pass.
+One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
+activation is fused into the product. The weights of norms are folded into the next product. A test checks
+that it equals transformers' own forward pass.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FEED_FORWARDS = {"relu": False, "gelu_new": True}
 """The activations that are packed, and whether the inner layer is gated."""
 
 ATTENTION_TOKENS = 32
-"""How many tokens one attention product takes at most, in bf16 on a processor."""
+"""Largest number of tokens in one attention product, in bf16 on a processor."""
 
 LARGEST_FP16 = torch.finfo(torch.float16).max - 1000
-"""Where transformers bounds states that overflow; a T5 trained in bf16 has some that do."""
+"""The value to which transformers clamps overflowing states, which occur in T5s trained in bf16."""
 
 
 class Inner(NamedTuple):
@@ -54,12 +54,12 @@ class DecoderLayer(NamedTuple):
     """One layer of the decoder, for the first token only."""
 
     itself: Linear
-    """A token that sees nothing but itself: value and output in one product."""
+    """Self-attention of a single token: value and output in one product."""
     query: Linear
     key: torch.Tensor
-    """`(heads, width of a head, width)`."""
+    """Key weights, `(heads, width of a head, width)`."""
     value: torch.Tensor
-    """`(heads, width, width of a head)`."""
+    """Value weights, `(heads, width, width of a head)`."""
     join: Linear
     inner: Inner
 
@@ -67,13 +67,13 @@ class DecoderLayer(NamedTuple):
 class FastT5(torch.nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a T5 or mT5, eval mode.
 
-    With `layers`, `TokenStates.layers` is there: the embeddings, then every layer of the encoder, the last
-    behind the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
+    With `layers`, `TokenStates.layers` is set: the embeddings, then every layer of the encoder, the last
+    after the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
     """
 
     @staticmethod
     def fits(model: Any) -> bool:
-        """Whether the model is one whose forward pass this is."""
+        """Whether this class implements the model's forward pass."""
         if type(model) not in KINDS or model.encoder.config.is_decoder:
             return False
         config = model.config
@@ -107,7 +107,7 @@ class FastT5(torch.nn.Module):
             self.decoder = [self.decoder_layer(block.layer) for block in decoder.block]
 
     def copied(self, weight: torch.Tensor) -> torch.Tensor:
-        """Return a copy."""
+        """Return a copy in the dtype for encoding."""
         return weight.detach().to(self.dtype, copy=True)
 
     def product(self, weight: torch.Tensor, activation: str = "none", join: str = "add") -> Linear:
@@ -144,7 +144,7 @@ class FastT5(torch.nn.Module):
         return Inner(gate, self.product(_behind(norm, dense.wi_1), join="mul"), narrow)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
-        """Return the encoder's states, and the decoder's first output where it is packed."""
+        """Return the encoder's states, and the decoder's first output if the decoder is packed."""
         rows, length = input_ids.shape
         seen = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
         group = self.group(rows, length) if seen is None else 1
@@ -177,8 +177,8 @@ class FastT5(torch.nn.Module):
     def decode(self, encoded: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
         """Return the decoder's first output, `(rows, width)`.
 
-        One token asks, so that it is less work to bring its query to the encoder's states, and what it reads
-        there to the values, than to compute keys and values of every state.
+        There is only one query, so projecting it onto the encoder's states, and the result onto the values,
+        is cheaper than computing keys and values of every state.
         """
         rows, length = encoded.shape[:2]
         encoded = encoded[:, None]
@@ -197,24 +197,24 @@ class FastT5(torch.nn.Module):
         return self.normalize(hidden) * self.decoder_norm
 
     def feed_forward(self, inner: Inner, hidden: torch.Tensor) -> torch.Tensor:
-        """Return the states behind a feed-forward part."""
+        """Return the states after a feed-forward part."""
         read = self.normalize(hidden)
         wide = inner.widen(read) if inner.gate is None else inner.widen(read, inner.gate(read))
         return self.bounded(inner.narrow(wide, hidden))
 
     def group(self, rows: int, length: int) -> int:
-        """Return how many rows attention takes as one, each blind to the others.
+        """Return how many rows share one attention product, masked from each other.
 
         Attention over few tokens is too small a product for a processor's bf16 matrix unit: several rows at a
-        time are faster although part of the product is thrown away. In fp32 they are not.
+        time are faster although part of the product is discarded. In fp32 they are not.
         """
         small = self.dtype == torch.bfloat16 and self.words.device.type == "cpu"
         return max(1, min(ATTENTION_TOKENS // length, rows)) if small else 1
 
     def bias(self, length: int, group: int) -> torch.Tensor:
-        """Return what is added to the scores of `group` rows, `(1, heads, group * length, group * length)`.
+        """Return the position bias of `group` rows, `(1, heads, group * length, group * length)`.
 
-        Batches come in the order of length: the last one is kept.
+        The last one is cached, since batches come in order of length.
         """
         if self.last_bias is None or self.last_bias[0] != (length, group):
             device = self.words.device
@@ -229,21 +229,21 @@ class FastT5(torch.nn.Module):
         return self.last_bias[1]
 
     def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """Return `bias` where `seen`; a row of padding only weighs all alike, as in transformers."""
+        """Mask `bias` where not `seen`; a row of padding only weighs all tokens alike, as in transformers."""
         return torch.where(seen, bias, torch.finfo(self.dtype).min)
 
     def normalize(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Divide by the root of the mean square, taken in fp32; the norm's weights come after."""
+        """Divide by the root mean square, computed in fp32; the norm's weights are in the next product."""
         length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True, dtype=torch.float32)
         return hidden * torch.rsqrt(length.square() / hidden.shape[-1] + self.eps).to(self.dtype)
 
     def bounded(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Bound the states in fp16."""
+        """Clamp the states in fp16."""
         return hidden.clamp(-LARGEST_FP16, LARGEST_FP16) if self.dtype == torch.float16 else hidden
 
 
 def _behind(norm: Any, *parts: Any) -> torch.Tensor:
-    """Return the weights of linear layers behind a norm times the norm's weights, in fp32."""
+    """Return the weights of linear layers after a norm, multiplied by the norm's weights, in fp32."""
     weight = torch.cat([part.weight.detach().float() for part in parts])
     folded: torch.Tensor = weight * norm.weight.detach().float()
     return folded

@@ -1,4 +1,4 @@
-"""Loads or initialises a backbone with transformers; what differs between families is in `Family`."""
+"""Loading or initialising a backbone with transformers; the differences between families are in `Family`."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ DROPOUTS = (
     "embd_pdrop",
     "attn_pdrop",
 )
-"""What the architectures call the dropout of states and attention."""
+"""The architectures' names for the dropout of states and attention."""
 
 OF_A_LAYER = re.compile(
     r"(^|\.)(layers?|block|h|embeddings)\.(?!position_ids$)"
     r"(?!.*\b(inv_freq|masked_bias|attn\.bias|attention\.bias)$)"
 )
-"""Names of weights that a model uses. Those of a head for pre-training are not among them, nor positions,
-frequencies and causal masks, which old files hold and the code now computes."""
+"""Names of weights that a model uses: not those of a pre-training head, nor positions, frequencies and causal
+masks, which old files hold and the code now computes."""
 
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 
@@ -52,10 +52,10 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
     """Load or initialise a backbone.
 
     Raises:
-        ModelError: where weights are missing, incomplete or pickled, or need code that is not trusted.
+        ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
     """
     saved = context.saved
-    # Beside the hashes of its base, an encoder holds no weights but its adapter's.
+    # An encoder saved with `BASE_FILE` holds the hashes of its base, and no weights but its adapter's.
     directory = saved
     if saved is not None and (saved / BASE_FILE).is_file():
         directory = _base_directory(parameters, saved)
@@ -91,7 +91,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
 
 
 def _adapt(model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]) -> Any:
-    """Add a new or a trained adapter, and freeze what is not to be trained."""
+    """Add a new or a trained adapter, and freeze what the recipe does not train."""
     if parameters.lora is not None or parameters.adapter is not None:
         model = _with_adapter(model, parameters, saved, origin)
     if parameters.freeze is not None:
@@ -188,7 +188,7 @@ def _load(
         key for key in info["unexpected_keys"] if OF_A_LAYER.search(key) and not family.left_out(key)
     )
     if missing or mismatched or unused:
-        # transformers would fill the missing with random numbers, drop the unused, and go on.
+        # transformers would only warn, initialise missing weights at random and drop unused ones.
         found = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
         first = (missing + mismatched + unused)[0]
         raise ModelError(
@@ -196,7 +196,7 @@ def _load(
             f"{family.advice(missing)}"
         )
     for name, parameter in model.named_parameters():
-        # Activations such as ReLU would turn some of these into numbers, and those into scores.
+        # Activations such as ReLU would turn some NaNs into numbers, and so into plausible scores.
         if parameter.is_floating_point() and not torch.isfinite(parameter).all():
             raise ModelError(
                 f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
@@ -223,7 +223,7 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
 
 
 def _directory(parameters: Transformer) -> Path:
-    """Return the model's directory, fetched from the hub where it is a hub id."""
+    """Return the model's directory, downloaded first if it is a hub id."""
     assert parameters.model is not None
     if is_local(parameters.model):
         return locate(parameters.model)
@@ -258,7 +258,7 @@ def _fetch(model: str, revision: str | None, more: list[str] | None = None) -> P
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        # Files in folders are other formats and sizes of the same weights.
+        # Files in subfolders are other formats and sizes of the same weights.
         return Path(
             snapshot_download(
                 model, revision=revision, allow_patterns=[*HUB_FILES, *(more or [])], ignore_patterns=["*/*"]
@@ -282,7 +282,7 @@ def _set_dropout(config: Any, dropout: float | None) -> None:
 
 
 def _without_pooler(model: Any) -> Any:
-    """Drop [CLS] + dense + tanh: no gradient reaches it, yet weight decay would."""
+    """Drop the [CLS] + dense + tanh layer: it gets no gradient, but weight decay would change it."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model

@@ -31,7 +31,7 @@ class OptFamily(CausalFamily):
     """See `sentbed_backbones.Opt`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
-        """Train a byte-level BPE with OPT's special tokens: `</s>` begins a text, nothing ends it."""
+        """Train a byte-level BPE with OPT's special tokens: `</s>` before each text, nothing after it."""
         specials = {
             "bos_token": "</s>",
             "pad_token": "<pad>",
@@ -41,7 +41,7 @@ class OptFamily(CausalFamily):
         return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "</s> $A")
 
     def config(self, tokenizer: Any) -> Any:
-        """Return an OPT of the recipe's size; the 350m has its norms behind and a narrower embedding."""
+        """Return an OPT of the recipe's size; the 350m has post-norms and a narrower embedding."""
         layers, width, heads = SIZES[self.parameters.size]
         odd = self.parameters.size == "350m"
         return transformers.OPTConfig(
@@ -58,7 +58,7 @@ class OptFamily(CausalFamily):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not OPT's."""
+        """Return why a configuration is not OPT's, or None."""
         if config.model_type == "opt":
             return None
         return "the backbone `opt` takes OPT; choose another model, or the backbone `causal`"
@@ -73,5 +73,5 @@ class OptFamily(CausalFamily):
         return super().states(model, layers)
 
     def width(self, config: Any) -> int:
-        """Return the width behind the last projection."""
+        """Return the width after the last projection."""
         return int(config.word_embed_proj_dim)

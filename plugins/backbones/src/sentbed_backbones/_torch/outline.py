@@ -1,6 +1,6 @@
-"""A backbone without its weights: what it counts, computes and keeps, from its configuration alone.
+"""Parameter counts, operations and memory of a backbone, from its configuration alone.
 
-The model is built on the device `meta`, where tensors have no content; `pass_costs.py` says what it computes.
+The model is built on the device `meta`, where tensors have no content; `pass_costs.py` counts its operations.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ FAMILIES: Mapping[str, type[Family]] = {
 
 
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
-"""Without them, the processor's attention keeps what that of a GPU keeps: no length x length numbers."""
+"""Settings of attention dropout. At 0, attention on a processor keeps as little for the backward pass as on
+a GPU: no length x length matrix."""
 
 REACHED_IN = 3.0
-"""Seconds in which the hub must answer."""
+"""Seconds within which the hub must answer."""
 
 QUANTISED_BLOCK, ABSMAX_BLOCK, TABLES = 64, 256, 1092
-"""Of NF4 with double quantisation: weights that share a scale, scales that share one, and the bytes of the
-tables of a layer (Dettmers et al., 2023)."""
+"""NF4 with double quantisation (Dettmers et al., 2023): weights per scale, scales per second-level scale, and
+bytes of the tables of a layer."""
 
 
 class _Vocabulary:
-    """Stands for a tokenizer that is yet to be trained."""
+    """A stand-in for a tokenizer that is not trained yet."""
 
     pad_token_id, bos_token_id, eos_token_id = 0, 1, 2
 
@@ -63,7 +64,7 @@ class _Vocabulary:
 
 
 def outline(parameters: Transformer, context: OutlineContext) -> Outline:
-    """See `sentbed.protocols.planning`. Raises `ModelError` where there is no configuration at hand."""
+    """See `sentbed.protocols.planning`. Raises `ModelError` if no configuration is available."""
     family = FAMILIES[parameters.name](parameters, context.needs)
     with quiet():
         tokenizer, at_most = None, ""
@@ -129,7 +130,7 @@ def _outline(
 
 
 def _adapted(model: Any, parameters: Transformer) -> Any:
-    """Add the adapter and freeze, as loading does."""
+    """Add the adapter and freeze weights, as loading does."""
     from sentbed_backbones._torch.loading import _adapt
 
     if parameters.adapter is None:
@@ -152,7 +153,7 @@ def _adapted(model: Any, parameters: Transformer) -> Any:
 
 
 def _saved_by_4_bits(model: Any) -> int:
-    """Return how many bytes fewer the linear layers take in NF4."""
+    """Return the bytes that the linear layers save in NF4."""
     saved = 0
     for layer in model.modules():
         if isinstance(layer, torch.nn.Linear | Conv1D):
@@ -175,7 +176,7 @@ def _read(parameters: Transformer, family: Family, directory: Path) -> tuple[Bul
     if misfit := family.problem(config):
         raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
     try:
-        # Of a hub id there may be the configuration alone, and transformers would make up a tokenizer.
+        # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
         if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
             return None, config
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
@@ -185,7 +186,7 @@ def _read(parameters: Transformer, family: Family, directory: Path) -> tuple[Bul
 
 
 def _configuration(parameters: Transformer) -> tuple[Path, str]:
-    """Return the directory of the configuration, and how it was found."""
+    """Return the directory of the configuration, and a description of its source."""
     assert parameters.model is not None
     if is_local(parameters.model):
         directory = locate(parameters.model)
@@ -209,7 +210,7 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
 
 
 def _require_reachable(endpoint: str) -> None:
-    """Raise `OSError` where a host does not answer: the library would try for half a minute."""
+    """Raise `OSError` if a host does not answer; the library itself would try for half a minute."""
     from huggingface_hub import is_offline_mode
 
     if urllib.request.getproxies() or is_offline_mode():

@@ -1,4 +1,4 @@
-"""Linear layers laid out once for a processor, with what follows the product done inside it."""
+"""Linear layers packed once for a processor, with the following operation fused into the product."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional
 
 Linear: TypeAlias = Callable[..., torch.Tensor]
-"""`linear(x)` or `linear(x, other)`: the product, then the activation, then joined with `other`."""
+"""`linear(x)` or `linear(x, other)`: the product, then the activation, then the join with `other`."""
 
 ROWS_TO_PACK_FOR = 2048
-"""The number of tokens a batch for which oneDNN chooses the layout of the weights; any number works."""
+"""The number of tokens per batch for which oneDNN chooses the layout of the weights; any number works."""
 
 ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] = {
     "none": (lambda x: x, "none", ""),
@@ -22,11 +22,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] 
     "relu": (functional.relu, "relu", ""),
     "silu": (functional.silu, "swish", ""),
 }
-"""Each with oneDNN's name and variant of it."""
+"""Activations, each with oneDNN's name and variant of it."""
 
 
 def is_plain(model: Any) -> bool:
-    """Whether all layers of a model are torch's and transformers' own: adapters and 4-bit layers are not."""
+    """Whether all layers of a model come from torch and transformers: adapters and 4-bit layers do not."""
     packages = ("torch.nn.modules.", "transformers.")
     return all(type(part).__module__.startswith(packages) for part in model.modules())
 
@@ -34,7 +34,7 @@ def is_plain(model: Any) -> bool:
 def linear_of(
     layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], activation: str = "none", join: str = "add"
 ) -> Linear:
-    """Return a `torch.nn.Linear` in its packed form; its weights are copied by `cast`."""
+    """Return the packed form of a `torch.nn.Linear`; `cast` copies its weights."""
     return linear(cast(layer.weight), None if layer.bias is None else cast(layer.bias), activation, join)
 
 
@@ -43,11 +43,11 @@ def linear(
 ) -> Linear:
     """Return `x -> activation(x @ weight.T + bias)`.
 
-    A second argument is added to the result (`join="add"`) or multiplied with it (`"mul"`); one layer has
+    A second argument is added to the result (`join="add"`) or multiplied by it (`"mul"`); a layer takes
     either an activation or a second argument.
     """
     activate, post, variant = ACTIVATIONS[activation]
-    # oneDNN refuses bf16 where the processor has no AVX-512.
+    # oneDNN refuses bf16 on processors without AVX-512.
     known = weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     if weight.device.type == "cpu" and torch.backends.mkldnn.is_available() and known:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)

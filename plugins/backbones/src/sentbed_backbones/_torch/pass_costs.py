@@ -1,7 +1,7 @@
-"""Passes of a module whose tensors have shapes and types and no content: what they compute and keep.
+"""Operations and kept memory of forward and backward passes, counted on tensors without content.
 
-How that grows with the length of a text follows from three lengths, since attention makes it a polynomial of
-degree two.
+Three lengths determine how they grow with the length of a text: attention makes them polynomials of degree
+two.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from sentbed_backbones._torch.built import DTYPES
 
 LENGTHS = (8, 16, 24)
-"""Tokens of the texts that are tried."""
+"""Lengths of the texts in the trial passes, in tokens."""
 FEWER = 2
-"""Texts of a pass that is tried; another has one more. One alone would let some copies be views."""
+"""Texts in a trial pass; a second pass has one more. With a single text, some copies would be views."""
 
 
 def costs(module: Any, context: OutlineContext) -> tuple[Cost, Cost, Cost]:
-    """Return operations forward and backward, and the bytes that autograd keeps, of a module on `meta`.
+    """Return forward and backward operations of a module on `meta`, and the bytes that autograd keeps.
 
-    `module(input_ids, None) -> TokenStates`; its tensors are replaced.
+    The module is `module(input_ids, None) -> TokenStates`; its tensors are replaced.
     """
-    # Autocast is for tensors that are somewhere.
+    # Autocast does not support the device `meta`.
     with FakeTensorMode():
         _fake(module)
         return _Passes(module, context).costs()
 
 
 def _fake(module: Any) -> None:
-    """Put fake tensors of this mode in the place of those that are nowhere."""
+    """Replace the tensors on `meta` by fake tensors of the current mode."""
     found: dict[int, Any] = {}
     for part in module.modules():
         for held in (part._parameters, part._buffers):
             for name, tensor in held.items():
                 if tensor is None:
                     continue
-                # What is used twice stays one.
+                # Tied weights stay tied.
                 if id(tensor) not in found:
                     empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
                     if held is part._parameters:
@@ -64,7 +64,7 @@ FUSED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _operations_of_attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _operations_of_its_gradient,
 }
-"""What the counter of operations does not know."""
+"""Operations that torch's counter does not know."""
 
 
 class _Passes:
@@ -75,7 +75,7 @@ class _Passes:
         self.own = {p.untyped_storage()._cdata for p in module.parameters()}
 
     def costs(self) -> tuple[Cost, Cost, Cost]:
-        """Return operations forward and backward, attention in full, and the bytes that autograd keeps."""
+        """Return forward and backward operations, attention in full, and the bytes that autograd keeps."""
         if not self.context.training:
             with torch.no_grad():
                 fewer = {length: self._once(FEWER, length, backward=False) for length in LENGTHS}
@@ -94,14 +94,14 @@ class _Passes:
         def keep(tensor: torch.Tensor) -> torch.Tensor:
             storage = tensor.untyped_storage()
             if storage._cdata not in self.own:
-                # Kept alive: a storage that has gone leaves its number to the next one.
+                # Kept alive: the id of a freed storage would be reused.
                 seen[storage._cdata] = storage
             return tensor
 
         def counter() -> FlopCounterMode:
             return FlopCounterMode(display=False, custom_mapping=FUSED)
 
-        # Compilers for TPUs know no fused attention.
+        # Compilers for TPUs have no fused attention.
         how = sdpa_kernel(SDPBackend.MATH) if self.context.device == "tpu" else nullcontext()
         with how:
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), counter() as first:
@@ -114,7 +114,7 @@ class _Passes:
         return first.get_total_flops(), second.get_total_flops(), kept
 
     def _read(self, texts: int, length: int) -> torch.Tensor:
-        """Return a number that depends on all that a pooler reads."""
+        """Return a scalar that depends on everything a pooler reads."""
         ids = torch.zeros(texts, length, dtype=torch.long)
         dtype = DTYPES[self.context.precision]
         with torch.autocast("cpu", dtype, dtype != torch.float32):
@@ -125,7 +125,7 @@ class _Passes:
 
 
 def _polynomial(value: Callable[[int], float]) -> Cost:
-    """Return the cost of one text whose values at `LENGTHS` are these."""
+    """Return the cost of one text as the polynomial through its values at `LENGTHS`."""
     a, b, c = LENGTHS
     at = {length: value(length) for length in LENGTHS}
     slope, next_slope = (at[b] - at[a]) / (b - a), (at[c] - at[b]) / (c - b)

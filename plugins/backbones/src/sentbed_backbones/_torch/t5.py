@@ -34,10 +34,10 @@ SIZES: Mapping[str, Mapping[str, tuple[int, int, int, int, int]]] = {
         "11b": (24, 4096, 10240, 64, 64),
     },
 }
-"""Layers of each side, width, inner width, heads and width of a head, as in the published configurations."""
+"""Layers of encoder and decoder each, width, inner width, heads and head width, as published."""
 
 UNLIMITED = 2**20
-"""Tokens: relative positions have no end."""
+"""Tokens; relative positions impose no limit."""
 
 
 class T5Family(Family):
@@ -65,13 +65,13 @@ class T5Family(Family):
         )
 
     def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not T5's."""
+        """Return why a configuration is not T5's, or None."""
         if config.model_type in ("t5", "mt5", "umt5"):
             return None
         return "the backbone `t5` takes T5, T5 1.1 and mT5; choose another model or backbone"
 
     def loader(self) -> Any:
-        """Return the class with a decoder only where the pooler needs one."""
+        """Return the class with a decoder only if the pooler needs one."""
         return transformers.AutoModel if self.decodes else transformers.AutoModelForTextEncoding
 
     @property
@@ -80,11 +80,11 @@ class T5Family(Family):
         return "decoder" in self.needs
 
     def left_out(self, key: str) -> bool:
-        """Leave out the decoder where the pooler does not read it."""
+        """Whether the weight belongs to a decoder that the pooler does not read."""
         return not self.decodes and key.startswith("decoder.")
 
     def advice(self, missing: Sequence[str]) -> str:
-        """Return what to do where the files hold an encoder alone."""
+        """Return advice for the user if the files hold only an encoder."""
         if missing and all(key.startswith("decoder.") for key in missing):
             return (
                 "they hold an encoder alone: name the whole model, or choose a pooler that reads the encoder"
@@ -96,7 +96,7 @@ class T5Family(Family):
         return EncoderDecoderStates(model, layers) if self.decodes else EncoderStates(model, layers)
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
-        """Return the packed form of a T5 or an mT5."""
+        """Return the packed form of a T5 or an mT5, else None."""
         return FastT5(model, dtype, layers, self.decodes) if FastT5.fits(model) else None
 
     def max_length(self, model: Any) -> int:

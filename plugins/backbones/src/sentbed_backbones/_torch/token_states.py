@@ -11,10 +11,10 @@ from transformers.cache_utils import DynamicLayer
 
 
 class EncoderStates(torch.nn.Module):
-    """A model that attends in both directions.
+    """A bidirectional model.
 
-    `counts`: positions are given to it, counted from the mask, so that padding may be on either side; for a
-    model that has absolute positions and does not count them itself.
+    With `counts`, positions are counted from the mask and passed to the model, so that padding may be on
+    either side; for models with absolute positions that do not count them themselves.
     """
 
     def __init__(self, model: Any, layers: bool, counts: bool = False) -> None:
@@ -24,7 +24,7 @@ class EncoderStates(torch.nn.Module):
         self.counts = counts
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
-        """Return the last layer's states, and every layer's where they are asked for."""
+        """Return the last layer's states, and every layer's if requested."""
         places = {}
         if self.counts and attention_mask is not None:
             places["position_ids"] = positions(attention_mask)
@@ -45,7 +45,7 @@ def positions(attention_mask: torch.Tensor) -> torch.Tensor:
 
 
 class EncoderDecoderStates(torch.nn.Module):
-    """T5's encoder and decoder, the start token as the only decoder input (Sentence-T5, section 3.1)."""
+    """T5's encoder and decoder, with the start token as the only decoder input (Sentence-T5, section 3.1)."""
 
     def __init__(self, model: Any, layers: bool) -> None:
         super().__init__()
@@ -87,10 +87,10 @@ class CausalStates(torch.nn.Module):
         past: Any = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states; `past` is a cache of the `shared` tokens that stand before every row."""
+        """Return the rows' states; `past` is a cache of the `shared` tokens before every row."""
         seen = attention_mask
         if attention_mask is None:
-            # OPT would count them with a sum that is not deterministic on a GPU.
+            # OPT itself would count positions with a sum that is not deterministic on a GPU.
             places = torch.arange(shared, shared + input_ids.shape[1], device=input_ids.device)[None]
         else:
             places = positions(attention_mask) + shared
@@ -109,10 +109,10 @@ class CausalStates(torch.nn.Module):
 
 
 class SharedPrefixStates(torch.nn.Module):
-    """A causal model for encoding: what stands before every row is computed once and kept.
+    """A causal model for encoding that computes a shared prefix once and caches it.
 
     `module(input_ids, attention_mask | None, prefix | None)`; the states and mask that it returns begin with
-    the prefix's.
+    those of the prefix.
     """
 
     def __init__(self, states: CausalStates) -> None:
@@ -154,12 +154,12 @@ class SharedPrefixStates(torch.nn.Module):
 
 
 class SharedLayer(DynamicLayer):
-    """Keys and values of the prefix, which stay; those of the rows are gone when their layer is done."""
+    """The cached keys and values of the prefix; those of the rows are not kept."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the prefix's keys and values before every row's."""
+        """Return the prefix's keys and values followed by each row's."""
         assert self.keys is not None
         assert self.values is not None
         return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
@@ -170,7 +170,7 @@ def _joined(first: torch.Tensor, behind: torch.Tensor, dim: int = 1) -> torch.Te
 
 
 class Read(torch.nn.Module):
-    """What a pooler is given of a module's states: chosen layers averaged, the mask token's state."""
+    """The states that a pooler gets from a module: chosen layers averaged, the mask token's state."""
 
     def __init__(self, states: Any, numbers: tuple[int, ...], keep_layers: bool, mask_id: int | None) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class Read(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, *prefix: torch.Tensor
     ) -> TokenStates:
-        """Read."""
+        """Return the token states for the pooler."""
         states: TokenStates = self.states(input_ids, attention_mask, *prefix)
         hidden = states.last_hidden_state
         if self.numbers != (-1,):
@@ -190,7 +190,7 @@ class Read(torch.nn.Module):
             hidden = torch.stack([states.layers[number] for number in self.numbers]).float().mean(0)
         mask_state = None
         if self.mask_id is not None:
-            # A text may hold a mask token itself: the template's is the last one.
+            # A text may contain a mask token itself: the template's is the last one.
             place = torch.arange(input_ids.shape[1], device=input_ids.device)
             last = ((input_ids == self.mask_id) * place).argmax(1)
             mask_state = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]

@@ -1,4 +1,4 @@
-"""A fast tokenizer of transformers, called for many texts at once."""
+"""A fast tokenizer of transformers for many texts at once."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ class BulkTokenizer(Tokenizer):
 
     @property
     def pad_id(self) -> int:
-        """The id that fills a batch."""
+        """The id of the padding token."""
         return self._pad_id
 
     @property
     def mask_token(self) -> str | None:
-        """The mask token as it is written."""
+        """The text of the mask token."""
         return self._mask_token
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the definition, of the special tokens beside it, and of the library's version."""
+        """A hash of the definition, of the additional special tokens and of the library's version."""
         if self._fingerprint is None:
-            # It is set anew for every call.
+            # It is set again by every call.
             self._fast.no_truncation()
             what = [self._fast.to_str(), self.pad_id, self.mask_token, self._nothing, tokenizers.__version__]
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
         return self._fingerprint
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, cut to `max_length` tokens.
+        """Tokenise with special tokens, truncated to `max_length` tokens.
 
-        An empty text is one token where the tokenizer adds none (GPT-2): its start or end token.
+        If the tokenizer adds no special tokens (GPT-2), an empty text becomes its start or end token.
         """
         self._fast.enable_truncation(max_length)
         encodings = self._fast.encode_batch_fast(list(texts))
@@ -69,9 +69,9 @@ class BulkTokenizer(Tokenizer):
         return TokenIds(ids, offsets)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
-        """Cut each text to at most `max_length` tokens of its own, without special tokens.
+        """Truncate each text to at most `max_length` tokens, special tokens not counted.
 
-        What is left are the first tokens of the text, without the white space behind them.
+        The result is the text of its first tokens, without trailing white space.
         """
         self._fast.no_truncation()
         cut, rows = list(texts), list(range(len(texts)))
@@ -80,16 +80,16 @@ class BulkTokenizer(Tokenizer):
             long = {row: e.offsets for row, e in zip(rows, encodings, strict=True) if len(e) > max_length}
             for row, offsets in long.items():
                 cut[row] = _beginning(cut[row], offsets, max_length)
-            # What is left may split into more tokens than it did in the whole: a byte-level token can hold
-            # one character and a piece of the next. So it is looked at again.
+            # The beginning may split into more tokens than it did within the text: a byte-level token can
+            # hold one character and a piece of the next. So it is checked again.
             rows = list(long)
         return cut
 
 
 def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str:
-    """Return the first `count` tokens of a text, of which it has more."""
+    """Return the text of the first `count` tokens of a longer text."""
     end, following = offsets[count - 1][1], offsets[count][0]
     # A character may be spread over several tokens: it is kept whole or not at all. One that the normalizer
-    # has merged into the one before it, such as an accent, stands between two tokens.
+    # merged into the previous one, such as an accent, falls between two tokens.
     kept = max(min(end, following), len(text[:following].rstrip()))
     return text[: min(kept, len(text) - 1)]

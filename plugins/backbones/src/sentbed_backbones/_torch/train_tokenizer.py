@@ -1,4 +1,4 @@
-"""Train a tokenizer on the texts of a recipe: WordPiece as BERT has, byte-level BPE as OPT has."""
+"""Training of tokenizers on the texts of a recipe: BERT's WordPiece and OPT's byte-level BPE."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NO_TEXT = "there is no training text to train a tokenizer on; give the recipe a 
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
-    """Train BERT's kind of tokenizer on these texts; returns a transformers tokenizer.
+    """Train a WordPiece tokenizer like BERT's and return it as a transformers tokenizer.
 
-    The same texts give the same tokenizer in every process. Half of the vocabulary at most goes to single
+    The same texts give the same tokenizer in every process. At most half of the vocabulary goes to single
     characters, the most frequent ones; a word with any other character is unknown.
     """
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
@@ -38,8 +38,8 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
     known = (word for word, count in words.items() if alphabet.issuperset(word) for _ in range(count))
-    # The library numbers continuation characters in the order of a hash table: as special tokens they have an
-    # order of ours. The draft's vocabulary then goes into a tokenizer to which they are not special.
+    # The library numbers continuation characters in the order of a hash table; as special tokens they get a
+    # fixed order. The draft's vocabulary then goes into a tokenizer where they are not special.
     continued = [f"##{character}" for character in sorted(alphabet)]
     draft = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"]))
     draft.pre_tokenizer = splitter
@@ -67,10 +67,10 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
 
 
 def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str) -> Any:
-    """Train a byte-level BPE as GPT-2 and OPT have, of which no text is unknown; returns a tokenizer.
+    """Train a byte-level BPE like GPT-2's and OPT's, which has no unknown texts, and return a tokenizer.
 
-    `specials` are the special tokens by their role, in the order of their ids; `template` says where they
-    stand around a text `$A`.
+    `specials` are the special tokens by role, in the order of their ids; `template` places them around a
+    text `$A`.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)

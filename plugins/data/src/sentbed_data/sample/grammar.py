@@ -1,11 +1,11 @@
-"""The grammar that the sample corpus comes from: `python -m sentbed_data.sample.grammar DIRECTORY`.
+"""The grammar that generates the sample corpus: `python -m sentbed_data.sample.grammar DIRECTORY`.
 
-A situation has five slots: who did what to which thing, where and when. A slot holds one of some dozen
-concepts, and a concept has two or three wordings that mean the same. A sentence is a situation, a wording for
-each slot, and a sentence pattern (active, passive, cleft; time or place in front).
+A situation has five slots: who did what to which thing, where and when. Each slot holds one of about a dozen
+concepts, and each concept has two or three synonymous wordings. A sentence is a situation, a wording for each
+slot, and a sentence pattern (active, passive, cleft; time or place in front).
 
 - A positive has the situation of its anchor, other wordings and another pattern.
-- A hard negative has nearly the words of its anchor; one slot holds another concept, or it is negated.
+- A hard negative has nearly the words of its anchor, but one slot holds another concept, or it is negated.
 - The score of a graded pair is the number of slots that hold the same concept: 5 for a paraphrase, 0 for
   unrelated sentences.
 
@@ -128,22 +128,22 @@ NEGATED = (
     "{time}, {object} was not {participle} by {person} {place}.",
     "it was not {person} who {past} {object} {place} {time}.",
 )
-"""The pattern of the same number, negated."""
+"""Negated patterns, in the order of the affirmative ones."""
 
 SEED = 20240229
 TRIPLETS = 600
 PAIRS_A_SCORE = 42
 """Graded pairs of each score from 0 to 5, in each of the two files."""
 OTHER_WORDING = 0.8
-"""How often a wording is replaced by another one in a paraphrase."""
+"""Probability that a paraphrase uses another wording."""
 NEGATION = 0.15
-"""Part of the hard negatives that are negations; the others change one slot."""
+"""Share of hard negatives that are negations; the others change one slot."""
 FILES = {"train": (0, 1), "dev": (2,), "test": (3,)}
-"""Checksums modulo 4 of the situations of each file."""
+"""Checksums modulo 4 of the situations in each file."""
 
 
 class Writer:
-    """Draws situations and says them; only `random()` is used, which is the same in every Python."""
+    """A generator of situations and sentences; it uses only `random()`, which is the same in every Python."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -151,20 +151,20 @@ class Writer:
         self._used: set[Situation] = set()
 
     def below(self, count: int) -> int:
-        """A number from 0 to `count` - 1."""
+        """Return a random number from 0 to `count` - 1."""
         return int(self._random.random() * count)
 
     def other(self, than: int, count: int) -> int:
-        """A number from 0 to `count` - 1 that is not `than`."""
+        """Return a random number from 0 to `count` - 1 other than `than`."""
         return (than + 1 + self.below(count - 1)) % count
 
     def shuffled(self, values: Sequence[int]) -> list[int]:
-        """The values in another order."""
+        """Return the values in random order."""
         keys = [self._random.random() for _ in values]
         return [value for _, value in sorted(zip(keys, values, strict=True))]
 
     def situation(self, base: Situation | None = None, changes: int = 0) -> Situation:
-        """A situation of this file not drawn before: any one, or `base` with so many slots changed."""
+        """Return a new situation of this file: any one, or `base` with `changes` slots changed."""
         while True:
             drawn = [self.below(len(slot)) for slot in SLOTS] if base is None else list(base)
             for i in self.shuffled(range(len(SLOTS)))[:changes]:
@@ -175,11 +175,11 @@ class Writer:
                 return situation
 
     def wording(self, situation: Situation) -> Wording:
-        """Any wording."""
+        """Return a random wording."""
         return tuple(self.below(len(SLOTS[i][concept])) for i, concept in enumerate(situation))
 
     def reworded(self, situation: Situation, base: Situation, wording: Wording) -> Wording:
-        """A wording that mostly differs from `wording` of `base` where the concept is the same."""
+        """Return a wording that mostly differs from `wording` of `base` where the concepts agree."""
         result = list(self.wording(situation))
         for i, concept in enumerate(situation):
             if concept == base[i]:
@@ -188,7 +188,7 @@ class Writer:
         return tuple(result)
 
     def say(self, situation: Situation, wording: Wording, pattern: str) -> str:
-        """The sentence."""
+        """Return the sentence."""
         person, action, thing, place, time = situation
         base, past, participle = ACTIONS[action][wording[1]]
         sentence = pattern.format(
@@ -208,7 +208,7 @@ class Writer:
 
 
 def triplets() -> list[tuple[str, str, str]]:
-    """Anchor, positive and hard negative."""
+    """Return triplets of anchor, positive and hard negative."""
     writer = Writer("train")
     rows = []
     for _ in range(TRIPLETS):
@@ -232,7 +232,7 @@ def triplets() -> list[tuple[str, str, str]]:
 
 
 def graded_pairs(file: str) -> list[tuple[str, str, str]]:
-    """Score, first and second sentence of `dev` or `test`."""
+    """Return score, first and second sentence of each pair of `dev` or `test`."""
     writer = Writer(file)
     rows = []
     for score in writer.shuffled([score for score in range(len(SLOTS) + 1) for _ in range(PAIRS_A_SCORE)]):

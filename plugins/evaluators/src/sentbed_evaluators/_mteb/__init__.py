@@ -1,1 +1,1 @@
-"""What imports mteb, and with it torch; imported when an evaluation or a user asks for it."""
+"""Modules that import mteb, and so torch; imported only when needed."""

@@ -1,4 +1,4 @@
-"""An encoder of sentbed as a model of mteb."""
+"""Encoders of sentbed as models of mteb."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _TRAINS_ON_VECTORS = ("Classification", "MultilabelClassification", "Regression")
 _PROBES = ["a", "The quick brown fox jumps over the lazy dog.", "one two three " * 1000]
-"""Short, plain, and longer than any encoder reads: what is cut off shows too."""
+"""Texts that are short, plain, and longer than any encoder's limit, which shows the truncation."""
 
 
 class MTEBModel:
-    """What mteb 2 expects of an encoder (`mteb.EncoderProtocol`): vectors by `encode`, compared by cosine.
+    """The encoder interface of mteb 2 (`mteb.EncoderProtocol`): vectors from `encode`, compared by cosine.
 
-    mteb's own prompts and the difference between queries and documents are not used: what stands around a
-    text is the encoder's business.
+    mteb's own prompts and its distinction of queries and documents are ignored: prompts belong to the
+    encoder.
     """
 
     def __init__(self, encoder: TextEncoder, meta: ModelMeta) -> None:
@@ -39,7 +39,7 @@ class MTEBModel:
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
-        """Name, revision and size, as mteb's results carry them."""
+        """Name, revision and size for mteb's results."""
         return self._meta
 
     def encode(
@@ -52,10 +52,10 @@ class MTEBModel:
         prompt_type: PromptType | None = None,
         **kwargs: Any,
     ) -> NDArray[np.float32]:
-        """Return one vector a text, `(n, width)`, in mteb's order.
+        """Return one vector per text, `(n, width)`, in mteb's order.
 
-        The batches are gathered first, so that the encoder sorts all texts by length and encodes each once.
-        Where a classifier is trained on the vectors, none may be zero.
+        The batches are gathered first, so that the encoder can sort all texts by length and encode each once.
+        If a classifier is trained on the vectors, none may be zero.
         """
         texts = _texts(inputs, task_metadata.name)
         if task_metadata.type in _TRAINS_ON_VECTORS:
@@ -63,11 +63,11 @@ class MTEBModel:
         return require_finite(self._encoder.encode(texts), texts)
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the cosine of each row of one with each row of the other, `(n, m)`."""
+        """Return the cosines of all pairs of rows, `(n, m)`."""
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the cosine of each pair of rows, `(n,)`."""
+        """Return the cosines of corresponding rows, `(n,)`."""
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
@@ -88,7 +88,7 @@ def model_meta(
 
 
 def described(encoder: TextEncoder, name: str) -> ModelMeta:
-    """Return mteb's description of `encoder`, with what it says of itself; `name` is `OWNER/NAME`."""
+    """Return mteb's description of `encoder`, with the encoder's own facts; `name` is `OWNER/NAME`."""
     recipe = getattr(encoder, "recipe", None)
     width = (
         getattr(encoder, "width", None) or require_finite(encoder.encode(_PROBES[:1]), _PROBES[:1]).shape[1]
@@ -109,10 +109,10 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
 
 
 def _revision(encoder: Any) -> str:
-    """Return a hash that two encoders share only where they give the same vectors.
+    """Return a hash that two encoders share only if they give the same vectors.
 
-    mteb keeps results by name and revision: with the same revision, one encoder would get another's. It is
-    over everything that decides the vectors where the encoder can tell, else over some vectors.
+    mteb caches results by name and revision: with equal revisions, one encoder would get another's. The hash
+    is over everything that determines the vectors if the encoder knows it, else over some vectors.
     """
     space = encoder.space() if hasattr(encoder, "space") else None
     if space is not None:

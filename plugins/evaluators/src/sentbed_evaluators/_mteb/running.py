@@ -1,4 +1,4 @@
-"""Finding mteb's tasks, loading their data, and scoring an encoder on them."""
+"""mteb's tasks: finding them, loading their data, and scoring an encoder on them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sentbed.protocols import Score, TextEncoder
 from sentbed_evaluators._mteb.adapter import MTEBModel, model_meta
 
 _ROWS = 4096
-"""Texts that mteb hands over at a time; they are gathered again, so that it decides nothing but overhead."""
+"""Texts per batch from mteb; they are gathered again, so that it affects only overhead."""
 
 
 @attrs.frozen
 class Filters:
-    """Which part of a task is scored; empty: all of it."""
+    """The part of a task to score; empty filters select all of it."""
 
     languages: tuple[str, ...] = ()
     subsets: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Filters:
 
 
 def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
-    """Return the tasks by name, or by `module:Class`; raises `DataError` that names what there is."""
+    """Return the tasks by name, or by `module:Class`; raises `DataError` with the known names."""
     tasks = [_own(name) if ":" in name else _known(name) for name in names]
     for task in tasks:
         if task.is_aggregate and filters != Filters():
@@ -100,9 +100,9 @@ def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
 
 
 def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
-    """Load the data of all tasks; returns why it cannot be had, by the names of the tasks concerned.
+    """Load the data of all tasks, and return the errors of unavailable ones by task name.
 
-    Raises `DataError` where data is there, but not the split that was asked for.
+    Raises `DataError` if a task has data, but not the requested split.
     """
     missing = {}
     for task in tasks:
@@ -124,7 +124,7 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
 
 
 def unload(tasks: Sequence[AbsTask]) -> None:
-    """Release the data of all tasks; mteb keeps those of benchmarks alive otherwise."""
+    """Release the data of all tasks; otherwise mteb keeps that of benchmarks alive."""
     for task in tasks:
         for part in _parts(task):
             if part.data_loaded:
@@ -132,13 +132,13 @@ def unload(tasks: Sequence[AbsTask]) -> None:
 
 
 def _parts(task: AbsTask) -> Sequence[AbsTask]:
-    """The tasks that an aggregate is the mean of; of any other, itself."""
+    """Return the tasks that an aggregate averages; for any other task, itself."""
     return task.metadata.tasks if task.is_aggregate else [task]  # type: ignore[attr-defined]
 
 
 def _splits(task: AbsTask) -> list[str]:
     data: Mapping[str, Any] = task.dataset or {}
-    # A subset is a mapping of splits; a task without subsets is one itself.
+    # A subset is a mapping of splits; a task without subsets is such a mapping itself.
     nested = [part for part in data.values() if isinstance(part, Mapping)]
     return sorted({split for part in nested or [data] for split in part})
 
@@ -149,7 +149,7 @@ def score_tasks(
     """Return each task's scores, its main score first.
 
     Raises:
-        RunError: where an embedding is not finite, or mteb cannot evaluate a task.
+        RunError: if an embedding is not finite, or mteb cannot evaluate a task.
     """
     model = MTEBModel(encoder, model_meta("sentbed/encoder", "the encoder of this run"))
     found = []
@@ -177,7 +177,7 @@ def score_tasks(
 
 
 def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Score]:
-    """Yield a task's score, and behind it those of its splits and subsets where it has several."""
+    """Yield a task's score, then those of its splits and subsets if it has several."""
     about = task.metadata
     shared = {
         "id": "mteb",
@@ -210,7 +210,7 @@ def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -
 
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
     if math.isnan(value):
-        # Training may pass through a collapsed encoder: that is the lowest useful score, not an error.
+        # An encoder may collapse during training: that gives the lowest useful score, not an error.
         return Score(task, metric, 0.0, protocol, note="mteb's score is not a number, and counts as 0")
     return Score(task, metric, value, protocol)
 
@@ -224,7 +224,7 @@ def _listed(names: Collection[str]) -> str:
 
 
 def _closest(name: str, names: Sequence[str]) -> str:
-    # All of mteb's names would be a message of a thousand lines.
+    # All of mteb's names would make a message of a thousand lines.
     folded = {known.casefold(): known for known in names}
     close = get_close_matches(name.casefold(), folded, n=1)
     if close:

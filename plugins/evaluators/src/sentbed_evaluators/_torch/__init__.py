@@ -1,1 +1,1 @@
-"""What needs torch; imported when a classifier is trained."""
+"""Modules that need torch; imported when a classifier is trained."""

@@ -1,9 +1,9 @@
-"""Many logistic regressions at once, each trained as SentEval trains one.
+"""Many logistic regressions trained at once, each as SentEval trains it.
 
 SentEval fits one classifier after the other: 410 for a nested cross-validation of 10 folds and 4 penalties.
 Their batches differ only in their rows, so here they take every step together: one batched product for all
-folds, with the penalties below each other in its rows. What each fit does is unchanged: initial weights,
-order of the batches, optimiser, looks at the development rows and early stopping are those of SentEval's
+folds, with the penalties stacked in its rows. Each fit is unchanged: initial weights, order of the batches,
+optimiser, evaluations on the development rows and early stopping are those of SentEval's
 `PyTorchClassifier`.
 """
 
@@ -18,10 +18,10 @@ import torch
 from sentbed_evaluators.classifier_data import Done, Examples, Fitted, Task, Training
 
 LOOKED = 4096
-"""Rows that are looked at in one product."""
+"""Development rows evaluated in one product."""
 
 GATHERED = 1 << 22
-"""Numbers of a batch that are gathered at a time: more share the cost of a call, fewer stay in the cache."""
+"""Numbers of a batch gathered at a time: more amortise the cost of a call, fewer stay in the cache."""
 
 
 def fit(
@@ -35,7 +35,8 @@ def fit(
 ) -> list[Fitted]:
     """Train the classifiers of all tasks on `device`.
 
-    Tasks with equally many training rows go together, because SentEval gives them the same permutations.
+    Tasks with equally many training rows are trained together, because SentEval gives them the same
+    permutations.
     """
     try:
         data = _Data.of(train, look, device)
@@ -68,7 +69,7 @@ class _Data:
 
 
 class _Together:
-    """Tasks with equally many training rows, step by step."""
+    """Tasks with equally many training rows, trained in step."""
 
     def __init__(self, data: _Data, classes: int, tasks: Sequence[Task], training: Training) -> None:
         device, width = data.features.device, data.features.shape[1]
@@ -119,13 +120,13 @@ class _Together:
         return [Fitted(weights[i], best[i].cpu().numpy()) for i in range(tasks)]
 
     def keep(self, left: torch.Tensor) -> None:
-        """Go on with these tasks only."""
+        """Keep only the tasks where `left` is true."""
         self.look = [rows for rows, more in zip(self.look, left.tolist(), strict=True) if more]
         self.train, self.penalties, self.weights = self.train[left], self.penalties[left], self.weights[left]
         self.moments = [moment[left] for moment in self.moments]
 
     def epoch(self) -> None:
-        """Pass over the training rows once."""
+        """Train on all training rows once."""
         order = torch.from_numpy(self.generator.permutation(self.train.shape[1])).to(self.train.device)
         rows = self.train[:, order]
         for start in range(0, rows.shape[1], self.training.batch_size):
@@ -144,7 +145,7 @@ class _Together:
         self.update(gradient)
 
     def update(self, gradient: torch.Tensor) -> None:
-        """Adam or RMSprop as torch has them, with their defaults."""
+        """Apply Adam or RMSprop with torch's defaults."""
         self.steps += 1
         first, second = self.moments
         if self.training.optimizer == "rmsprop":
@@ -170,7 +171,7 @@ class _Together:
 
 
 def _placed(examples: Examples, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    # An encoder of a user's own may give another type or layout.
+    # A user's own encoder may return another type or layout.
     features = np.require(examples.features, np.float32, ["C", "W"])
     labels = np.require(examples.labels, np.int64, ["C", "W"])
     return torch.from_numpy(features).to(device), torch.from_numpy(labels).to(device)
@@ -179,7 +180,7 @@ def _placed(examples: Examples, device: str) -> tuple[torch.Tensor, torch.Tensor
 def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the cross-entropy by the logits `(tasks, penalties, classes, batch)`."""
     if logits.shape[2] == 2:
-        # Faster than a softmax over two.
+        # Faster than a softmax over two classes.
         error = torch.sigmoid(logits[:, :, 1] - logits[:, :, 0]).sub_(labels)
         return torch.stack((-error, error), dim=2)
     errors = torch.softmax(logits, dim=2)
@@ -188,9 +189,9 @@ def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def _initial(width: int, classes: int, seed: int) -> torch.Tensor:
-    """Return what torch's linear layer begins with after this seed, `(1, classes, width + 1)`."""
+    """Return the initial weights of torch's linear layer after this seed, `(1, classes, width + 1)`."""
     with torch.random.fork_rng(devices=[]):
-        # Not `torch.manual_seed`, which would also begin anew what a GPU draws for dropout.
+        # Not `torch.manual_seed`, which would also reseed a GPU's generator for dropout.
         torch.default_generator.manual_seed(seed)
         layer = torch.nn.Linear(width, classes)
     return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], dim=1)[None]

@@ -1,11 +1,11 @@
-"""Builds SentBench's pair and contrast sets from the rows of a source.
+"""Building of SentBench's pair and contrast sets from the rows of a source.
 
-Everything is drawn from `random.Random` with a whole number as seed and ordered by BLAKE2 digests: the same
-rows and the same seed give the same sets, whatever the version of NumPy and the seed of Python's own hashes.
+All draws come from `random.Random` with an integer seed, and rows are ordered by BLAKE2 digests: the same
+rows and seed give the same sets, whatever the version of NumPy and the seed of Python's own hashes.
 
 StyleTransfer has lines that are the same in both forms. They give positive pairs with two equal sides, 1,197
-of 20,822 (seed 0), without which the sizes of Table 1 are not reached. About 100 of its short lines stand in
-both `train` and `test`, in other pairs.
+of 20,822 (seed 0), without which the sizes of Table 1 are not reached. About 100 of its short lines are in
+both `train` and `test`, in different pairs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes
 SPLITS = ("train", "valid", "test")
 
 Pair: TypeAlias = tuple[str, str, int]
-"""Two texts, and 1 where they belong together, else 0."""
+"""Two texts, and 1 if they belong together, else 0."""
 Triple: TypeAlias = tuple[str, str, str]
 """A text, one that belongs to it and one that does not."""
 
 _T = TypeVar("_T")
 
 _DRAWS = 32
-"""Random draws before all candidates are gone through; nearly always the first one will do."""
+"""Random draws before all candidates are tried in order; the first draw nearly always works."""
 
 
 class TooFewRowsError(ValueError):
@@ -43,9 +43,9 @@ class TooFewRowsError(ValueError):
 def build_sets(
     task: str, pair_rows: Iterable[Row], contrast_rows: Iterable[Row], seed: int, limit: int | None = None
 ) -> tuple[dict[str, list[Pair]], list[Triple]]:
-    """Return a task's pairs by split, and its triples, in the paper's sizes or as many as there are rows for.
+    """Return a task's pairs by split, and its triples, in the paper's sizes or fewer if rows are lacking.
 
-    `limit`: at most so many of each split and of the triples. Raises `TooFewRowsError`.
+    `limit` is the largest number in each split and of triples. Raises `TooFewRowsError`.
     """
     source = SOURCES[task]
     wanted = source.sizes
@@ -57,7 +57,7 @@ def build_sets(
     for split in SPLITS:
         if getattr(wanted, split) and len({label for _, _, label in pairs[split]}) < 2:
             raise TooFewRowsError(f"{len(rows)} rows are too few for the pairs of `{split}`")
-    # Two texts that are equal belong together for every encoder.
+    # Equal texts belong together for every encoder.
     others = (row for row in contrast_rows if not isinstance(row, Choice) or row.right != row.text)
     triples = build_contrast(choose(others, wanted.contrast, contrast_seed), contrast_seed)
     if not triples:
@@ -66,10 +66,10 @@ def build_sets(
 
 
 def choose(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
-    """Return `count` rows in an order that depends on the seed alone, or all where there are fewer.
+    """Return `count` rows, or all if there are fewer, in an order that depends on the seed alone.
 
-    A row that repeats an earlier one is taken only where there are not enough others; rows that are there
-    twice come first, so that they are in the training set. Memory grows with `count`, and by a number a row.
+    A row that repeats an earlier one is used only if there are not enough others; repeated rows come first,
+    so that they are in the training set. Memory grows with `count`, plus one number per row.
     """
     kept = heapq.nsmallest(count, _keyed(rows, seed), key=lambda entry: entry[:2])
     times = Counter(identity for _, _, identity, _ in kept)
@@ -78,7 +78,7 @@ def choose(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
 
 
 def _keyed(rows: Iterable[Row], seed: int) -> Iterator[tuple[bool, bytes, bytes, Row]]:
-    """Yield whether a row repeats an earlier one, its place in the order, what it says, and the row."""
+    """Yield whether a row repeats an earlier one, its sort key, the digest of its content, and the row."""
     seen: set[bytes] = set()
     for row in rows:
         if not row.text.strip() or (isinstance(row, Choice) and not row.right.strip()):
@@ -115,7 +115,7 @@ class _Pool:
                 self._rights[row.text].add(row.right)
 
     def right(self, row: Row) -> Iterator[str]:
-        """Yield texts that belong to a row's."""
+        """Yield texts that belong to a row's text."""
         if isinstance(row, Choice):
             yield row.right
             return
@@ -124,7 +124,7 @@ class _Pool:
                 yield text
 
     def wrong(self, row: Row) -> Iterator[str]:
-        """Yield texts that do not belong to a row's; what also stands as right for the same text is none."""
+        """Yield texts that do not belong to a row's text, excluding those that are right for it elsewhere."""
         if isinstance(row, Labelled):
             for other in self._draw(self._numberings[row.numbering]):
                 if not self._labels[other.text] & self._labels[row.text]:
@@ -148,7 +148,7 @@ class _Pool:
 
 
 def scaled(sizes: Sizes, rows: int) -> Sizes:
-    """Return the sizes for so many rows, of which each gives at most two pairs; shares stay as they are."""
+    """Return the sizes scaled to `rows` rows, of at most two pairs each, with the same shares."""
     pairs = min(sizes.pairs, 2 * rows)
     if pairs == sizes.pairs:
         return sizes
@@ -157,11 +157,11 @@ def scaled(sizes: Sizes, rows: int) -> Sizes:
 
 
 def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[Pair]]:
-    """Return the pairs of each split; as many belong together as do not (one more or less of an odd number).
+    """Return the pairs of each split, half of which belong together (one more or less if odd).
 
-    The pairs are counted through, every second one belongs together, and pair `k` is made of row
-    `k * rows / pairs`: a row's pairs follow each other, and at most one row gives to two neighbouring splits.
-    Partners come from the rows of the same split. No two texts stand together in two splits.
+    The pairs are numbered, every second one belongs together, and pair `k` is made from row
+    `k * rows / pairs`: a row's pairs are consecutive, and at most one row contributes to two neighbouring
+    splits. Partners come from the rows of the same split. No pair of texts is in two splits.
     """
     rng = random.Random(seed)
     total = sizes.pairs
@@ -181,7 +181,7 @@ def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[
             own = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
             for text in pool.right(row) if label else pool.wrong(row):
                 key = (min(row.text, text), max(row.text, text))
-                # A row that the source repeats may give its own pairs again, but in the same split only.
+                # A repeated row of the source may give its own pairs again, but only in the same split.
                 if seen.get(key, split if own else "") == (split if own else ""):
                     seen[key] = split
                     pairs.append((row.text, text, label))
@@ -192,7 +192,7 @@ def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[
 
 
 def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
-    """Return the pairs in random order, without those that one of the labels has too many of."""
+    """Return the pairs in random order, without the surplus of the more frequent label."""
     rng.shuffle(pairs)
     ones = sum(label for _, _, label in pairs)
     excess = {1: max(0, 2 * ones - len(pairs) - 1), 0: max(0, len(pairs) - 2 * ones - 1)}
@@ -206,7 +206,7 @@ def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
 
 
 def build_contrast(rows: Sequence[Row], seed: int) -> list[Triple]:
-    """Return triples of different texts, one of each row that has partners; these are from the same rows."""
+    """Return triples of different texts, one for each row with partners among `rows`."""
     rng = random.Random(seed)
     pool = _Pool(rows, rng)
     triples: list[Triple] = []

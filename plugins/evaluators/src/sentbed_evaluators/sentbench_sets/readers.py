@@ -1,7 +1,7 @@
-"""Readers of the files that SentBench's sets are built from, in their authors' own form.
+"""Readers of the sources of SentBench's sets, in their authors' own formats.
 
-Every reader yields one row at a time, so that a source of any size is read in little memory, and raises
-`DataError` with file and line. Texts are as in the file, the quoting of CSV undone.
+Every reader yields one row at a time, so that a source of any size needs little memory, and raises
+`DataError` with file and line. Texts are as in the file, apart from CSV's quoting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DBPEDIA_CLASSES = 14
 
 
 def read_swag(path: Path) -> Iterator[Choice]:
-    """Yield the rows of SWAG's `train.csv` or `val.csv`: a beginning, the ending that is right, three others.
+    """Yield the rows of SWAG's `train.csv` or `val.csv`: a beginning, the right ending, three wrong ones.
 
     The beginning is `startphrase`, that is `sent1` and the first words of the next sentence (`sent2`).
     """
@@ -73,7 +73,7 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
 
 
 def read_styletransfer(path: Path) -> Iterator[Choice]:
-    """Yield modern lines with their originals; `path` is the modern file, the other one stands beside it."""
+    """Yield modern lines with their originals; `path` is the modern file, with the other one beside it."""
     other = path.with_name(path.name.replace(".modern.", ".original."))
     for modern, original in zip_longest(lines(path), lines(other)):
         if modern is None or original is None:
@@ -87,7 +87,7 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
 
 
 def read_goemotions(path: Path) -> Iterator[Labelled]:
-    """Yield the rows of a GoEmotions file that have one emotion; those with several are left out."""
+    """Yield the rows of a GoEmotions file with exactly one emotion."""
     for line, row in csv_rows(path, lines(path), "\t"):
         if len(row) != 3:
             raise DataError(
@@ -106,9 +106,9 @@ def read_goemotions(path: Path) -> Iterator[Labelled]:
 def read_dbpedia(path: Path) -> Iterator[Labelled]:
     """Yield the texts of a DBpedia file with their classes.
 
-    The native form has class (1 to 14), title and content; the content is the text. Copies without titles,
-    class and text, number the classes in their own way, from 0 or from 1: each file is a numbering of its
-    own, and the native files share one.
+    The native format has class (1 to 14), title and content; the content is the text. Copies without titles,
+    with class and text, number the classes in different ways, from 0 or from 1: each such file has its own
+    numbering, and the native files share one.
     """
     columns = 0
     for line, row in csv_rows(path, lines(path)):

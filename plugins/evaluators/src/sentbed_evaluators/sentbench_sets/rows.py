@@ -1,4 +1,4 @@
-"""Rows of SentBench's sources: what a reader gives and a builder takes."""
+"""Rows of SentBench's sources, from readers to builders."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Choice:
     text: str
     right: str
     wrong: tuple[str, ...] = ()
-    """What the source offers instead; where it is empty, wrong is what belongs to another row."""
+    """Wrong alternatives in the source; if empty, texts that belong to other rows are wrong."""
 
     @property
     def identity(self) -> str:
-        """Equal for rows that say the same."""
+        """A key that is equal for rows with the same content."""
         return f"{self.text}\0{self.right}"
 
 
@@ -29,11 +29,11 @@ class Labelled:
     text: str
     label: int
     numbering: str = ""
-    """Which numbering of classes `label` is of; texts of two numberings are never compared."""
+    """The numbering of classes that `label` belongs to; texts of different numberings are never compared."""
 
     @property
     def identity(self) -> str:
-        """Equal for rows that say the same."""
+        """A key that is equal for rows with the same content."""
         return self.text
 
 

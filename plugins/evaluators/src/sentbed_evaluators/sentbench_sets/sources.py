@@ -1,16 +1,16 @@
-"""The six sources of SentBench's pair and contrast sets: where their files are, and how large the sets get.
+"""The six sources of SentBench's pair and contrast sets: the paths of their files, and the sizes of the sets.
 
-What the sizes of the paper's Table 1 say about their construction, checked against the files or against the
-published row counts:
+The construction of the sets, inferred from the sizes in the paper's Table 1 and checked against the files or
+the published row counts:
 
 - ROCStories: 1,571 rows of the Story Cloze Test (winter 2018 validation). 1,571 triples; 3,142 = 2 x 1,571
-  pairs, a right and a wrong one a row, in parts of 80 and 20 % without validation.
+  pairs, one right and one wrong per row, split 80/20 % without validation.
 - CommonsenseQA: 9,741 + 1,221 questions with answers. 1,221 triples from `dev`; 21,924 = 2 x 10,962 pairs,
   60/20/20 % (6,577, 2,192 and 2,193 questions).
 - GoEmotions: 45,446 of 54,263 rows have one emotion, 4,590 of them in `test`. 4,590 triples; 90,892 =
   2 x 45,446 pairs, 60/20/20 %.
-- SWAG: 73,546 + 20,006 rows with answers. 20,006 triples from `val`; 93,553 pairs, 60/20/20 %: one a row, and
-  one more.
+- SWAG: 73,546 + 20,006 rows with answers. 20,006 triples from `val`; 93,553 pairs, 60/20/20 %: one per row,
+  and one more.
 - StyleTransfer: 21,075 aligned lines, of which 431 repeat an earlier one. 41,644 = 2 x 20,822 pairs,
   60/20/20 %, which is more than there are different lines, so some repeat. 2,500 triples; the validation and
   test files have 2,511 different lines whose two forms differ.
@@ -42,7 +42,7 @@ from sentbed_evaluators.senteval_files import digest
 
 @attrs.frozen
 class Sizes:
-    """How many pairs and triples a source's sets have."""
+    """The numbers of pairs and triples in a source's sets."""
 
     train: int
     valid: int
@@ -51,20 +51,20 @@ class Sizes:
 
     @property
     def pairs(self) -> int:
-        """All pairs."""
+        """The total number of pairs."""
         return self.train + self.valid + self.test
 
 
 @attrs.frozen
 class Layout:
-    """The files of a source under the names that they may have; `*` as in a shell."""
+    """One possible layout of a source's files; `*` is a wildcard as in a shell."""
 
     pairs: tuple[str, ...]
-    """What the pair sets are built from."""
+    """Files of the pair sets."""
     contrast: tuple[str, ...]
-    """What the contrast set is built from, some of the same."""
+    """Files of the contrast set, among those of the pair sets."""
     beside: Mapping[str, str] = attrs.field(factory=dict)
-    """Part of a name -> what stands in its place in the name of a second file that must stand beside."""
+    """Part of a name -> its replacement in the name of a second file that must be beside it."""
 
 
 @attrs.frozen
@@ -72,16 +72,16 @@ class Source:
     """One source."""
 
     data: str
-    """Its name for `sentbed data get`."""
+    """Name of its collection for `sentbed data get`."""
     folders: tuple[str, ...]
-    """Where below the data directory it may be, the usual place first."""
+    """Possible paths of its folder, relative to the data directory, the usual one first."""
     layouts: tuple[Layout, ...]
-    """The first one that is complete is read."""
+    """Possible layouts; the first complete one is read."""
     read: Callable[[Path], Iterator[Row]]
     sizes: Sizes
-    """The paper's (Table 1)."""
+    """Sizes in the paper (Table 1)."""
     a_row: int = 2
-    """Pairs that the paper makes of a row; where a source is smaller, two."""
+    """Pairs per row in the paper; a smaller source gives two."""
 
 
 SOURCES: dict[str, Source] = {
@@ -146,7 +146,7 @@ SOURCES: dict[str, Source] = {
 
 @attrs.frozen
 class SourceFiles:
-    """The files of one source, found."""
+    """The files found for one source."""
 
     task: str
     pairs: tuple[Path, ...]
@@ -155,17 +155,17 @@ class SourceFiles:
 
     @property
     def data(self) -> str:
-        """SHA-256 over the files and their names; of one file, its own."""
+        """SHA-256 over the files and their names; for a single file, its own."""
         return digest(self.all)
 
 
 def data_directory(data_dir: str | None) -> Path:
-    """Return the directory that holds the sources' folders; raises `DataError` where none is known."""
+    """Return the directory that holds the sources' folders; raises `DataError` if none is known."""
     return directories.data_directory(data_dir, SOURCES["DBpedia"].folders[0], "dbpedia")
 
 
 def find_files(base: Path, task: str) -> SourceFiles:
-    """Return a task's files; raises `DataError` that names the first one missing and says how to get it."""
+    """Return a task's files; raises `DataError` with the first missing one and how to get it."""
     source = SOURCES[task]
     folders = [base / folder for folder in source.folders]
     missing = None
@@ -193,7 +193,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
     assert missing is not None
     folder, gaps = missing
     more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-    # It imports this module.
+    # Imported here because it imports this module.
     from sentbed_evaluators.known_collections import how_to_get
 
     raise DataError(

@@ -1,4 +1,4 @@
-"""The built sets in the cache: a directory of JSON Lines and their hashes."""
+"""The cache of built sets: a directory of JSON Lines files and their hashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentbed_evaluators.sentbench_sets.rows import Row
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes, SourceFiles
 
 VERSION = 1
-"""Of the construction; a change that gives other sets from the same files raises it."""
+"""Version of the construction, raised by a change that gives other sets from the same files."""
 
 _CONTRAST = "contrast"
 _SUMMARY = "set.json"
@@ -29,7 +29,7 @@ class BuiltSets:
 
     task: str
     pairs: Mapping[str, Sequence[Pair]]
-    """By split: `train`, `valid`, `test`."""
+    """Pairs by split: `train`, `valid`, `test`."""
     triples: Sequence[Triple]
     files: Mapping[str, str]
     """SHA-256 of the built file of each split, and of `contrast`."""
@@ -50,7 +50,7 @@ class BuiltSets:
         return SOURCES[self.task].sizes
 
     def describe(self) -> dict[str, Any]:
-        """Return what a score's protocol says of the sets."""
+        """Return the sets' part of a score's protocol."""
         return {
             "builder": VERSION,
             "set_seed": self.seed,
@@ -60,11 +60,11 @@ class BuiltSets:
 
 
 def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> BuiltSets:
-    """Return a task's sets, from the cache where they are there and whole, else built and put there.
+    """Return a task's sets from the cache, building and caching them if they are missing or damaged.
 
     Raises:
-        DataError: where a file of the source cannot be read; names file and line.
-        RunError: where the cache cannot be written.
+        DataError: if a file of the source cannot be read; with file and line.
+        RunError: if the cache cannot be written.
     """
     source = files.data
     key = hashlib.sha256(json.dumps([VERSION, files.task, source, seed, limit]).encode()).hexdigest()
@@ -75,7 +75,7 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
     try:
         _build(files, source, seed, limit, directory)
     except RunError as error:
-        # Another process may have put the same sets there in the meantime.
+        # Another process may have cached the same sets in the meantime.
         found = _load(directory, files.task, source, seed, limit)
         if found is None:
             raise RunError(f"{error}, with the environment variable `{CACHE_VARIABLE}`") from error
@@ -117,7 +117,7 @@ def _save(place: Path, pairs: Mapping[str, Sequence[Pair]], triples: Sequence[Tr
 
 
 def _load(directory: Path, task: str, source: str, seed: int, limit: int | None) -> BuiltSets | None:
-    """Return the sets, or None where they are not there or not as they were written."""
+    """Return the sets, or None if they are missing or altered."""
     try:
         files = json.loads((directory / _SUMMARY).read_text(encoding="utf-8"))
         sets: dict[str, list[Any]] = {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
-    """Return the texts of a task's sets, as far as the paradigms need them, each once."""
+    """Return the distinct texts of a task's sets that the paradigms need."""
     texts: dict[str, None] = {}
     if "pair" in paradigms:
         texts |= {text: None for split in SPLITS for pair in sets.pairs[split] for text in pair[:2]}
@@ -33,7 +33,7 @@ def distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
 
 @attrs.frozen(eq=False)
 class TextVectors:
-    """The vectors of different texts, each encoded once."""
+    """The vectors of distinct texts, each encoded once."""
 
     places: Mapping[str, int]
     rows: NDArray[np.float32]
@@ -41,7 +41,7 @@ class TextVectors:
 
     @classmethod
     def of(cls, vectors: Vectors, name: str) -> TextVectors:
-        """Take the vectors of a list; raises `RunError` where one is zero or not finite."""
+        """Return the vectors of the list `name`; raises `RunError` if one is zero or not finite."""
         texts = vectors.lists[name].first
         return cls({text: place for place, text in enumerate(texts)}, nonzero(vectors, name))
 
@@ -53,7 +53,7 @@ class TextVectors:
     ) -> list[Examples]:
         """Return features and labels of each split's pairs.
 
-        Those of all splits are one `feature_table` in `directory`. Raises `RunError` where it has no room.
+        Those of all splits are one `feature_table` in `directory`. Raises `RunError` if it has no room.
         """
         import numpy as np
 

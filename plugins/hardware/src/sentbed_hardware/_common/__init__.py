@@ -1,1 +1,1 @@
-"""What engines of PyTorch and of JAX share; it imports torch."""
+"""Modules shared by the engines on PyTorch and JAX; they import torch."""

@@ -13,10 +13,10 @@ from torch.nn import functional
 from sentbed_hardware._common.files import read_tensors
 
 MODULES_FILE = "modules.safetensors"
-"""Weights of pooler and head, beside the backbone's directory."""
+"""File of the weights of pooler and head, beside the backbone's directory."""
 BACKBONE_DIRECTORY = "backbone"
 SHAPES = 256
-"""Shapes of a batch that are compiled before the rest runs uncompiled."""
+"""Largest number of batch shapes to compile; further shapes run uncompiled."""
 
 
 class EncoderModule(torch.nn.Module):
@@ -74,7 +74,7 @@ class InferenceModule(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         prefix: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Encode one batch; `prefix` stands before every row."""
+        """Encode one batch; `prefix` precedes every row."""
         shared = () if prefix is None else (prefix,)
         return self.encoder.finish(self.backbone(input_ids, attention_mask, *shared))
 
@@ -85,7 +85,7 @@ class InferenceModule(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         prefix: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Encode one batch for several encoders of this backbone, their vectors along the width."""
+        """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
         shared = () if prefix is None else (prefix,)
         states = self.backbone(input_ids, attention_mask, *shared)
         return torch.cat([encoder.finish(states) for encoder in encoders], -1)
@@ -101,7 +101,7 @@ def _in_fp32(states: TokenStates) -> TokenStates:
 
 
 def load_modules(module: EncoderModule, path: Path) -> None:
-    """Read the weights of pooler and head. Raises `ModelError` where they are others than the module's."""
+    """Read the weights of pooler and head. Raises `ModelError` if they do not match the module."""
     weights = read_tensors(path, "save this encoder again")
     found, expected = _shapes(weights), _shapes(module.own_weights())
     if found != expected:

@@ -1,4 +1,4 @@
-"""Tensors in files."""
+"""Reading and writing of tensors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sentbed import ModelError
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
 REMEDY = "go on from another state, or start again"
-"""What to do where the state of a trainer cannot be used."""
+"""Advice for the user if the state of a trainer cannot be used."""
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write a safetensors file; raises `OSError` where the system refuses."""
+    """Write a safetensors file; raises `OSError` if the system refuses."""
     try:
         save_file({name: value.detach().contiguous() for name, value in tensors.items()}, path)
     except SafetensorError as error:
-        # It wraps what the system said: a full disk is to be told from a fault of ours.
+        # It wraps the system's error: a full disk must be distinguished from a bug of ours.
         raise OSError(str(error)) from error
 
 
 def read_tensors(path: Path, remedy: str) -> dict[str, torch.Tensor]:
-    """Read a safetensors file onto the host; raises `ModelError`, which ends in `remedy`."""
+    """Read a safetensors file onto the host; raises `ModelError`, whose message ends with `remedy`."""
     try:
         tensors: dict[str, torch.Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:

@@ -1,4 +1,4 @@
-"""A hash of all that decides what a module computes: weights, settings and code."""
+"""A hash of everything that determines a module's results: weights, settings and code."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NOT_THE_MODEL = (
     "dtype",
     "torch_dtype",
 )
-"""Settings that say where a model comes from, and nothing that its weights do not say."""
+"""Settings that only describe a model's origin."""
 
 
 Hashed: TypeAlias = dict[int, tuple[torch.Tensor, list[Any]]]
-"""Identity of a tensor -> the tensor, without which another could get its identity, and its hash."""
+"""`id` of a tensor -> the tensor, kept alive so that its id is not reused, and its hash."""
 
 
 def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = None) -> str | None:
     """Return the hash of a module's weights, settings and code, and of `how`.
 
-    None where weights are not in memory, or code has changed since it was loaded. `hashed` is filled: modules
-    that share weights, while nothing changes them, have these hashed once.
+    None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled, so that
+    weights shared by modules are hashed only once while they do not change.
     """
     tensors = dict(_tensors(module))
     hashed = {} if hashed is None else hashed
@@ -53,7 +53,7 @@ def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = No
         return None
     new = {id(tensor): tensor for tensor in tensors.values() if id(tensor) not in hashed}
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        # A hash of many bytes lets other threads run.
+        # Hashing many bytes releases the GIL.
         digests = zip(new.items(), pool.map(_digest, new.values()), strict=True)
         hashed.update({key: (tensor, digest) for (key, tensor), digest in digests})
     weights = {name: hashed[id(tensor)][1] for name, tensor in tensors.items()}
@@ -63,7 +63,7 @@ def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = No
 
 
 def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield parameters and buffers, and what weights in 4 bits are scaled by."""
+    """Yield parameters and buffers, and the scales of 4-bit weights."""
     for name, parameter in module.named_parameters():
         yield name, parameter
         if (state := getattr(parameter, "quant_state", None)) is not None:
@@ -83,10 +83,10 @@ def _digest(tensor: torch.Tensor) -> list[Any]:
 
 
 def _settings(module: torch.nn.Module) -> list[Any]:
-    """Return the class of a module, and its attributes as far as they are plain values."""
+    """Return the class of a module and those of its attributes that are plain values."""
     skipped = {*vars(torch.nn.Module()), *NOT_THE_MODEL}
     attributes = {key: _plain(value) for key, value in vars(module).items() if key not in skipped}
-    # transformers gives a model that was loaded some that one with random weights has not, all of them empty.
+    # transformers gives loaded models some empty attributes that models with random weights lack.
     attributes = {k: v for k, v in attributes.items() if not (k.startswith("_") and _is_empty(v))}
     return [f"{type(module).__module__}.{type(module).__qualname__}", attributes]
 
@@ -96,7 +96,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value for JSON; of a function or class only its name, of an object also what it holds."""
+    """Return a value for JSON: for a function or class its name, for an object also its attributes."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -111,7 +111,7 @@ def _plain(value: object) -> object:
         case torch.Tensor():
             return _digest(value)
         case torch.nn.Module():
-            # It has an entry of its own.
+            # Submodules have their own entries.
             return type(value).__qualname__
         case torch.dtype() | torch.device() | slice():
             return str(value)

@@ -1,4 +1,4 @@
-"""Has every process of an engine do what the first one does."""
+"""Calls of the first process of an engine, repeated by every other process."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from sentbed_hardware._common.messages import is_kept, packed, send
 from sentbed_hardware._common.processes import Processes, here, lost
 
 PATIENCE = 20.0
-"""Seconds that a process whose call has failed waits for the others to fail as well."""
+"""Seconds that a process waits, after a failed call, for the others to fail as well."""
 REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
 
 
 class Lead:
-    """Has every process do what the first one does.
+    """Has every process repeat the calls of the first one.
 
-    A call that fails in every process alike leaves them as they are. One that fails in some only has broken
-    the engine: from then on the first process works alone, with the weights that it holds, or, where they are
-    spread, not at all.
+    A call that fails in every process leaves the engine usable. One that fails in only some of them breaks
+    it: from then on the first process works alone, with the weights that it holds, or, if they are sharded,
+    not at all.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -43,7 +43,7 @@ class Lead:
         atexit.register(self.end)
 
     def call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Have `operation(*arguments)` done by every process; return what it returns in this one."""
+        """Run `operation(*arguments)` in every process, and return its result in this one."""
         self.require()
         self._calls += 1
         gone, self._gone = self._gone, []
@@ -74,18 +74,18 @@ class Lead:
         return result
 
     def require(self) -> None:
-        """Raise `RunError` where the processes can do nothing together any more."""
+        """Raise `RunError` if the processes can no longer work together."""
         if self.broken is not None:
             raise RunError(self.broken)
 
     def alone(self) -> bool:
-        """Whether this process is to work alone now. Raises `RunError` where it cannot."""
+        """Return whether this process must work alone now. Raises `RunError` if it cannot."""
         if self.broken is not None and self.processes.sharded:
             raise RunError(f"the weights were spread over processes, and are gone with one: {self.broken}")
         return self.broken is not None
 
     def end(self) -> None:
-        """Let the others end; called when this process ends."""
+        """End the other processes; called when this one ends."""
         if self.broken is None:
             with suppress(RuntimeError):
                 send(*packed(None, {}))
@@ -96,9 +96,9 @@ class Lead:
         self._gone.append(number)
 
     def _fail(self) -> RunError:
-        """Return the error to raise where another process has gone; torchrun now ends this one as well."""
+        """Return the error to raise if another process has died; torchrun will now end this one as well."""
         if threading.current_thread() is threading.main_thread():
-            # It has to close the run first; torchrun waits for 30 seconds before it ends it for good.
+            # It must close the run first; torchrun waits for 30 seconds before it kills it.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         who = "process 1" if self.processes.world == 2 else "another process"
         self._break(f"{who} has ended; if it left a message, that stands above; {REMEDY}")
@@ -111,12 +111,12 @@ class Lead:
 
 
 def agreed(processes: Processes, call: int) -> bool:
-    """Whether a call that has failed here fails in every process."""
+    """Return whether a call that has failed here fails in every process."""
     names = [f"failed-{call}-{rank}" for rank in range(processes.world)]
     deadline = time.monotonic() + PATIENCE
     with suppress(RuntimeError):
         processes.store.set(names[processes.rank], "")
-        # To wait with a time limit is an error of the store's, which it prints.
+        # Polled, because a wait with a time limit makes the store print an error.
         while time.monotonic() < deadline:
             if processes.store.check(names):
                 return True
@@ -126,9 +126,9 @@ def agreed(processes: Processes, call: int) -> bool:
 
 @contextmanager
 def _undivided() -> Iterator[None]:
-    """Put signals off until the end of a call, which all processes do or none; a second one is not put off.
+    """Defer signals until the end of a call, which all processes do or none; a second signal is not deferred.
 
-    Where the call fails, that ends the run, and the signal is dropped.
+    If the call fails, the failure ends the run, and the signal is dropped.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -138,7 +138,7 @@ def _undivided() -> Iterator[None]:
 
     def put_back() -> None:
         for number, handler in before.items():
-            # One that a library has set in C is None, and was left in its place.
+            # A handler that a library set in C is None, and was not replaced.
             if signal.getsignal(number) is note:
                 signal.signal(number, handler)
 
@@ -168,12 +168,12 @@ def _undivided() -> Iterator[None]:
 
 
 def seed_all(engine: Any, seed: int) -> None:
-    """Seed every process alike: what is initialised is to be the same in all."""
+    """Seed every process alike, so that initial weights are the same in all."""
     engine.seed(seed)
 
 
 def highest_counters(engine: Any) -> dict[str, float]:
-    """Return, in the first process, the highest of each counter."""
+    """Return the maximum of each counter over the processes, in the first process."""
     found = engine.processes.collect(dict(engine.counters()))
     names = dict.fromkeys(name for of in found or () for name in of)
     return {name: max(of.get(name, 0.0) for of in found or ()) for name in names}

@@ -1,4 +1,4 @@
-"""What the first process tells the others: calls, and the objects that they are about."""
+"""Messages from the first process to the others: calls, with their arguments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch.distributed as dist
 
 @attrs.frozen(eq=False)
 class Own:
-    """An argument that stays in the process that makes the call; the others are given None."""
+    """An argument that stays in the calling process; the others get None."""
 
     value: Any
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves out tensors, which are sent by themselves, and what every process has, by its number."""
+    """A pickler that omits tensors, which are sent separately, and sends mirrored objects by number."""
 
     def __init__(self, file: io.BytesIO, numbers: Mapping[int, int]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -56,14 +56,14 @@ class _Unpickler(pickle.Unpickler):
 
 
 def is_kept(result: object) -> bool:
-    """Whether what a call returns is an encoder or a trainer, of which later calls will speak."""
+    """Whether the result of a call is an encoder or a trainer, to which later calls will refer."""
     return hasattr(result, "encode") or hasattr(result, "step")
 
 
 def packed(message: Any, numbers: Mapping[int, int]) -> tuple[bytes, list[torch.Tensor]]:
-    """Return a message in the form in which `send` takes it.
+    """Return a message in the form that `send` takes.
 
-    `numbers` are those of the objects that every process has, by identity.
+    `numbers` maps the `id` of each mirrored object to its number.
     """
     body = io.BytesIO()
     pickler = _Pickler(body, numbers)
@@ -76,7 +76,7 @@ def packed(message: Any, numbers: Mapping[int, int]) -> tuple[bytes, list[torch.
 
 
 def send(content: bytes, tensors: Sequence[torch.Tensor]) -> None:
-    """Send what `packed` has returned from the first process to all others."""
+    """Send the result of `packed` from the first process to all others."""
     dist.broadcast(torch.tensor([len(content)]), 0)
     dist.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
     for tensor in tensors:
@@ -85,7 +85,7 @@ def send(content: bytes, tensors: Sequence[torch.Tensor]) -> None:
 
 
 def receive(objects: Mapping[int, Any]) -> Any:
-    """Return the next message of the first process; `objects` are the mirrored objects of this one."""
+    """Return the next message of the first process; `objects` are this process's mirrored objects."""
     size = torch.empty(1, dtype=torch.int64)
     dist.broadcast(size, 0)
     content = torch.empty(int(size), dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""The processes that share every batch, as each of them sees them."""
+"""The processes that share every batch, seen from one of them."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from sentbed_hardware.distributed import Distributed
 
 FOREVER = timedelta(days=30)
-"""How long processes wait for the next call of the first one, which may be in a long evaluation."""
+"""Time limit for the next call of the first process, which may be in a long evaluation."""
 WITHIN_A_CALL = timedelta(minutes=30)
-"""How long they wait for each other once they are in a call."""
+"""Time limit for the other processes within a call."""
 BUCKET = 2**23
-"""Elements that are summed in one message."""
+"""Elements to sum in one message."""
 IN_FLIGHT = 2
-"""Messages that are on their way while the next one is made."""
+"""Messages in flight while the next one is prepared."""
 
 
 def here(operation: Callable[..., Any], *arguments: Any) -> Any:
-    """Do `operation(*arguments)` in this process."""
+    """Run `operation(*arguments)` in this process."""
     return operation(*(argument.value if isinstance(argument, Own) else argument for argument in arguments))
 
 
 @attrs.define(eq=False)
 class Processes:
-    """This process among all; without arguments, one that is alone.
+    """This process among all; without arguments, a single process.
 
     Every method with an effect beyond this process is called by all of them.
     """
@@ -47,26 +47,26 @@ class Processes:
     rank: int = 0
     world: int = 1
     sharded: bool = False
-    """Whether each holds a share of the backbone's weights (FSDP), or all of them (DDP)."""
+    """Whether each process holds a share of the backbone's weights (FSDP), or all of them (DDP)."""
     local_gradient: bool = False
-    """Whether gradients are averaged, as SimCSE's script does, where their sum is that of one device."""
+    """Whether gradients are averaged, as in SimCSE's script; their sum would be that of one device."""
     device: torch.device = attrs.field(factory=lambda: torch.device("cpu"))
     data: Any = None
-    """The group for tensors on the device; what lies on the host goes through the default group."""
+    """Process group for tensors on the device; tensors on the host use the default group."""
     store: Any = None
-    """What all can read and write, also while one of them hangs."""
+    """Key-value store of all processes, usable even while one of them hangs."""
     together: Callable[..., Any] = here
     """`together(operation, *arguments)` in the first process has every process do it; see `mirror`."""
     asked: int = 0
-    """The signal that asked this process to end, or 0."""
+    """Number of the signal that asked this process to end, or 0."""
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that runs the recipe and writes."""
+        """Whether this is the process that runs the recipe and writes files."""
         return self.rank == 0
 
     def gather(self, rows: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
-        """Return the rows of all processes, in their order; `counts` says how many each has."""
+        """Return the rows of all processes, in rank order; `counts` are their numbers of rows."""
         if self.world == 1:
             return rows
         padded = rows.new_zeros(max(counts), *rows.shape[1:])
@@ -76,7 +76,7 @@ class Processes:
         return torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
 
     def sum(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Add up each tensor over the processes, in place."""
+        """Sum each tensor over the processes, in place."""
         if self.world == 1:
             return
         under_way: deque[tuple[list[torch.Tensor], torch.Tensor, Any]] = deque()
@@ -91,20 +91,20 @@ class Processes:
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
             under_way.append((bucket, flat, dist.all_reduce(flat, group=self.data, async_op=True)))
-            # A copy of all gradients would double their memory.
+            # In buckets, since a copy of all gradients would double their memory.
             if len(under_way) > IN_FLIGHT:
                 take()
         while under_way:
             take()
 
     def same(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Give every process the tensors of the first, in place."""
+        """Broadcast the tensors of the first process, in place."""
         if self.world > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0, group=self.data)
 
     def highest(self, numbers: Sequence[int]) -> list[int]:
-        """Return the highest of each number over the processes."""
+        """Return the maximum of each number over the processes."""
         if self.world == 1:
             return list(numbers)
         found = torch.tensor(numbers, dtype=torch.int32)
@@ -112,7 +112,7 @@ class Processes:
         return [int(number) for number in found.tolist()]
 
     def collect(self, value: Any) -> list[Any] | None:
-        """Return the value of every process, in the first one."""
+        """Return the values of all processes, in the first one."""
         if self.world == 1:
             return [value]
         found: list[Any] | None = [None] * self.world if self.first else None
@@ -120,12 +120,12 @@ class Processes:
         return found
 
     def interruption(self) -> list[int]:
-        """Return, for `highest`, the signal that each process was asked to end with, as far as known here."""
+        """Return, for `highest`, the signal that asked each process to end, as known in this process."""
         return [self.asked if rank == self.rank else 0 for rank in range(self.world)]
 
 
 def said(signals: Sequence[int]) -> str | None:
-    """Return in words which process was asked to end, of what `Processes.interruption` gave; or None."""
+    """Return which process was asked to end, in words, from `Processes.interruption`, or None."""
     return next(
         (f"{signal.Signals(number).name} to process {rank}" for rank, number in enumerate(signals) if number),
         None,
@@ -146,10 +146,10 @@ def _buckets(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
 
 
 def join(parameters: Distributed, device: torch.device) -> Processes:
-    """Return this process among those that `torchrun` has started, or alone where it has started none.
+    """Return this process among those started by `torchrun`, or as a single process if there are none.
 
     Raises:
-        RuntimeUnavailableError: where several are asked for and this is the only one.
+        RuntimeUnavailableError: if several are asked for and this is the only one.
     """
     if not is_member():
         if (wanted := parameters.devices * parameters.nodes) > 1:
@@ -183,7 +183,7 @@ def neighbours() -> int:
 
 
 def facts(processes: Processes) -> dict[str, Any]:
-    """Return what an engine of several processes says of them; nothing of one that is alone."""
+    """Return the facts about several processes for `describe`; none for a single one."""
     if processes.world == 1:
         return {}
     return {
@@ -194,7 +194,7 @@ def facts(processes: Processes) -> dict[str, Any]:
 
 
 def lost(error: BaseException) -> bool:
-    """Whether an error says that another process has gone."""
+    """Whether an error shows that another process has died."""
     if isinstance(error, dist.DistError):
         return True
     said = str(error).lower()

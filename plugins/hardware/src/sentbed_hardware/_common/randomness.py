@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 
 def draws() -> list[torch.Tensor]:
-    """Return the state of torch's generators: the host's, then that of each CUDA device in use.
+    """Return the states of torch's generators: the host's, then those of the CUDA devices in use.
 
     Of several processes, each uses one device.
     """
@@ -24,7 +24,7 @@ def draws() -> list[torch.Tensor]:
 
 
 def rewind(states: Sequence[torch.Tensor]) -> None:
-    """Put torch's generators back to what `draws` returned."""
+    """Restore torch's generators to the states that `draws` returned."""
     host, *devices = states
     torch.set_rng_state(host)
     if _among_others():
@@ -40,7 +40,7 @@ def _among_others() -> bool:
 
 
 def host_draws() -> dict[str, Any]:
-    """Return the state of Python's generator and of NumPy's global one, as JSON."""
+    """Return the states of Python's and of NumPy's global generator, as JSON."""
     version, key, gauss = random.getstate()
     state: Any = np.random.get_state(legacy=False)
     twister = {"key": state["state"]["key"].tolist(), "pos": state["state"]["pos"]}
@@ -48,7 +48,7 @@ def host_draws() -> dict[str, Any]:
 
 
 def rewind_host(states: Mapping[str, Any]) -> None:
-    """Put the generators back to what `host_draws` returned."""
+    """Restore the generators to the states that `host_draws` returned."""
     version, key, gauss = states["python"]
     random.setstate((version, tuple(key), gauss))
     twister = states["numpy"]["state"]

@@ -1,4 +1,4 @@
-"""What every engine requires of encoders and losses before and while it trains."""
+"""Checks of encoders and losses before and during training, shared by the engines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def common_width(encoders: Mapping[str, Any]) -> int:
-    """Return the width of all vectors that a loss compares. Raises `RunError` where they have several."""
+    """Return the width of the vectors that a loss compares. Raises `RunError` if they differ."""
     (first, start), *others = encoders.items()
     for name, encoder in others:
         if encoder.width != start.width:
@@ -52,7 +52,7 @@ def keyed_towers(training: Training) -> list[str]:
 def require_trainable(
     called: str, module: EncoderModule, parameters: Mapping[str, torch.Tensor], bf16: bool
 ) -> None:
-    """Raise `RunError` where an encoder has nothing to train, or holds it in a type that cannot be."""
+    """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type."""
     if not parameters:
         raise RunError(
             f"nothing in {called} can be trained: everything is frozen or quantised; "
@@ -73,9 +73,9 @@ def require_trainable(
 
 
 def require_output(output: object, loss: str, stateful: bool, recorded: bool) -> None:
-    """Raise `PluginError` where a loss has not returned what `Loss.build` promises.
+    """Raise `PluginError` if a loss has not returned what `Loss.build` promises.
 
-    `recorded`: PyTorch has recorded how the value came about, which is to include a weight or a vector.
+    `recorded`: PyTorch has recorded the graph of the value, which must include a weight or a vector.
     """
     if not isinstance(output, LossOutput):
         raise PluginError(f"the loss `{loss}` returned a {type(output).__name__}, expected a `LossOutput`")

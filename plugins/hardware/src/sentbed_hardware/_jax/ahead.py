@@ -1,4 +1,4 @@
-"""Compiling ahead of time: for devices that are not there, with shapes in the place of arrays."""
+"""Compiling ahead of time for absent devices, with shapes instead of arrays."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sentbed_hardware._jax.trainer import JaxTrainer
 
 
 class AheadLayout(Layout):
-    """A layout over devices that are only described."""
+    """A layout over devices that exist only as descriptions."""
 
     def place(self, value: Any, sharding: Any) -> Any:
-        """Return the shape of an array that would lie there."""
+        """Return the shape of the array, with its sharding."""
         host = np.asarray(value)
         return jax.ShapeDtypeStruct(host.shape, jax.dtypes.canonicalize_dtype(host.dtype), sharding=sharding)
 
 
 class AheadCompiled(Compiled):
-    """Lowers every function that is called to the platform `tpu`, and compiles it where `compiles` says so.
+    """Lowers every function that is called to the platform `tpu`, and compiles it if `compiles` is true.
 
-    `lowered` has the name of each, how many bytes its text has and, once compiled, XLA's own counts.
+    `lowered` has the name of each, the size of its text in bytes and, once compiled, XLA's own counts.
     """
 
     def __init__(self, compiles: bool) -> None:
@@ -86,7 +86,7 @@ def described(topology: str) -> list[Any]:
 
 
 def ahead(engine: JaxEngine, devices: list[Any], sharded: bool, compiles: bool) -> JaxEngine:
-    """Return an engine like `engine` for devices that are only described."""
+    """Return an engine like `engine` for devices that exist only as descriptions."""
     layout = AheadLayout.over(devices, sharded)
     other = JaxEngine(layout, engine.buckets, engine.bf16, engine.facts)
     other.compiled = AheadCompiled(compiles)
@@ -94,7 +94,7 @@ def ahead(engine: JaxEngine, devices: list[Any], sharded: bool, compiles: bool) 
 
 
 def lower_step(trainer: JaxTrainer, columns: Columns) -> list[dict[str, Any]]:
-    """Lower, or compile, all that one training step of an `ahead` engine runs; returns what was lowered."""
+    """Lower, or compile, all functions of one training step of an `ahead` engine, and return their facts."""
     loss, _, after, gradients = trainer.backward(columns)
     trainer.update(gradients, after, loss, 0.0)
     compiled: Any = trainer.engine.compiled

@@ -1,4 +1,4 @@
-"""Which shapes batches are padded to: each is compiled once."""
+"""The shapes that batches are padded to, each of which is compiled once."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SMALLEST = 8
 
 @attrs.frozen
 class Buckets:
-    """Lengths, and for each the numbers of rows: powers of two, up to what the token budget allows."""
+    """Lengths, with the numbers of rows for each: powers of two, within the token budget."""
 
     lengths: Sequence[int]
     token_budget: int
     """Tokens of the largest batch, over all devices."""
     devices: int = 1
-    """Each takes equally many rows."""
+    """Number of devices, which share the rows equally."""
 
     @property
     def smallest(self) -> int:
-        """Rows of the smallest batch: as many on each device."""
+        """The rows of the smallest batch, over all devices."""
         return self.devices * -(-SMALLEST // self.devices)
 
     def length(self, tokens: int, longest: int) -> int:
-        """Return the length to which a text of so many tokens is padded; never beyond `longest`."""
+        """Return the length to which a text of `tokens` tokens is padded; at most `longest`."""
         fitting = (length for length in self.lengths if length >= tokens)
         return min(next(fitting, 1 << math.ceil(math.log2(tokens))), max(longest, tokens))
 
@@ -39,16 +39,16 @@ class Buckets:
         return self.smallest << int(math.log2(max(1, self.token_budget / (length * self.smallest))))
 
     def rows(self, texts: int, length: int) -> int:
-        """Return the rows of the batch that takes so many texts, or the largest one."""
+        """Return the rows of the smallest batch for `texts` texts, or of the largest one."""
         return min(self.smallest << math.ceil(math.log2(max(1, texts / self.smallest))), self.most(length))
 
     def plan(
         self, lengths: NDArray[np.int64], longest: int, texts: int | None = None
     ) -> Iterator[tuple[NDArray[np.int64], int, int]]:
-        """Yield which texts share a batch, its rows, and its length; longest texts first.
+        """Yield the texts of each batch, its rows and its length; longest texts first.
 
-        Rows that a batch has left are filled with the longest of the shorter texts. `texts`: at most so many
-        in a batch, for the memory of training.
+        Free rows of a batch are filled with the longest of the shorter texts. `texts` limits the texts of a
+        batch, for the memory of training.
         """
         order = np.argsort(-lengths, kind="stable")
         values, place = np.unique(lengths[order], return_inverse=True)
@@ -56,7 +56,7 @@ class Buckets:
         done = 0
         while done < len(order):
             length = int(padded[done])
-            # They descend: those of this length end where shorter ones begin.
+            # Lengths descend: the texts of this length end where shorter ones begin.
             as_long = int(np.searchsorted(-padded, -length, side="right")) - done
             rows = self.rows(as_long, length)
             if texts is not None:
@@ -65,7 +65,7 @@ class Buckets:
             done += rows
 
     def shapes(self, longest: int) -> int:
-        """Return how many shapes there are for texts of up to `longest` tokens."""
+        """Return the number of shapes for texts of up to `longest` tokens."""
         found = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
         return sum(1 + int(math.log2(self.most(length) // self.smallest)) for length in found)
 
@@ -79,7 +79,7 @@ def fill(tokens: TokenIds, chosen: NDArray[np.int64], rows: int, length: int, pa
     places = tokens.offsets[:-1][chosen][:, None] + np.arange(length)
     here = mask[: len(chosen)].astype(bool)
     ids[: len(chosen)][here] = tokens.ids[places[here]]
-    # A row without any token has no mean and no attention: it is given one, and dropped.
+    # A row without tokens has no mean and no attention: it gets one token, and is dropped later.
     mask[len(chosen) :, 0] = 1
     return TokenBatch(ids, mask)  # type: ignore[arg-type]  # JAX has no 64-bit integers
 

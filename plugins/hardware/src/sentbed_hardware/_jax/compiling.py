@@ -1,4 +1,4 @@
-"""Counts what XLA compiles."""
+"""Counting of XLA's compilations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed import RunError
 
 @contextmanager
 def fitting() -> Iterator[None]:
-    """Say in words what does not fit into the devices' memory; raises `RunError`."""
+    """Turn an out-of-memory error of the devices into a `RunError`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -26,9 +26,9 @@ def fitting() -> Iterator[None]:
 
 
 class Compiled:
-    """Functions of one engine that are compiled for every shape they meet.
+    """Functions of one engine, compiled for every shape they meet.
 
-    `shapes` are those of the encoder, which is what takes long; `seconds` the time of all first calls.
+    `shapes` are those of the encoder, which takes longest; `seconds` is the total time of first calls.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The engine on JAX: places weights on a mesh of devices, encodes batches, takes training steps."""
+"""The engine on JAX, which places weights on a mesh of devices, encodes batches and trains."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def build_engine(parameters: Tpu) -> Engine:
     """See `Tpu.build`."""
     processes = lead_engine.join(parameters)
     devices = _devices(parameters, processes.world)
-    # Without this a TPU computes products of fp32 in bf16.
+    # Without this, a TPU computes fp32 products in bf16.
     jax.config.update("jax_default_matmul_precision", "highest")
     if parameters.platform == "tpu" and not jax.config.values["jax_compilation_cache_dir"]:
         # A large model takes minutes to compile, and the next run needs the same shapes.
@@ -113,15 +113,15 @@ class JaxEngine(Engine):
         self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` with what the user should know."""
+        """Call `say` with messages for the user."""
         self.say = say
 
     def describe(self) -> Mapping[str, Any]:
-        """Return platform, devices and precision as they are in force."""
+        """Return platform, devices and precision in use."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return what was compiled, and the most memory that one device held."""
+        """Return the counts of compilations and the peak memory of a device."""
         found = dict(self.compiled.counters())
         statistics = self.layout.mesh.local_devices[0].memory_stats() or {}
         if "peak_bytes_in_use" in statistics:
@@ -146,7 +146,7 @@ class JaxEngine(Engine):
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Prepare training of the encoders that `training.towers` names."""
-        # Its weights are drawn in one process and given to all.
+        # Its weights are drawn in one process and sent to all.
         loss = training.loss.build(common_width(encoders))
         trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
         return trainer
@@ -155,7 +155,7 @@ class JaxEngine(Engine):
 class JaxEncoder(PlacedEncoder):
     """Backbone, pooler and head as arrays on the devices.
 
-    `weights` are the arrays; the torch module on the host keeps the structure, and gets them to be saved.
+    `weights` are the arrays; the torch module on the host keeps the structure, and gets them for saving.
     """
 
     asynchronous = True
@@ -175,11 +175,11 @@ class JaxEncoder(PlacedEncoder):
 
     @property
     def longest(self) -> int:
-        """The tokens that the positions allow."""
+        """The largest number of tokens that the positions allow."""
         return self.backbone.max_length
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yield which texts, of so many tokens, share a batch."""
+        """Yield the texts of each batch, given their lengths in tokens."""
         for chosen, _, _ in self.engine.buckets.plan(lengths, self.longest):
             yield chosen
 
@@ -188,7 +188,7 @@ class JaxEncoder(PlacedEncoder):
         return next(self.encode_batches([batch]))
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of each batch; the next one is on its way before they are waited for."""
+        """Yield the vectors of each batch; the next batch is started before waiting for them."""
         before: list[tuple[jax.Array, int]] | None = None
         for batch in batches:
             now = list(self._started(batch))
@@ -199,7 +199,7 @@ class JaxEncoder(PlacedEncoder):
             yield self._vectors(before)
 
     def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
-        """Start a batch, in pieces of the largest shape; yields vectors to come and how many count."""
+        """Start a batch, in pieces of the largest shape; yield pending vectors and their number."""
         rows, tokens = batch.input_ids.shape
         buckets = self.engine.buckets
         length = buckets.length(tokens, self.longest)
@@ -217,7 +217,7 @@ class JaxEncoder(PlacedEncoder):
         return np.concatenate([np.empty((0, self.width), np.float32), *parts])
 
     def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
-        """Put a batch on the devices, each its share of the rows."""
+        """Put a batch on the devices, each with its share of the rows."""
         layout = self.engine.layout
         return layout.place(batch.input_ids, layout.rows), layout.place(batch.attention_mask, layout.rows)
 
@@ -227,7 +227,7 @@ class JaxEncoder(PlacedEncoder):
         with torch.no_grad():
             for name, array in self.weights.items():
                 value = self.engine.layout.fetch(array)
-                # torch does not know NumPy's bf16, and fp32 holds all of its values.
+                # torch does not accept NumPy's bf16, and fp32 represents all of its values.
                 exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
                 held[name].copy_(torch.from_numpy(np.array(value, exact)))
 
@@ -237,7 +237,7 @@ class JaxEncoder(PlacedEncoder):
         return self.hash()
 
     def hash(self) -> str | None:
-        """Return `fingerprint` of what the torch module holds."""
+        """Return `fingerprint` of the torch module."""
         facts = self.engine.facts
         return fingerprint(self.module, [f"{key} {facts[key]}" for key in sorted(facts)])
 
@@ -247,6 +247,6 @@ class JaxEncoder(PlacedEncoder):
         self.write(directory)
 
     def write(self, directory: Path) -> None:
-        """Write what the torch module holds."""
+        """Write the torch module."""
         self.backbone.save(directory / BACKBONE_DIRECTORY)
         write_tensors(self.module.own_weights(), directory / MODULES_FILE)

@@ -19,7 +19,7 @@ from torchax import amp, device_module
 from sentbed_hardware._common.encoder import EncoderModule
 from sentbed_hardware._common.requirements import require_output
 
-# It says that its device is an accelerator with streams; `torch.compile` would look for one, and fail.
+# It registers its device as an accelerator with streams; `torch.compile` would look for one, and fail.
 device_module.is_available = lambda: False
 
 Arrays: TypeAlias = dict[str, jax.Array]
@@ -29,7 +29,7 @@ Mode: TypeAlias = Literal["train", "eval", "key"]
 
 
 def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return tensors of the host as arrays that JAX takes."""
+    """Return tensors on the host as arrays for JAX."""
     found: dict[str, np.ndarray[Any, Any]] = {}
     for name, tensor in tensors.items():
         value = tensor.detach()
@@ -42,10 +42,10 @@ def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any
 
 @contextmanager
 def traced(env: Any, key: jax.Array) -> Iterator[None]:
-    """Let torch's functions be JAX's, with dropout from `key`, the numbers of one."""
+    """Run torch's functions on JAX, with dropout from `key`, a random key as numbers."""
     drawing = env.override_property(prng=jax.random.wrap_key_data(key))
     with warnings.catch_warnings(), env, drawing:
-        # Positions and indices are 64 bits wide in torch and 32 in JAX, where none is that large.
+        # Positions and indices have 64 bits in torch and 32 in JAX, which is enough for them.
         warnings.filterwarnings("ignore", "Explicitly requested dtype.*int64", UserWarning)
         yield
 
@@ -65,16 +65,16 @@ class FunctionalEncoder:
         for part in module.modules():
             if isinstance(part, torch.nn.Embedding):
                 # JAX 0.10 partitions the gradient of an embedding with a padding id wrongly. Padding has no
-                # gradient anyway: no pooler sees it.
+                # gradient anyway, because no pooler reads it.
                 part.padding_idx = None
         _require_arrays(module)
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return what the module holds, as it is on the host."""
+        """Return the module's weights and buffers on the host."""
         return host_arrays(dict(self.module.named_parameters()) | dict(self.module.named_buffers()))
 
     def trained(self) -> dict[str, torch.Tensor]:
-        """Return what is trained, as it is on the host."""
+        """Return the trained weights on the host."""
         return {name: value for name, value in self.module.named_parameters() if value.requires_grad}
 
     def __call__(
@@ -93,7 +93,7 @@ class FunctionalEncoder:
         return result
 
     def _states(self, weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> TokenStates:
-        """Run the backbone, alone in bf16 where it is to be."""
+        """Run the backbone, the only part in bf16 with that precision."""
         prefix, env = "backbone.", self.env
         own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
         with env.override_property(autocast_dtype=self.autocast):
@@ -104,7 +104,7 @@ class FunctionalEncoder:
 
 
 class _Finish(torch.nn.Module):
-    """What comes after the backbone, under the names of the whole."""
+    """The modules after the backbone, with the parameter names of the whole."""
 
     def __init__(self, module: EncoderModule) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class FunctionalLoss:
     def __call__(
         self, weights: Arrays, fixed: Arrays, inputs: Arrays, state: Arrays | None, key: jax.Array
     ) -> tuple[jax.Array, tuple[Arrays, Arrays | None]]:
-        """Return the loss, a scalar; its metrics; and the next state where it has one."""
+        """Return the loss, a scalar, with its metrics and its next state, if it has one."""
         env = self.env
         with traced(env, key):
             arguments = (inputs,) if state is None else (inputs, state)
@@ -150,16 +150,16 @@ PRODUCTS = (
     torch.addmm,
     torch.baddbmm,
 )
-"""What is computed in bf16 under autocast."""
+"""Functions computed in bf16 under autocast."""
 SUMS = (functional.layer_norm, functional.softmax, torch.softmax, torch.Tensor.softmax)
-"""What is computed in fp32 whatever came in."""
+"""Functions computed in fp32 whatever their input."""
 
 
 def _mend_autocast() -> None:
-    """Make torchax's autocast what torch's is, for what transformers are made of.
+    """Make torchax's autocast equal torch's for the functions that transformers use.
 
-    Its table names operators of ATen, where torchax takes functions of torch: a linear layer would stay in
-    fp32. And concatenation fails under it, where JAX promotes to the widest type by itself.
+    Its table has operators of ATen, but torchax dispatches functions of torch, so a linear layer would stay
+    in fp32. Concatenation fails under it, although JAX promotes to the widest type by itself.
     """
     broken = {amp.CastPolicy.PROMOTE, amp.CastPolicy.FP32_SET_OPT_DTYPE, amp.CastPolicy.FP32_APPEND_DTYPE}
     policy: dict[Any, amp.CastPolicy] = amp.autocast_policy
@@ -170,7 +170,7 @@ def _mend_autocast() -> None:
 
 
 def _require_unchanged(held: Mapping[str, Any], given: Sequence[jax.Array]) -> None:
-    """Raise `RunError` where a forward pass has written to what it was given: it would be lost."""
+    """Raise `RunError` if a forward pass has changed its weights or buffers: the change would be lost."""
     for (name, value), before in zip(held.items(), given, strict=True):
         if value.jax() is not before:
             raise RunError(
@@ -180,7 +180,7 @@ def _require_unchanged(held: Mapping[str, Any], given: Sequence[jax.Array]) -> N
 
 
 def _require_arrays(module: EncoderModule) -> None:
-    """Raise `ModelError` for weights that only torch knows how to multiply."""
+    """Raise `ModelError` for weights that only torch can multiply."""
     for name, value in module.named_parameters():
         if not value.is_floating_point() or value.is_meta:
             raise ModelError(

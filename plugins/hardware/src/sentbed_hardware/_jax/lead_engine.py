@@ -1,4 +1,4 @@
-"""Several processes of JAX, one on each machine, behind one engine in the first."""
+"""Several JAX processes, one per machine, used through an engine in the first."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from sentbed_hardware.tpu import Tpu
 
 ADDRESS = "jax"
-"""Under which name the first process tells the others where JAX's coordinator is."""
+"""Key under which the first process publishes the address of JAX's coordinator."""
 
 
 def join(parameters: Tpu) -> Processes:
-    """Return this process among those that `torchrun` has started, and let JAX's find each other.
+    """Return this process among those started by `torchrun`, and connect JAX's processes.
 
     Raises:
-        RuntimeUnavailableError: where several processes are asked for and this is the only one.
+        RuntimeUnavailableError: if several processes are asked for and this is the only one.
     """
     processes = join_torch(parameters.machines, torch.device("cpu"))
     if processes.world == 1:
         return processes
-    # What one process holds of the weights is of no use without the others.
+    # One process's share of the weights is useless without the others.
     processes.sharded = True
     if processes.first:
         with socket.socket() as free:
@@ -62,7 +62,7 @@ def join(parameters: Tpu) -> Processes:
 
 
 def lead(engine: JaxEngine) -> Engine:
-    """Return the engine of all processes in the first one, this process's in each other."""
+    """Return the engine of all processes in the first one, and this process's own in the others."""
     several = engine.processes.world > 1 and engine.processes.first
     return LeadEngine(engine) if several else engine
 
@@ -76,7 +76,7 @@ class LeadEngine(Engine):
         self.token_budget = own.token_budget
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` with what the first process has to say."""
+        """Call `say` with the messages of the first process."""
         self.own.report_to(say)
 
     def describe(self) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ class LeadEngine(Engine):
         return self.own.describe()
 
     def counters(self) -> Mapping[str, float]:
-        """Return the highest of each counter over the processes."""
+        """Return the maximum of each counter over the processes."""
         if self.lead.broken is not None:
             return self.own.counters()
         found: Mapping[str, float] = self.lead.call(highest_counters, self.own)
@@ -108,14 +108,14 @@ class LeadEngine(Engine):
 
 
 class LeadEncoder(PlacedEncoder):
-    """An encoder whose arrays lie on the devices of all processes; `own` is this process's."""
+    """An encoder with arrays on the devices of all processes; `own` is this process's."""
 
     def __init__(self, lead: Lead, own: JaxEncoder) -> None:
         self.lead, self.own = lead, own
         self.width = own.width
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yield which texts, of so many tokens, share a batch."""
+        """Yield the texts of each batch, given their lengths in tokens."""
         return self.own.plan(lengths)
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
@@ -141,7 +141,7 @@ class LeadTrainer(Trainer):
         self.lead, self.own = lead, own
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update."""
+        """Take a training step: forward, loss, gradient, update."""
         result: StepResult = self.lead.call(type(self.own).step, self.own, columns)
         return result
 
@@ -153,9 +153,9 @@ class LeadTrainer(Trainer):
         return result
 
     def save(self, directory: Path) -> None:
-        """Write everything that decides the steps to come into the empty `directory`."""
+        """Write everything that determines later steps into the empty `directory`."""
         self.own.write(directory, self.lead.call(type(self.own).arrays, self.own))
 
     def load(self, directory: Path) -> None:
-        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         self.lead.call(type(self.own).go_on, self.own, self.own.read(directory))

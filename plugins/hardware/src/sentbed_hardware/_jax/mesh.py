@@ -1,4 +1,4 @@
-"""Devices in a row, and what of an array each of them holds."""
+"""A one-dimensional mesh of devices, and the placement of arrays on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AXIS = "data"
 
 @attrs.frozen
 class Layout:
-    """Where arrays lie. Rows of a batch are always spread; weights are where `sharded`."""
+    """The placement of arrays. Rows of a batch are always sharded, weights only if `sharded`."""
 
     mesh: Mesh
     sharded: bool
@@ -29,16 +29,16 @@ class Layout:
 
     @property
     def whole(self) -> NamedSharding:
-        """Each device holds all of it."""
+        """The sharding in which each device holds the whole array."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     @property
     def rows(self) -> NamedSharding:
-        """Each device holds its share of the first axis."""
+        """The sharding in which each device holds its share of the first axis."""
         return NamedSharding(self.mesh, PartitionSpec(AXIS))
 
     def weight(self, shape: tuple[int, ...]) -> NamedSharding:
-        """Return how a weight of this shape lies: spread over its longest axis that divides evenly."""
+        """Return the sharding of a weight of this shape, over its longest axis that divides evenly."""
         if not self.sharded:
             return self.whole
         count = self.mesh.size
@@ -49,7 +49,7 @@ class Layout:
         return NamedSharding(self.mesh, PartitionSpec(*(None,) * longest, AXIS))
 
     def weights(self, arrays: Mapping[str, Any]) -> dict[str, NamedSharding]:
-        """Return how each of these weights lies."""
+        """Return the sharding of each of these weights."""
         return {name: self.weight(np.shape(value)) for name, value in arrays.items()}
 
     def put(self, arrays: Mapping[str, Any]) -> dict[str, jax.Array]:
@@ -70,6 +70,6 @@ class Layout:
         """Return the whole of an array on the host, in every process."""
         if not array.is_fully_addressable:
             array = jax.jit(lambda value: value, out_shardings=self.whole)(array)
-        # What a device could not hold shows here first: it computes while the host goes on.
+        # Computation is asynchronous, so a device's lack of memory shows here first.
         with fitting():
             return np.asarray(array)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class State:
-    """What was read."""
+    """The state read from the two files."""
 
     arrays: Mapping[str, NDArray[Any]]
     steps: int
     random: Mapping[str, Any]
-    """Generators of the host."""
+    """States of the host's generators."""
 
 
 def write(trainer: JaxTrainer, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write the two files into `directory`; raises `OSError` where the system refuses."""
+    """Write the two files into `directory`; raises `OSError` if the system refuses."""
     values = {
         "steps": trainer.steps,
         "optimizer": trainer.training.optimizer.name,
@@ -43,7 +43,7 @@ def write(trainer: JaxTrainer, directory: Path, arrays: Mapping[str, NDArray[Any
     try:
         save_file(dict(arrays), directory / TENSORS_FILE)
     except SafetensorError as error:
-        # It wraps what the system said: a full disk is to be told from a fault of ours.
+        # It wraps the system's error: a full disk must be distinguished from a bug of ours.
         raise OSError(str(error)) from error
     (directory / VALUES_FILE).write_text(json.dumps(values), "utf-8")
 
@@ -52,7 +52,7 @@ def read(trainer: JaxTrainer, directory: Path) -> State:
     """Read the two files.
 
     Raises:
-        ModelError: where one cannot be read, or names or shapes are not the trainer's.
+        ModelError: if one cannot be read, or names or shapes differ from the trainer's.
     """
     try:
         values = json.loads((directory / VALUES_FILE).read_text("utf-8"))
@@ -79,7 +79,7 @@ def read(trainer: JaxTrainer, directory: Path) -> State:
 
 
 def restore(trainer: JaxTrainer, state: State) -> None:
-    """Put what was read in its place."""
+    """Restore the trainer to a state."""
     layout = trainer.engine.layout
     placed = [layout.place(state.arrays[name], value.sharding) for name, value in leaves(trainer).items()]
     held = jax.tree.unflatten(jax.tree.structure(_held(trainer)), placed)
@@ -92,7 +92,7 @@ def restore(trainer: JaxTrainer, state: State) -> None:
 
 
 def leaves(trainer: JaxTrainer) -> dict[str, jax.Array]:
-    """Return every array that decides the steps to come, by name."""
+    """Return every array that determines later steps, by name."""
     found = jax.tree_util.tree_flatten_with_path(_held(trainer))[0]
     return {jax.tree_util.keystr(path, simple=True, separator="/"): value for path, value in found}
 

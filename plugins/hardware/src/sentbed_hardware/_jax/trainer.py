@@ -1,7 +1,8 @@
 """Training steps on JAX.
 
-A step is made of few functions, each compiled once for a shape: a batch of texts forward, the loss of all
-vectors, a batch backward, the update. So a shape is compiled once whatever the number of texts or columns.
+A step consists of few functions, each compiled once per shape: a batch of texts forward, the loss of all
+vectors, a batch backward, the update. So each shape is compiled once, whatever the number of texts or
+columns.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 
 
 OF_THE_LOSS = 1 << 20
-"""The number of the loss's random key; batches of texts are counted from 0."""
+"""Number of the loss's random key; batches of texts are numbered from 0."""
 
 Cut: TypeAlias = tuple[str, str, int]
-"""Where a column's vectors lie: the name of the vectors, the column, its rows."""
+"""Location of a column's vectors: the name of the vectors, the column, its number of rows."""
 
 
 class JaxTower:
@@ -89,28 +90,28 @@ class JaxTower:
 
     @property
     def trained(self) -> Arrays:
-        """The weights that are trained."""
+        """The trained weights."""
         return {name: value for name, value in self.encoder.weights.items() if name in self.names}
 
     @property
     def fixed(self) -> Arrays:
-        """All others, and buffers."""
+        """All other weights, and buffers."""
         return {name: value for name, value in self.encoder.weights.items() if name not in self.names}
 
 
 @attrs.frozen(eq=False)
 class _Pass:
-    """A batch of texts of a tower on its way back."""
+    """A batch of texts of a tower, ready for the backward pass."""
 
     tower: JaxTower
     vectors: str
-    """The name of the vectors that it is a part of."""
+    """Name of the vectors that it belongs to."""
     places: jax.Array
-    """Which of their rows its rows are."""
+    """Indices of its rows among those vectors."""
     batch: tuple[jax.Array, jax.Array]
     key: jax.Array
     back: Callable[..., Any] | None
-    """Where activations are held: from the gradient at its rows to that of the weights."""
+    """Function from the gradient of its rows to that of the weights, if activations are kept."""
 
 
 class JaxTrainer(Trainer):
@@ -166,14 +167,14 @@ class JaxTrainer(Trainer):
         return found
 
     def weights(self) -> Arrays:
-        """All that is trained, by the names of `Trainer.gradients`."""
+        """All trained weights, by the names of `Trainer.gradients`."""
         found = {
             f"{name}.{key}": w for name, tower in self.towers.items() for key, w in tower.trained.items()
         }
         return found | {f"loss.{name}": w for name, w in self.loss_weights.items()}
 
     def take(self, weights: Arrays) -> None:
-        """Hand new weights to their owners."""
+        """Give new weights to their owners."""
         for name, tower in self.towers.items():
             tower.encoder.weights |= {key: weights[f"{name}.{key}"] for key in tower.names}
         self.loss_weights = {name: weights[f"loss.{name}"] for name in self.loss_weights}
@@ -181,7 +182,7 @@ class JaxTrainer(Trainer):
     # --- one step ------------------------------------------------------------------------------------------
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update; nothing changes where loss or gradient is not finite."""
+        """Take a training step; nothing changes if loss or gradient is not finite."""
         rate = self.training.optimizer.lr * self.training.schedule.factor(
             self.steps, self.training.total_steps
         )
@@ -195,7 +196,7 @@ class JaxTrainer(Trainer):
         return StepResult(float(loss), rate, float(norm), numbers, interrupted)
 
     def update(self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float) -> jax.Array:
-        """Change weights and all that follows them; returns the norm of the gradient."""
+        """Update weights, averages and states, and return the norm of the gradient."""
         held = self.weights(), self.optimizer, self.averages, self.state
         weights, self.optimizer, self.averages, self.state, norm = self._update(
             *held, gradients, after, loss, np.float32(rate)
@@ -250,7 +251,7 @@ class JaxTrainer(Trainer):
         )
         gradients = {name: tower.zeros(tower.trained) for name, tower in self.towers.items()}
         while passes:
-            # Its activations go with it.
+            # This frees its activations.
             one = passes.pop()
             tower = one.tower
             gradient, slope = gradients[tower.name], self._gather(slopes[one.vectors], one.places)
@@ -273,7 +274,7 @@ class JaxTrainer(Trainer):
         key: jax.Array,
         numbers: Iterator[int],
     ) -> tuple[jax.Array, list[_Pass]]:
-        """Return the vectors of all texts, `(texts, width)`, and the way back of each batch of them."""
+        """Return the vectors of all texts, `(texts, width)`, and the backward pass of each batch."""
         engine, encoder = self.engine, tower.encoder
         micro_batch = self.training.micro_batch
         if micro_batch is not None:
@@ -295,7 +296,7 @@ class JaxTrainer(Trainer):
                 found, back = tower.forward_and_back(*arguments)
             else:
                 found = tower.forward(*arguments)
-            # What a batch is filled up with goes behind the last text, which is nowhere.
+            # The rows of padding are written after the last text, out of range, and so dropped.
             places = np.full(rows, len(tokens), np.int32)
             places[: len(chosen)] = chosen
             into = engine.layout.place(places, engine.layout.rows)
@@ -315,7 +316,7 @@ class JaxTrainer(Trainer):
         cuts: tuple[Cut, ...],
         order: tuple[str, ...],
     ) -> Any:
-        """Return loss, metrics and next state, and the gradient at all vectors and the loss's weights."""
+        """Return loss, metrics, next state, and the gradients of all vectors and of the loss's weights."""
 
         def loss(vectors: Arrays, own: Arrays) -> Any:
             inputs, starts = dict(given), dict.fromkeys(vectors, 0)
@@ -337,10 +338,10 @@ class JaxTrainer(Trainer):
         loss: jax.Array,
         rate: jax.Array,
     ) -> Any:
-        """Return everything that a step changes, and the norm of the gradient."""
+        """Return the new values of everything that a step changes, and the norm of the gradient."""
         norm = optax.tree.norm(gradients)
         limit = self.training.max_grad_norm
-        # As torch clips: the small number is in its divisor.
+        # As in torch's clipping, which has the small number in its divisor.
         scale = jnp.minimum(1.0, limit / (norm + 1e-6)) if limit else 1.0
 
         def take() -> Any:
@@ -362,37 +363,37 @@ class JaxTrainer(Trainer):
         return *jax.lax.with_sharding_constraint(result, self._layouts(result)), norm
 
     def _layouts(self, held: Any) -> Any:
-        """Return how weights, optimiser, averages and the loss's state lie."""
+        """Return the shardings of weights, optimiser, averages and the loss's state."""
         layout = self.engine.layout
         weights, optimizer, averages, state = held
         spread = jax.tree.map(lambda value: layout.weight(value.shape), (weights, optimizer, averages))
         whole = jax.tree.map(lambda _: layout.whole, state)
         return *spread, whole
 
-    # --- going on ------------------------------------------------------------------------------------------
+    # --- state ---------------------------------------------------------------------------------------------
 
     def save(self, directory: Path) -> None:
-        """Write everything that decides the steps to come into the empty `directory`."""
+        """Write everything that determines later steps into the empty `directory`."""
         self.write(directory, self.arrays())
 
     def load(self, directory: Path) -> None:
-        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         self.go_on(self.read(directory))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array that decides the steps to come; all processes take part."""
+        """Return every array that determines later steps; called by all processes."""
         return {name: self.engine.layout.fetch(value) for name, value in state.leaves(self).items()}
 
     def write(self, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write what `arrays` gave, and all else that `load` needs."""
+        """Write the result of `arrays` and everything else that `load` needs."""
         state.write(self, directory, arrays)
 
     def read(self, directory: Path) -> state.State:
-        """Read what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Read what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         return state.read(self, directory)
 
     def go_on(self, found: state.State) -> None:
-        """Go on from what `read` has read; all processes take part."""
+        """Restore the state that `read` returned; called by all processes."""
         state.restore(self, found)
 
 
@@ -405,5 +406,5 @@ def _gather(slopes: jax.Array, places: jax.Array) -> jax.Array:
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Return 64-bit integers as 32-bit ones, which is what JAX has; numbers of texts keep 31 bits."""
+    """Return 64-bit integers as JAX's 32-bit ones; text ids keep 31 bits."""
     return (values & 0x7FFFFFFF).astype(np.int32) if values.dtype == np.int64 else values

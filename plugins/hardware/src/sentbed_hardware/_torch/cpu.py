@@ -1,4 +1,4 @@
-"""Builds the engine for the host's processor."""
+"""Building of the engine for the host's processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
-"""One of these makes bf16 faster than fp32; without them it is emulated, and slower."""
+"""Instruction sets any of which makes bf16 faster than fp32; without them it is emulated, and slower."""
 
 
 def bf16_instructions() -> list[str]:
@@ -36,7 +36,7 @@ def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
             'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
         )
     bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
-    # What the user's environment says of threads holds for torch, too, where the recipe says nothing.
+    # If the recipe sets no threads, the user's environment applies to torch, too.
     given = os.environ.get("OMP_NUM_THREADS", "")
     wanted = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
     threads = parameters.threads or wanted

@@ -1,11 +1,11 @@
-"""Builds the engine for a GPU, and keeps it busy.
+"""The engine for a GPU.
 
-Which kernel attends: rows of one length have no mask, and `scaled_dot_product_attention` then takes flash
-attention by itself (BERT; OPT and LLaMA with `is_causal`). T5 adds a bias to its scores, which only the
-memory-efficient kernel takes. Attention over rows of unlike lengths (`torch.nn.attention.varlen`) has no use
-here: batches are cut so that next to nothing is padded, and attention is a few percent of a layer at the
-length of sentences. Nor have CUDA graphs: they save launches, and a batch of tens of thousands of tokens
-computes for longer than its launches take, which are ahead of it anyway.
+Attention kernels: rows of equal length need no mask, and `scaled_dot_product_attention` then selects flash
+attention (BERT; OPT and LLaMA with `is_causal`). T5 adds a bias to its scores, which only the
+memory-efficient kernel supports. Attention over rows of different lengths (`torch.nn.attention.varlen`) would
+not help: batches have almost no padding, and attention is a few percent of a layer at the length of
+sentences. Nor would CUDA graphs: they save launches, but a batch of tens of thousands of tokens computes for
+longer than its launches take, which run ahead of it anyway.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 AHEAD = 2
-"""Batches that may be under way while the host prepares the next."""
+"""Batches in flight while the host prepares the next one."""
 
 LARGEST_BUDGET, SMALLEST_BUDGET = 2**17, 2**12
 STATES_A_BATCH = 2**25
-"""Numbers in the token states of a batch, about, from which on larger batches are no faster."""
+"""Approximate count of numbers in a batch's token states beyond which larger batches are no faster."""
 NUMBERS_A_STATE = 64
-"""Numbers that a layer holds at once for each number of its token states, at most about: T5-11B's inner layer
-is 64 times as wide as its states, BERT's four times."""
+"""Approximate upper bound of the numbers that a layer holds at once for each number of its token states:
+T5-11B's inner layer is 64 times as wide as its states, BERT's four times."""
 SHARE_OF_MEMORY = 8
-"""A batch may take about this part of the GPU."""
+"""A batch may take about 1 / this of the GPU's memory."""
 
 
 class CudaEngine(TorchEngine):
-    """One GPU. `token_budget` is found from the widths of the encoders where it is None."""
+    """An engine on one GPU. If `token_budget` is None, it is derived from the widths of the encoders."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class CudaEngine(TorchEngine):
         self.finds_budget = token_budget is None
 
     def put(self, array: NDArray[Any]) -> torch.Tensor:
-        """Put an array on the device; the host goes on while it is copied."""
+        """Put an array on the device without waiting for the copy."""
         if self.device.type != "cuda":
             return super().put(array)
         return torch.from_numpy(array).pin_memory().to(self.device, non_blocking=True)
 
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        """Put an encoder on the device, and see how large a batch may be."""
+        """Put an encoder on the device, and set the size of its batches."""
         encoder = super().place(backbone, module)
         if self.finds_budget:
             size = torch.cuda.get_device_properties(self.device).total_memory
@@ -84,7 +84,7 @@ class CudaEngine(TorchEngine):
 
 
 class CudaEncoder(TorchEncoder):
-    """An encoder whose device does not wait for the host."""
+    """An encoder that keeps its device busy while the host works."""
 
     asynchronous = True
 
@@ -99,7 +99,7 @@ class CudaEncoder(TorchEncoder):
             yield _arrived(*under_way.popleft())
 
     def _sent(self, batch: TokenBatch) -> tuple[torch.Tensor, Any]:
-        """Return where the vectors will be on the host, and what tells that they are there."""
+        """Return the host tensor that will hold the vectors, and an event for their arrival."""
         vectors = self.vectors(batch)
         if vectors.device.type != "cuda":
             return vectors, None
@@ -121,8 +121,8 @@ def _arrived(vectors: torch.Tensor, event: Any) -> NDArray[np.float32]:
 def budget(width: int, bytes_a_number: int, memory: int) -> int:
     """Return the tokens of a batch: enough to be fast, and few enough to fit beside the weights.
 
-    It is a power of 2 and a function of the machine, not of what is free on it: with the batches, the last
-    bits of the vectors change.
+    It is a power of 2 and depends on the machine, not on its free memory, because the last bits of the
+    vectors change with the batches.
     """
     fits = memory // SHARE_OF_MEMORY // (NUMBERS_A_STATE * width * bytes_a_number)
     tokens = max(1, min(STATES_A_BATCH // width, fits))
@@ -143,7 +143,7 @@ def build_cuda_engine(parameters: Cuda) -> Engine:
     precision = parameters.precision
     if precision == "auto":
         precision = "bf16" if native else "fp32"
-    # The older of two ways: after the newer one, PyTorch 2.13 raises when its own compiler asks the older.
+    # The older of two APIs: after the newer one, PyTorch 2.13 raises when its own compiler reads the older.
     torch.backends.cuda.matmul.allow_tf32 = parameters.tf32
     torch.use_deterministic_algorithms(parameters.deterministic)
     engine = CudaEngine(
@@ -178,7 +178,8 @@ def _claimed() -> torch.device:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         if index < count:
             torch.cuda.set_device(index)
-            # A GPU that this PyTorch has no code for, or that another program keeps to itself, fails here.
+            # A GPU that this PyTorch has no code for, or that another program has claimed exclusively, fails
+            # here.
             torch.zeros(1, device="cuda").add_(1).item()
     except RuntimeError as error:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,4 +1,4 @@
-"""The engine in PyTorch: places modules, encodes batches, takes training steps."""
+"""The engine on PyTorch, which places modules, encodes batches and trains."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
-"""Compiled encoding sees lengths that are multiples of the first, and rows the second times a power of 2."""
+"""In compiled encoding, lengths are multiples of the first, and rows the second times a power of 2."""
 
 HOST_BUDGET = 4096
-"""Above about 2,000 tokens a batch the products of matrices are as fast as they get on a processor, and
-larger batches fall out of its cache."""
+"""Tokens per batch on a processor: matrix products are fastest from about 2,000 tokens on, and larger batches
+do not fit into its cache."""
 
 
 class TorchEngine(Engine):
@@ -57,19 +57,19 @@ class TorchEngine(Engine):
         self.processes = Processes()
         self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
         self.most_tokens: int | None = None
-        """What a batch was halved to, since it did not fit; None where all have."""
+        """Tokens that a batch was halved to because it did not fit; None if all have fitted."""
         self._prefix: tuple[Any, torch.Tensor] | None = None
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` with what the user should know."""
+        """Call `say` with messages for the user."""
         self.say = say
 
     def describe(self) -> Mapping[str, Any]:
-        """Return device, precision and threads as they are in force."""
+        """Return device, precision and threads in use."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the most memory that was held on the device, where it has its own, and what was compiled."""
+        """Return the device's peak memory, if it has its own, and the counts of compilations."""
         found: dict[str, float] = {}
         if self.device.type == "cuda":
             found["device_memory_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
@@ -95,7 +95,7 @@ class TorchEngine(Engine):
 
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         """Put an encoder on the device, or on those of all processes."""
-        # What is spread over devices already stays; what comes after it is small.
+        # A backbone that is already spread over devices stays there; the other modules are small.
         dispatched = backbone.dispatched
         try:
             if self.processes.sharded:
@@ -128,9 +128,9 @@ class TorchEngine(Engine):
         return self.put(batch.input_ids), None if mask is None else self.put(mask)
 
     def prefix(self, batch: TokenBatch) -> tuple[torch.Tensor, ...]:
-        """Put what the rows of a batch share on the device; nothing where they share nothing.
+        """Put the shared prefix of a batch's rows on the device; return nothing if there is none.
 
-        Batches of one list of texts have it from one array, of which one tensor is made.
+        Batches of one list of texts share one array, of which only one tensor is made.
         """
         if batch.prefix is None:
             return ()
@@ -140,7 +140,7 @@ class TorchEngine(Engine):
 
     @property
     def memory(self) -> str:
-        """The memory of the device, in words."""
+        """Return a description of the device's memory."""
         if self.device.type != "cuda":
             return "the memory"
         share = torch.cuda.get_per_process_memory_fraction(self.device)
@@ -148,10 +148,10 @@ class TorchEngine(Engine):
         return f"{share * size / 2**30:.1f} GiB"
 
     def halve(self, batch: TokenBatch) -> None:
-        """Take smaller batches from now on, as this one did not fit.
+        """Use smaller batches from now on, because this one did not fit.
 
         Raises:
-            RunError: where it is a single row.
+            RunError: if it is a single row.
         """
         rows, length = batch.input_ids.shape
         if rows == 1:
@@ -176,7 +176,7 @@ class TorchEncoder(PlacedEncoder):
         self.backbone = backbone
         self.module: EncoderModule = module
         self.width = module.width
-        # A compiler would stop at the cache of a prefix.
+        # A compiler could not trace the cache of a prefix.
         self.shares_prefix = backbone.shares_prefix and not engine.compile
         self._replica: Module | None = None
 
@@ -197,7 +197,7 @@ class TorchEncoder(PlacedEncoder):
                     done.append(self._forward(replica, part))
                     continue
                 except torch.OutOfMemoryError:
-                    # The error holds what did not fit for as long as it is handled.
+                    # While the error is handled, it keeps the tensors that did not fit alive.
                     pass
                 self._halve(part)
             waiting += reversed(_halves(part))
@@ -232,22 +232,22 @@ class TorchEncoder(PlacedEncoder):
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector.
 
-        None where weights are out of reach, or where code has changed since it was loaded.
+        None if weights are inaccessible, or code has changed since it was loaded.
         """
         return self._fingerprint({})
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
-        # What a compiler and the products of matrices do with the same weights.
+        # Settings with which a compiler and matrix products give other results from the same weights.
         engine = self.engine
         how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
-        # A cache may be on a home that unlike machines share.
+        # A cache may be in a home directory shared by different machines.
         how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
         return fingerprint(self.module, how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
-        """Return an encoder of this one's vectors and those of `others`, from one pass; None where it cannot.
+        """Return an encoder of this one's vectors and those of `others`, from one pass; None if it cannot.
 
-        A compiler may sum in another order where there is more to compute.
+        With more to compute, a compiler may sum in another order.
         """
         shared = all(
             isinstance(other, TorchEncoder)
@@ -270,7 +270,7 @@ class TorchEncoder(PlacedEncoder):
 
 
 class SeveralEncoders(TorchEncoder):
-    """Encoders of one backbone: their vectors side by side, from one pass with the first one's copy of it."""
+    """Encoders with the same backbone: their vectors side by side, from one pass of the first one's copy."""
 
     def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
         super().__init__(encoders[0].engine, encoders[0].backbone, encoders[0].module)
@@ -278,13 +278,13 @@ class SeveralEncoders(TorchEncoder):
         self.width = sum(encoder.width for encoder in encoders)
 
     def replica(self) -> Module:
-        """Return the first one's copy; what comes after it computes as for encoding."""
+        """Return the first one's copy, after putting all encoders into eval mode."""
         for encoder in self.encoders:
             encoder.module.eval()
         return self.encoders[0].replica()
 
     def _halve(self, batch: TokenBatch) -> None:
-        # Halved, a batch has other last bits: alone each of them may fit.
+        # A halved batch changes the last bits of vectors, and each encoder alone may fit.
         raise RunError(
             f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.engine.memory} for "
             f"{len(self.encoders)} encoders at once; encode with one at a time"
@@ -320,6 +320,6 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     more = ((0, more_rows), (0, min(-length % LENGTH_BUCKET, longest - length)))
     mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
     mask = np.pad(mask, more)
-    # A row without any token has no mean and no attention: it is given one, and dropped.
+    # A row without tokens has no mean and no attention: it gets one token, and is dropped later.
     mask[rows:, 0] = 1
     return TokenBatch(np.pad(batch.input_ids, more, constant_values=pad_id), mask)

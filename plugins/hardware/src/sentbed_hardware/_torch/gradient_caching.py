@@ -1,4 +1,4 @@
-"""The vectors of a batch, apart from what led to them."""
+"""The vectors of a batch, detached from the passes that computed them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sentbed_hardware._torch.tower import Chunk, Tower
 
 
 class Shares:
-    """How the texts of a batch are dealt to the processes: of each chunk, every one has its part.
+    """The distribution of a batch's texts over the processes: each has its part of every chunk.
 
-    All processes have equally many passes, since weights may be spread over them. One that has no text of a
-    chunk encodes the chunk's first, and nobody looks at the vector.
+    All processes have equally many passes, since weights may be sharded over them. A process without a text
+    of a chunk encodes the chunk's first, and the vector is ignored.
     """
 
     def __init__(self, chunks: Sequence[Chunk], processes: Processes) -> None:
@@ -32,7 +32,7 @@ class Shares:
         self.places = np.argsort(np.concatenate([rows for passes in by_process for rows in passes]))
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the vectors of all texts in their order, of those of this process's passes."""
+        """Return the vectors of all texts, in order, given those of this process's passes."""
         own = [part for part, used in zip(parts, self.used, strict=True) if used]
         rows = torch.cat(own) if own else parts[0][:0]
         found = self.processes.gather(rows, self.counts)
@@ -59,7 +59,7 @@ class BatchVectors:
         for rows in self.shares.passes:
             if recompute:
                 self.drawn.append(draws())
-                # A compiler makes another graph without gradient, whose dropout need not be the same.
+                # Without gradient, a compiler makes another graph, whose dropout may differ.
                 with torch.set_grad_enabled(tower.engine.compile):
                     parts.append(tower.forward(tokens, rows).detach())
             else:
@@ -68,7 +68,7 @@ class BatchVectors:
         self.vectors = self.shares.gather(parts).requires_grad_()
 
     def backward(self) -> None:
-        """Add the gradient to the tower's parameters; the generators are left as they were found."""
+        """Add the gradient to the tower's parameters, and restore the generators afterwards."""
         gradient = self.vectors.grad
         if gradient is None:
             return
@@ -78,7 +78,7 @@ class BatchVectors:
                 rewind(self.drawn[number])
                 vectors = self.tower.forward(self.tokens, rows)
             else:
-                # Its activations go with it.
+                # This frees its activations.
                 vectors = self.kept.pop(0)
             part = gradient[self.tower.engine.put(rows)]
             torch.autograd.backward(vectors, part if used else torch.zeros_like(part))

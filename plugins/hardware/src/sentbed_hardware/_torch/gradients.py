@@ -1,4 +1,4 @@
-"""The gradients of a trainer, and the step that an optimiser takes on them."""
+"""The gradients of a trainer, and the step of its optimiser."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def add_up(trainer: TorchTrainer) -> str | None:
-    """Add up the gradients that each process has of its own rows; return who is asked to end, if any.
+    """Sum the processes' gradients of their own rows; return which process was asked to end, if any.
 
-    The loss has seen the rows of all, so the gradients of its own parameters are whole already. They are not
-    divided where others are averaged: nor are they in a module under DDP, where each process has all of them.
+    The loss has seen all rows, so the gradients of its own parameters are complete. They are not divided when
+    others are averaged, as in a module under DDP, where each process has the complete gradient.
     """
     processes = trainer.engine.processes
     if processes.world == 1:
         return None
     of_loss = [p for name, p in trainer.parameters.items() if name in trainer.of_loss]
     of_towers = [p for name, p in trainer.parameters.items() if name not in trainer.of_loss]
-    # Those that are spread are added up in the backward pass.
+    # Sharded gradients are summed in the backward pass.
     held = [parameter for parameter in of_towers if not isinstance(parameter, DTensor)]
     signals = processes.interruption()
     highest = processes.highest([*signals, *(parameter.grad is not None for parameter in held)])
-    # Where a parameter has a gradient in any process, it has one in all.
+    # A parameter with a gradient in one process needs one in all.
     for parameter, used in zip(held, highest[len(signals) :], strict=True):
         if used and parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -40,13 +40,13 @@ def add_up(trainer: TorchTrainer) -> str | None:
             if parameter.grad is not None:
                 parameter.grad.div_(processes.world)
     processes.same([parameter.grad for parameter in of_loss if parameter.grad is not None])
-    # Batch statistics, say: each process has had those of its own rows.
+    # Batch statistics, for example: each process has those of its own rows.
     processes.same([value for tower in trainer.towers.values() for value in tower.buffers.values()])
     return said(highest[: len(signals)])
 
 
 def clip(trainer: TorchTrainer) -> torch.Tensor:
-    """Clip the gradients as the trainer is to; return their norm before."""
+    """Clip the gradients to the trainer's limit, and return their norm before."""
     parameters = list(trainer.parameters.values())
     limit = trainer.training.max_grad_norm or math.inf
     if trainer.mesh is not None:

@@ -1,4 +1,4 @@
-"""The engine of several processes, as the first of them has it."""
+"""The engine of several processes, for use in the first of them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from sentbed_hardware.distributed import Distributed
 
 
 def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEngine:
-    """Return the engine of all processes in the first one, this process's in each other.
+    """Return the engine of all processes in the first one, and this process's own in the others.
 
     Raises:
-        RuntimeUnavailableError: where several processes are asked for and this is the only one.
+        RuntimeUnavailableError: if several processes are asked for and this is the only one.
     """
     engine.processes = join(parameters, engine.device)
     engine.facts = {**engine.facts, **facts(engine.processes)}
@@ -43,7 +43,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEn
 
 
 class LeadEngine(Engine):
-    """Many processes behind one engine; every process has a `TorchEngine` of its own."""
+    """An engine of many processes, each with its own `TorchEngine`."""
 
     def __init__(self, engine: TorchEngine) -> None:
         self.engine = engine
@@ -52,7 +52,7 @@ class LeadEngine(Engine):
 
     @property
     def token_budget(self) -> int:
-        """Tokens a batch: as many for each process as its device has alone."""
+        """Tokens per batch: as many for each process as its device has alone."""
         return self.engine.token_budget * self.lead.processes.world
 
     @token_budget.setter
@@ -60,15 +60,15 @@ class LeadEngine(Engine):
         self.engine.token_budget = max(1, tokens // self.lead.processes.world)
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` with what the first process has to say; the others say it on standard error."""
+        """Call `say` with the messages of the first process; the others write theirs to standard error."""
         self.engine.report_to(say)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what the engine of one process says, with the number of processes and how they work."""
+        """Return the description of one process's engine, with the number of processes and their mode."""
         return self.engine.describe()
 
     def counters(self) -> Mapping[str, float]:
-        """Return the highest of each counter over the processes."""
+        """Return the maximum of each counter over the processes."""
         if self.lead.broken is not None:
             return self.engine.counters()
         found: Mapping[str, float] = self.lead.call(highest_counters, self.engine)
@@ -116,7 +116,7 @@ class LeadEncoder(PlacedEncoder):
         return vectors
 
     def fingerprint(self) -> str | None:
-        """Return a hash of weights and code between tokens and vector; None where weights are spread."""
+        """Return a hash of weights and code between tokens and vector; None if weights are spread."""
         return None if self.lead.processes.sharded else self.own.fingerprint()
 
     def save(self, directory: Path) -> None:
@@ -136,7 +136,7 @@ class LeadTrainer(Trainer):
         self.own = own
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update."""
+        """Take a training step: forward, loss, gradient, update."""
         result: StepResult = self.lead.call(type(self.own).step, self.own, columns)
         return result
 
@@ -148,12 +148,12 @@ class LeadTrainer(Trainer):
         return result
 
     def save(self, directory: Path) -> None:
-        """Write everything that decides the steps to come into the empty `directory`."""
+        """Write everything that determines later steps into the empty `directory`."""
         self.lead.require()
         self.own.save(directory)
 
     def load(self, directory: Path) -> None:
-        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         self.lead.require()
         self.own.load(directory)
         self.lead.call(operations.adopt, self.own, self.own.training)

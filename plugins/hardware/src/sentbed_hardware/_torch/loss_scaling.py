@@ -1,4 +1,4 @@
-"""Training in fp16, whose smallest numbers are larger than many gradients."""
+"""Loss scaling for training in fp16, in which many gradients would underflow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ STEPS_TO_DOUBLE = 2000
 
 
 class ScalingTrainer(FittingTrainer):
-    """Scales the gradient of the loss on its way through the encoder, and back behind it.
+    """A trainer that scales the loss's gradient for the encoder's backward pass, and unscales it after.
 
-    Where that overflows, the same step is taken again at half the scale, with the same dropout: no step is
-    lost, and a gradient that is not finite at a scale of 1 means what it means in fp32. Scales are powers of
-    2, by which a number is multiplied without an error.
+    If it overflows, the same step is repeated at half the scale, with the same dropout: no step is lost, and
+    a gradient that is not finite at a scale of 1 means the same as in fp32. Scales are powers of 2, so that
+    scaling is exact.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -35,7 +35,7 @@ class ScalingTrainer(FittingTrainer):
         self.loss.register_forward_hook(self._scale)
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update."""
+        """Take a training step: forward, loss, gradient, update."""
         before = self.scale
         result = super().step(columns)
         self.good_steps = self.good_steps + 1 if self.scale == before else 0

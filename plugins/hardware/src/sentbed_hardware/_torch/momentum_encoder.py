@@ -16,8 +16,8 @@ from sentbed_hardware._torch.tower import Chunk, Tower
 class Average:
     """An exponential moving average of a tower's weights, which encodes keys (He et al., 2020, section 3.2).
 
-    Only what is trained is held twice, and the buffers of pooler and head; the backbone's buffers are the
-    tower's.
+    Only the trained weights and the buffers of pooler and head are held twice; the backbone's buffers are
+    the tower's.
     """
 
     def __init__(self, tower: Tower, momentum: float) -> None:
@@ -34,7 +34,7 @@ class Average:
             return encode(self.tower, tokens, chunks)
 
     def update(self) -> None:
-        """Move on after a step: `momentum * average + (1 - momentum) * weights`."""
+        """Update the average after a step: `momentum * average + (1 - momentum) * weights`."""
         with torch.no_grad():
             for name, value in self.followed.items():
                 if value.is_floating_point():
@@ -42,7 +42,7 @@ class Average:
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
-        """Let the average stand in the tower's module: a second module would hold frozen weights twice."""
+        """Put the average into the tower's module; a second module would hold frozen weights twice."""
         self._swap()
         self.tower.module.backbone.eval()
         try:
@@ -54,7 +54,7 @@ class Average:
     def _swap(self) -> None:
         for name, value in self.followed.items():
             if isinstance(value, DTensor):
-                # Whoever gathers the shares keeps to their place in memory.
+                # FSDP gathers the shards from their addresses in memory, so they are changed in place.
                 share, own = value.detach().to_local(), self.tensors[name].to_local()  # type: ignore[attr-defined]
                 held = share.clone()
                 share.copy_(own)

@@ -1,4 +1,4 @@
-"""What every process does together where the first one is called."""
+"""Operations that all processes do together when the first one is called."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def make_trainer(
 
 
 def adopt(trainer: TorchTrainer, training: Training) -> None:
-    """Train as the first process does from here on: a state may have changed its micro-batch."""
+    """Adopt the first process's settings: a restored state may have changed its micro-batch."""
     trainer.training = training
 
 
 def weights(encoder: TorchEncoder) -> dict[int, torch.nn.Parameter]:
-    """Return, in the first process, the weights that are spread; see `sharding.gather_weights`."""
+    """Return the sharded weights, in the first process; see `sharding.gather_weights`."""
     return gather_weights(encoder.module, encoder.engine.processes)
 
 
 def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | None:
-    """Return, in the first process, the vectors of a batch whose rows are dealt to all."""
+    """Return the vectors of a batch, in the first process; its rows are distributed over all."""
     processes = encoder.engine.processes
     rows = len(batch.input_ids)
-    # Every process has a pass, though its row be another's too: the weights may be spread over all.
+    # Every process has a pass, even if it repeats a row: the weights may be sharded.
     own = np.arange(processes.rank, rows, processes.world) if processes.rank < rows else np.zeros(1, np.int64)
     mask = batch.attention_mask
     part = attrs.evolve(
@@ -56,11 +56,11 @@ def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | No
 
 
 def _sharded(encoder: TorchEncoder, batch: TokenBatch) -> Any:
-    """Encode with the weights that are trained: there is no room for a copy."""
+    """Encode with the trained weights, because there is no memory for a copy."""
     engine, module = encoder.engine, encoder.module.eval()
     low = engine.dtype != torch.float32
     try:
-        # Under inference mode the gathered weights could not be used in training again.
+        # Weights gathered in inference mode could not be used in training again.
         with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
             states = module.backbone(*engine.tensors(batch))
         with torch.no_grad():

@@ -23,17 +23,17 @@ LESS = (
 
 
 class FittingTrainer(TorchTrainer):
-    """Takes a step again in smaller parts where it does not fit.
+    """A trainer that repeats a step in smaller parts if it does not fit.
 
-    The parts are those of gradient caching: gradient and loss stay those of the whole batch. What has fitted
-    once is kept, for the rest of the stage and in its state.
+    The parts are those of gradient caching: gradient and loss remain those of the whole batch. A size that
+    fits is kept for the rest of the stage, and in its state.
     """
 
     fits: int | None = None
-    """The `micro_batch` that was found to fit; None where nothing had to be halved."""
+    """`micro_batch` that was found to fit; None if nothing had to be halved."""
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update."""
+        """Take a training step: forward, loss, gradient, update."""
         try:
             return super().step(columns)
         except torch.OutOfMemoryError as error:
@@ -48,13 +48,13 @@ class FittingTrainer(TorchTrainer):
             try:
                 return super()._backward(columns)
             except torch.OutOfMemoryError:
-                # The error holds what did not fit for as long as it is handled.
+                # While the error is handled, it keeps the tensors that did not fit alive.
                 pass
             start_again()
             self._halve(columns)
 
     def _beginning(self) -> Callable[[], None]:
-        """Return what undoes a forward and backward pass from here: it draws and computes the same again."""
+        """Return a function that undoes a forward and backward pass, for an identical repetition."""
         drawn = draws()
         buffers = [value for tower in self.towers.values() for value in tower.buffers.values()]
         buffers += self.loss.buffers()
@@ -75,7 +75,7 @@ class FittingTrainer(TorchTrainer):
         rows = math.ceil(rows / processes)
         held = min(rows, self.training.micro_batch or rows)
         if processes > 1:
-            # The other processes are in the middle of the step, and wait for this one's part of it.
+            # The other processes are in the middle of the step, waiting for this one.
             raise RunError(
                 f"a step of {held} rows at a time does not fit into {self.engine.memory} of one of the "
                 f"processes; set `micro_batch = {max(1, held // 2)}` in the stage"
@@ -94,18 +94,18 @@ class FittingTrainer(TorchTrainer):
         )
 
     def save(self, directory: Path) -> None:
-        """Write everything that decides the steps to come into the empty `directory`."""
+        """Write everything that determines later steps into the empty `directory`."""
         super().save(directory)
         (directory / FILE).write_text(json.dumps(self._found()), "utf-8")
 
     def load(self, directory: Path) -> None:
-        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         super().load(directory)
         if (directory / FILE).is_file():
             self._take(json.loads((directory / FILE).read_text("utf-8")))
 
     def _found(self) -> dict[str, float | None]:
-        """Return what the steps until now have found out."""
+        """Return the settings that earlier steps have found, for the state."""
         return {"micro_batch": self.fits}
 
     def _take(self, found: dict[str, float | None]) -> None:

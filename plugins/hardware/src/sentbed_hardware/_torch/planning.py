@@ -1,4 +1,4 @@
-"""What `sentbed plan` asks of a runtime: how fast the device is, and what poolers and losses hold on it."""
+"""Answers for `sentbed plan`: the speed of the device, and the memory of poolers and losses."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SIZE = 2048
 COPIED = 2**26
 """Bytes that are copied to time the memory: more than a processor's cache."""
 SECONDS = 0.4
-"""How long each is tried."""
+"""Seconds of each timing."""
 
 CPU_SHARE = {"fp32": (0.5, 0.9), "bf16": (0.12, 0.35)}
-"""Of the product's speed, what training steps reached, by processor time on one thread: a model of width 384
-the lower, of 768 the higher. In bf16 products are so fast that the rest decides."""
+"""Share of the product's speed that training steps reached, by processor time on one thread: the lower for a
+model of width 384, the higher for 768. In bf16, products are so fast that other operations dominate."""
 CPU_SHARE_SOURCE = "measured with widths of 384 and 768"
 GPU_SHARE = (0.3, 0.6)
 GPU_STEP = 0.03
-"""Seconds that a step takes at least, about: a thousand kernels and more are started one by one."""
+"""Approximate minimum of seconds per step: a thousand kernels or more are launched one by one."""
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and transformers take, measured in a run of a tiny model."""
 CONTEXT = 2**29
@@ -37,7 +37,7 @@ CONTEXT = 2**29
 
 
 def cpu(parameters: Any) -> Device:
-    """Time this processor."""
+    """Return this processor, timed."""
     found = bf16_instructions()
     bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
     threads, before = parameters.threads or usable_cores(), torch.get_num_threads()
@@ -55,7 +55,7 @@ def cpu(parameters: Any) -> Device:
         precision="bf16" if bf16 else "fp32",
         count=processes * getattr(parameters, "nodes", 1),
         parallel=getattr(parameters, "parallel", "ddp"),
-        # Processes of one machine share its memory.
+        # Processes on one machine share its memory.
         memory=None if memory is None else memory // processes,
         libraries=LIBRARIES,
         flops=flops,
@@ -67,7 +67,7 @@ def cpu(parameters: Any) -> Device:
 
 
 def accelerator(parameters: Any, on: str | None) -> Device:
-    """Look up a device by its name, or by that of the one that is here."""
+    """Return a published device, by its name or by that of this machine's device."""
     kind, precision = parameters.name, parameters.precision
     if getattr(parameters, "platform", kind) == "cpu":
         raise RuntimeUnavailableError("the platform `cpu` is there to try the path out, not to be fast")
@@ -169,13 +169,13 @@ def _shapes(module: Module) -> Mapping[str, tuple[int, ...]]:
 
 
 def _products(dtype: torch.dtype) -> float:
-    """Return the operations a second of a large product of matrices: the best of several."""
+    """Return the operations per second of a large matrix product, the best of several timings."""
     left, right = (torch.ones(SIZE, SIZE, dtype=dtype) for _ in range(2))
     return 2 * SIZE**3 / _fastest(lambda: left @ right)
 
 
 def _copies() -> float:
-    """Return the bytes a second that are read and written."""
+    """Return the bytes per second read and written in copies."""
     source = torch.ones(COPIED // 4)
     target = torch.empty_like(source)
     return 2 * COPIED / _fastest(lambda: target.copy_(source))

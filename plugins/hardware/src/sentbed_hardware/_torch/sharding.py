@@ -1,4 +1,4 @@
-"""Weights that are spread over processes (FSDP2)."""
+"""Sharding of weights over processes (FSDP2)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sentbed_hardware._common.processes import Processes
 
 
 def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -> None:
-    """Spread the weights of a backbone; each block of layers is whole only while it computes.
+    """Shard the weights of a backbone; each block of layers is gathered only while it computes.
 
-    With another `dtype` than fp32, blocks are whole in that, and gradients are summed in fp32.
+    With a `dtype` other than fp32, blocks are gathered in it, and gradients are summed in fp32.
 
     Raises:
-        RunError: for weights that are not numbers of their own (4 bits).
+        RunError: for weights packed in 4 bits.
     """
     if packed := next((n for n, p in backbone.named_parameters() if not p.is_floating_point()), None):
         raise RunError(
@@ -34,7 +34,7 @@ def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -
     # It warns of in-place operations on a block's output; transformers' blocks have none.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
     mesh = mesh_of(processes)
-    # Inputs stay as they are: autocast casts them, and a mask in bf16 is another mask.
+    # Inputs are not cast here: autocast does that, and a mask in bf16 would be a different mask.
     policy = MixedPrecisionPolicy(
         param_dtype=None if dtype == torch.float32 else dtype,
         reduce_dtype=torch.float32,
@@ -44,13 +44,13 @@ def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -
         fully_shard(module, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
     for module in backbone.modules():
         if isinstance(module, FSDPModule):
-            # Each process has the gradient of its own rows of one loss: they are summed.
+            # Each process has the gradient of one loss for its own rows: they are summed.
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
 
 
 def mesh_of(processes: Processes) -> DeviceMesh:
-    """Return the processes in the words of DTensor."""
+    """Return the processes as a `DeviceMesh`."""
     return DeviceMesh.from_group(processes.data, processes.device.type)
 
 
@@ -64,12 +64,12 @@ def _blocks(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:
-    """Return all of a tensor in every process; called by all of them."""
+    """Return the whole tensor in every process; called by all of them."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def share_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return this process's share of a whole tensor, spread as `like` is."""
+    """Return this process's shard of a whole tensor, sharded like `like`."""
     if not isinstance(like, DTensor):
         return value
     value = value.to(like.device)
@@ -82,7 +82,7 @@ def replicated(value: torch.Tensor, mesh: DeviceMesh) -> DTensor:
 
 
 def gather_weights(module: torch.nn.Module, processes: Processes) -> dict[int, torch.nn.Parameter]:
-    """Return, in the first process, each spread weight as a whole on the host, by its identity."""
+    """Return each sharded weight, gathered on the host of the first process, by its `id`."""
     found = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
@@ -94,7 +94,7 @@ def gather_weights(module: torch.nn.Module, processes: Processes) -> dict[int, t
 
 @contextmanager
 def in_place(module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter]) -> Iterator[None]:
-    """Let whole weights stand in the module, where it can be saved; see `gather_weights`."""
+    """Put whole weights into the module for saving; see `gather_weights`."""
     replaced = [
         (part, name, parameter)
         for part in module.modules()
@@ -111,7 +111,7 @@ def in_place(module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter])
 
 
 def clip_gradients(parameters: Sequence[torch.Tensor], limit: float, processes: Processes) -> torch.Tensor:
-    """Clip gradients, of which some are spread, to a norm; return the norm before."""
+    """Clip gradients, some of them sharded, to a norm, and return the norm before."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     spread = [gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)]
     held = [gradient for gradient in gradients if not isinstance(gradient, DTensor)]
@@ -125,9 +125,9 @@ def clip_gradients(parameters: Sequence[torch.Tensor], limit: float, processes: 
 
 
 class Replicas(TorchFunctionMode):
-    """Lets an optimiser make vectors that all processes hold.
+    """A mode in which an optimiser creates replicated vectors.
 
-    The row and column moments of Adafactor are made with `torch.zeros`, which knows of no processes.
+    Adafactor creates its row and column moments with `torch.zeros`, which does not know about processes.
     """
 
     def __init__(self, mesh: DeviceMesh) -> None:
@@ -135,6 +135,6 @@ class Replicas(TorchFunctionMode):
         self.mesh = mesh
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Wrap what `torch.zeros` returns; a number of steps stays as it is."""
+        """Wrap the result of `torch.zeros`, unless it is a step count."""
         result = func(*args, **(kwargs or {}))
         return replicated(result, self.mesh) if func is torch.zeros and result.ndim else result

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder
 
 Chunk: TypeAlias = "NDArray[np.int64]"
-"""Which texts share a forward pass."""
+"""Indices of the texts that share a forward pass."""
 
 NO_LIMIT = 2**31
-"""A batch whose activations are all held at once is split by length only."""
+"""Micro-batch without limit: a batch whose activations are all kept is split by length only."""
 
 
 class Tower:
     """An encoder whose weights are trained.
 
-    `parameters` are those that are trained, by the tower's name and their own.
+    `parameters` are the trained ones, by the tower's name and their own.
     """
 
     def __init__(self, name: str, encoder: TorchEncoder, alone: bool = True) -> None:
@@ -47,7 +47,7 @@ class Tower:
 
     @property
     def buffers(self) -> dict[str, torch.Tensor]:
-        """What the module holds beside its parameters, as far as it is saved."""
+        """The module's persistent buffers."""
         saved = self.module.state_dict().keys()
         buffers = self.module.named_buffers()
         return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
@@ -63,11 +63,12 @@ class Tower:
 
 
 def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:
-    """Yield which texts share a forward pass, longest first.
+    """Yield the texts of each forward pass, longest first.
 
-    `lengths` are those of the texts of `columns` columns. Texts of like length go together: in one pass for
-    all, half of the batch would be padding. With `micro_batch`, a pass has at most the tokens that so many
-    rows have on average, or one text, and at most their texts: the memory of a plain batch of so many rows.
+    `lengths` are those of the texts of `columns` columns. Texts of similar length go together: in one pass
+    for all, half of the batch would be padding. With `micro_batch`, a pass has at most the average number of
+    tokens and the number of texts of that many rows, but at least one text: the memory of a plain batch of
+    that size.
     """
     if micro_batch is None:
         yield from plan_batches(lengths, NO_LIMIT)

@@ -1,4 +1,4 @@
-"""Training steps in PyTorch."""
+"""Training steps on PyTorch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TorchTrainer(Trainer):
     """One stage's optimiser over the encoders that it trains.
 
     `parameters` are those of all towers and of the loss, by name; `averages` has the momentum encoders by
-    the name of their tower, `state` what a loss with state is given in the next step.
+    the name of their tower; `state` is the input of a stateful loss in the next step.
     """
 
     def __init__(self, engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training) -> None:
@@ -69,7 +69,7 @@ class TorchTrainer(Trainer):
         self.peak_rate = training.optimizer.lr
         processes = engine.processes
         self.mesh = mesh_of(processes) if processes.sharded else None
-        # An optimiser takes either kind of tensor and not both.
+        # An optimiser cannot mix both kinds of tensor.
         self.optimized = {
             name: torch.nn.Parameter(replicated(value, self.mesh))
             if self.mesh is not None and not isinstance(value, DTensor)
@@ -79,13 +79,13 @@ class TorchTrainer(Trainer):
         self.optimizer = training.optimizer.build(list(self.optimized.items()))
         self.steps = 0
         self.common: list[torch.Tensor] | None = None
-        """What a loss draws from, the same in every process, where there are several."""
+        """States of the generators of a loss, equal in all processes; None for a single process."""
         self.seed = torch.initial_seed()
         processes.same([value.detach() for value in (*self.loss.parameters(), *self.loss.buffers())])
         self.reseed()
 
     def step(self, columns: Columns) -> StepResult:
-        """Forward, loss, gradient, update.
+        """Take a training step: forward, loss, gradient, update.
 
         A step whose loss or gradient is not finite changes no weight and no state; the caller sees the
         numbers and stops.
@@ -118,7 +118,7 @@ class TorchTrainer(Trainer):
         }
         gradients.forget(self)
         for tower in self.towers.values():
-            # The copy that encodes shares pooler and head, which are in training mode now.
+            # The copy for encoding shares pooler and head, which are now in training mode.
             tower.encoder.weights_changed()
         return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
 
@@ -126,7 +126,7 @@ class TorchTrainer(Trainer):
         gradients.forget(self)
 
     def reseed(self) -> None:
-        """Draw apart from the other processes from here on, after so many steps; a loss draws as they do."""
+        """Seed each process differently, by the number of steps; a loss draws the same in all."""
         processes = self.engine.processes
         if processes.world == 1:
             return
@@ -135,7 +135,7 @@ class TorchTrainer(Trainer):
         torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
 
     def _backward(self, columns: Columns) -> LossOutput:
-        """Compute the loss, and add its gradient to the parameters'."""
+        """Compute the loss and add its gradient to the parameters' gradients."""
         self.loss.train()
         inputs = {
             name: torch.tensor(values, device=self.engine.device)
@@ -147,7 +147,7 @@ class TorchTrainer(Trainer):
             tower.module.train()
             inputs |= self._encode(tower, columns, made)
         inputs = {name: inputs[name] for name in columns}
-        # Similarities decide between near neighbours: the loss is computed in fp32, outside autocast.
+        # Similarities must separate near neighbours, so the loss is computed in fp32, outside autocast.
         with self._drawing_as_all():
             output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
         require_output(output, self.training.loss.name, self.state is not None, recorded=True)
@@ -158,7 +158,7 @@ class TorchTrainer(Trainer):
 
     @contextmanager
     def _drawing_as_all(self) -> Iterator[None]:
-        """Let a loss draw the same in every process."""
+        """Make a loss draw the same random numbers in every process."""
         if self.common is None:
             yield
             return
@@ -169,15 +169,15 @@ class TorchTrainer(Trainer):
         rewind(own)
 
     def save(self, directory: Path) -> None:
-        """Write everything that decides the steps to come into the empty `directory`."""
+        """Write everything that determines later steps into the empty `directory`."""
         training_state.save(self, directory)
 
     def load(self, directory: Path) -> None:
-        """Go on from what `save` wrote. Raises `ModelError` where it does not fit this trainer."""
+        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         training_state.load(self, directory)
 
     def _encode(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
-        """Encode the columns of one tower together, and its keys together."""
+        """Encode the columns of one tower together, and likewise its keys."""
         texts: tuple[dict[str, TokenIds], dict[str, TokenIds]] = {}, {}
         for name, tokens in columns.items():
             if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name:
@@ -189,7 +189,7 @@ class TorchTrainer(Trainer):
             tokens = TokenIds.join(some.values())
             micro_batch = self.training.micro_batch
             if micro_batch is not None:
-                # So many rows in each process.
+                # Number of rows in each process.
                 micro_batch *= self.engine.processes.world
                 if micro_batch * len(some) >= len(tokens):
                     micro_batch = None

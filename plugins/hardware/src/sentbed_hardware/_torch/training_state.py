@@ -26,7 +26,7 @@ def save(trainer: TorchTrainer, directory: Path) -> None:
     """Write the two files into `directory`.
 
     Raises:
-        RunError: where the optimiser holds what neither of them can.
+        RunError: if the optimiser's state fits into neither.
     """
     values, tensors = trainer.engine.processes.together(collect, trainer)
     directory.mkdir(parents=True, exist_ok=True)
@@ -35,10 +35,10 @@ def save(trainer: TorchTrainer, directory: Path) -> None:
 
 
 def load(trainer: TorchTrainer, directory: Path) -> None:
-    """Restore what `save` wrote; nothing is changed where it does not fit.
+    """Restore what `save` wrote; nothing changes if it does not fit.
 
     Raises:
-        ModelError: where a file cannot be read, or names or shapes differ.
+        ModelError: if a file cannot be read, or names or shapes differ.
     """
     path = directory / VALUES_FILE
     try:
@@ -64,7 +64,7 @@ def load(trainer: TorchTrainer, directory: Path) -> None:
 
 
 def collect(trainer: TorchTrainer) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Return, in the first process, what decides the steps to come: values for JSON, and tensors."""
+    """Return everything that determines later steps, in the first process: values for JSON, and tensors."""
     processes = trainer.engine.processes
     tensors = _held(trainer) | _replaced(trainer)
     optimizer = trainer.optimizer
@@ -106,7 +106,7 @@ def restore(
     shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
     tensors: Mapping[str, torch.Tensor] | None,
 ) -> None:
-    """Go on from what `collect` returned; all but the first process are given no `tensors`."""
+    """Restore what `collect` returned; only the first process gets `tensors`."""
     read = partial(_read, trainer.engine.processes, shapes, tensors)
     with torch.no_grad():
         for name, value in _held(trainer).items():
@@ -120,13 +120,13 @@ def restore(
         parameter = trainer.optimized[name]
         optimizer.state[parameter] = _joined(state, read, parameter)
     for group, settings in zip(optimizer.param_groups, values["settings"], strict=True):
-        # What the recipe sets, it may have changed.
+        # Values set by the recipe may have changed since.
         kept = _joined(settings, read, group["params"][0])
         group.update({key: value for key, value in kept.items() if key not in optimizer.defaults})
     trainer.steps = values["steps"]
     for tower in trainer.towers.values():
         tower.encoder.weights_changed()
-    # Last, since what was done until here may have drawn.
+    # Last, since the code above may have drawn random numbers.
     rewind_host(values["random"])
     _rewind(trainer, values, [name for name in shapes if name.startswith("random.")], read)
 
@@ -137,7 +137,7 @@ def _rewind(
     names: Sequence[str],
     read: Callable[[str], torch.Tensor],
 ) -> None:
-    """Put every process's generators back; where the state is of other processes, they draw anew."""
+    """Restore every process's generators; for a state of another number of processes, seed them again."""
     processes = trainer.engine.processes
     found = {name: read(name) for name in names}
     start = "random" if processes.first else f"random.process-{processes.rank}"
@@ -166,7 +166,7 @@ def _read(
     tensors: Mapping[str, torch.Tensor] | None,
     name: str,
 ) -> torch.Tensor:
-    """Return a tensor of a state, which only the first process has read."""
+    """Return a tensor of a state, read only by the first process."""
     if processes.world == 1 and tensors is not None:
         return tensors[name]
     shape, dtype = shapes[name]
@@ -188,7 +188,7 @@ def _held(trainer: TorchTrainer) -> dict[str, torch.Tensor]:
 
 
 def _replaced(trainer: TorchTrainer) -> dict[str, torch.Tensor]:
-    """Return the tensors of which a step makes new ones."""
+    """Return the tensors that a step replaces by new ones."""
     return {f"state.{name}": value for name, value in (trainer.state or {}).items()}
 
 
@@ -201,7 +201,7 @@ def _groups(trainer: TorchTrainer) -> list[list[str]]:
 def _require_same(
     tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], directory: Path
 ) -> None:
-    """Compare names, shapes and types of all but the optimiser's tensors, which is empty in a new trainer."""
+    """Compare names, shapes and types of all tensors but the optimiser's, which has none in a new trainer."""
     sections = {name.split(".")[0] for name in expected} | {"weights", "buffers", "average", "state"}
     found = {name: value for name, value in tensors.items() if name.split(".")[0] in sections}
     for name in [*expected, *sorted(found)]:
@@ -218,7 +218,7 @@ def _described(value: torch.Tensor | None) -> str:
 
 
 def _split(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """Return a value as JSON; its tensors are put into `tensors`."""
+    """Return a value for JSON, moving its tensors into `tensors`."""
     if isinstance(value, torch.Tensor):
         tensors[path] = value
         return {"tensor": path, "on_host": value.device.type == "cpu"}
@@ -236,7 +236,7 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
 
 
 def _joined(value: Any, read: Callable[[str], torch.Tensor], parameter: torch.Tensor) -> Any:
-    """Return what `_split` was given, for the optimiser's state of `parameter`."""
+    """Return the inverse of `_split`, for the optimiser's state of `parameter`."""
     if isinstance(value, list):
         return [_joined(child, read, parameter) for child in value]
     if not isinstance(value, dict):

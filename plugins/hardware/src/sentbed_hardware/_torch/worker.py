@@ -1,4 +1,4 @@
-"""A process that works for the first one."""
+"""A worker process for the first one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FAILED = 1
 
 
 def serve(parameters: Any) -> None:
-    """Do what the first process calls for, until that ends.
+    """Run the calls of the first process until it ends.
 
     Raises:
-        RunError: where something fails in this process alone.
-        SystemExit: where another process has gone without a word.
+        RunError: if something fails in this process alone.
+        SystemExit: if another process has ended without a message.
     """
     # Ctrl-C is for the first process, which decides when a run ends: after a step, and with its state saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,1 +1,1 @@
-"""What needs torch; imported when an encoder is written or read."""
+"""Modules that need torch; imported when an encoder is written or read."""

@@ -1,4 +1,4 @@
-"""What the importers share: settings, weights, and the encoder of a table."""
+"""Shared parts of the importers: settings, weights, and the encoder of a table."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ KINDS: Mapping[type, str] = {
     list: "a list",
     str: "a text",
 }
-"""What a value is called."""
+"""Names of types, for messages."""
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
-    """Return what a JSON file holds, a table or a list as `kind` says. Raises `ModelError`."""
+    """Return the content of a JSON file, an object or a list according to `kind`. Raises `ModelError`."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
@@ -45,7 +45,7 @@ def read_json(file: Path, kind: type = dict) -> Any:
 def read_setting(
     table: Mapping[str, Any], key: str, kind: type[T], file: Path, default: T | None = None
 ) -> T | None:
-    """Return a setting of a file, or `default` where it is left out or null. Raises `ModelError`."""
+    """Return a setting of a file, or `default` if it is missing or null. Raises `ModelError`."""
     found = table.get(key)
     if found is None:
         return default
@@ -57,7 +57,7 @@ def read_setting(
 
 
 def require_known(table: Mapping[str, Any], known: Iterable[str], file: Path) -> None:
-    """Raise `ModelError` where a table has settings that nobody here knows, and which may change vectors."""
+    """Raise `ModelError` if a table has unknown settings, which may change vectors."""
     strange = sorted(
         key for key, value in table.items() if value not in (None, False, {}, []) and key not in known
     )
@@ -72,7 +72,7 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
     """Return the name of the backbone that reads a model with this `config.json`.
 
     Raises:
-        ModelError: where nothing says what model it is.
+        ModelError: if the configuration names no known model.
     """
     kind = config.get("model_type")
     if not isinstance(kind, str):
@@ -92,7 +92,7 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
 
 
 def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
-    """Build the encoder of a table `[encoder]` that stands for `source`. Raises `ModelError`."""
+    """Build the encoder of a table `[encoder]` made from `source`. Raises `ModelError`."""
     try:
         return Encoder.of(table)
     except RecipeError as error:
@@ -130,10 +130,10 @@ def read_pickled(file: Path) -> dict[str, torch.Tensor]:
 
 
 def set_linear(layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path) -> None:
-    """Give a linear layer these weights, `weight` and perhaps `bias`; without one its bias is 0.
+    """Set the weights of a linear layer, `weight` and optionally `bias`, by default 0.
 
     Raises:
-        ModelError: where they are of another shape, or no numbers.
+        ModelError: if they have another shape, or are not finite.
     """
     found = {name: value.float() for name, value in weights.items()}
     if layer.bias is not None:

@@ -1,4 +1,4 @@
-"""The modules of a folder of sentence-transformers, as far as an encoder has them."""
+"""The modules of a sentence-transformers folder that an encoder supports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KNOWN = (
     *("transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
     *("max_seq_length", "do_lower_case", "model_args", "model_kwargs"),
 )
-"""Settings of `Transformer` that are looked at, or that change no vector."""
+"""Settings of `Transformer` that are read, or that change no vector."""
 
 
 @attrs.frozen
@@ -48,12 +48,12 @@ class Dense:
 
 @attrs.frozen
 class Modules:
-    """What a folder consists of."""
+    """The modules of a folder."""
 
     transformer: Path
     mode: str
     pooler: str
-    """The pooler that pools so, by name."""
+    """Name of the equivalent pooler."""
     include_prompt: bool
     mlp: Dense | None
     projection: Dense | None
@@ -61,7 +61,7 @@ class Modules:
 
 
 def read_modules(source: Path) -> Modules:
-    """Return the modules of a folder. Raises `ModelError` where an encoder cannot have them."""
+    """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
     entries = read_json(source / "modules.json", list)
     found = [_module(entry, source) for entry in entries]
     names = [name for name, _ in found]
@@ -99,7 +99,7 @@ def read_modules(source: Path) -> Modules:
 
 
 def settings_of(model: Path) -> Mapping[str, Any]:
-    """Return the settings of `Transformer`. Raises `ModelError` where a backbone does not have them."""
+    """Return the settings of `Transformer`. Raises `ModelError` if a backbone does not support them."""
     if (model / "adapter_config.json").is_file():
         raise ModelError(
             f"`{model}` holds an adapter on a model that lies elsewhere; import it with `--from peft` and "
@@ -153,7 +153,7 @@ def _module(entry: Any, source: Path) -> tuple[str, Path]:
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:
-    """Return, of each way of pooling, an installed pooler that pools so and does nothing else; ours first."""
+    """Return, for each mode of pooling, an installed pooler that does only that; ours first."""
     found: dict[str, str] = {}
     infos = [plugins.find("pooler", name) for name in plugins.names("pooler")]
     for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):

@@ -1,4 +1,4 @@
-"""An ONNX graph beside the encoder that it was made of."""
+"""Comparison of an ONNX graph with its encoder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TEXTS = (
     "Two small birds sing in the old tree behind the house, and nobody hears them!",
     "Is a vector of 384 numbers enough for it? 7, 8 and 9 are; 10 (ten) is not.",
 )
-"""Where the token ids of the comparison come from."""
+"""Texts for the token ids of the comparison."""
 MIXED = 64
-"""Tokens: the longest text of batches of many lengths."""
+"""Length of the longest text in batches of many lengths, in tokens."""
 
 
 def open_session(path: Path) -> Any:
@@ -34,7 +34,7 @@ def open_session(path: Path) -> Any:
 def difference(encoder: Encoder, session: Any) -> float:
     """Return the largest difference of the graph's vectors, over batches of many shapes.
 
-    It is a part of the largest value of the encoder's vectors in the batch; NaN where one is no number.
+    It is relative to the largest value of the encoder's vectors in the batch; NaN if a vector has one.
     """
     found = [0.0]
     for tokens in _batches(encoder):
@@ -47,7 +47,7 @@ def difference(encoder: Encoder, session: Any) -> float:
 
 
 def longest_input(encoder: Encoder) -> int:
-    """Return the tokens of the longest input: a text of `max_length`, in its template."""
+    """Return the length of the longest input in tokens: a text of `max_length` in its template."""
     around = 0
     if encoder.recipe.resolved_prompt is not None:
         around = int(encoder.tokenizer().encode([""], 1).lengths[0])

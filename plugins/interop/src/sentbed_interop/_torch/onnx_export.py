@@ -1,4 +1,4 @@
-"""An encoder as an ONNX graph, with what is needed to use it."""
+"""Export of an encoder as an ONNX graph, with the files needed to use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed_interop._torch.onnx_graph import write_graph
 from sentbed_interop._torch.onnx_readme import write_facts, write_readme
 
 TOLERANCE = 1e-4
-"""Largest difference to the encoder's vectors, as a part of their largest value."""
+"""Largest difference from the encoder's vectors, relative to their largest value."""
 GRAPH = "model.onnx"
 
 
@@ -22,13 +22,13 @@ def export(encoder: Encoder, directory: Path, opset: int) -> None:
     tokenizer = _tokenizer(encoder)
     write_graph(encoder, directory / GRAPH, opset, min(longest_input(encoder), 6))
     found = difference(encoder, open_session(directory / GRAPH))
-    # Also where a vector is not a number.
+    # Also true if a vector has NaN.
     if not found <= TOLERANCE:
         raise ModelError(
             f"onnxruntime's vectors differ from the encoder's by {found:.1e} of their largest value, "
             f"expected at most {TOLERANCE:g}; try another `opset`, or export `--to sentence-transformers`"
         )
-    # What the last call of the encoder has set is no part of the tokenizer.
+    # Settings of the encoder's last call do not belong to the tokenizer.
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(directory)

@@ -1,4 +1,4 @@
-"""Traces an encoder into an ONNX graph."""
+"""Tracing of an encoder into an ONNX graph."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from torch.nn import functional
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 AXES = ("batch", "length")
 ONE_FILE = 2_000_000_000
-"""Bytes of weights that go into the graph's own file: protobuf ends at 2 GiB."""
+"""Largest size of weights, in bytes, inside the graph's own file: protobuf is limited to 2 GiB."""
 LOUD = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
-"""Loggers that tell of libraries that are not installed, and of what an error says as well."""
+"""Loggers that report missing libraries, and problems that an error reports as well."""
 
 
 class Whole(torch.nn.Module):
@@ -47,7 +47,7 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
     """Write the graph of an encoder, traced with two texts, the longer one of `length` tokens.
 
     Raises:
-        ModelError: where a part cannot be traced, or holds for the traced shape only.
+        ModelError: if a part cannot be traced, or holds for the traced shape only.
     """
     whole = Whole(encoder)
     ids = torch.tensor(encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long)
@@ -76,7 +76,7 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
             ) from error
     _require_open_axes(program, parts)
     for node in program.model.graph.all_nodes():
-        # Names of source files on this machine.
+        # The metadata has names of source files on this machine.
         node.metadata_props.clear()
     size = sum(value.numel() * value.element_size() for value in whole.state_dict().values())
     program.save(path, external_data=size > ONE_FILE)
@@ -94,13 +94,13 @@ def _require_open_axes(program: Any, parts: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what torch and its exporter have to settle between them."""
+    """Silence the warnings of torch and its exporter."""
     loggers = [logging.getLogger(name) for name in LOUD]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        # Of what cannot be traced, torch prints all that could.
+        # For a module that cannot be traced, torch prints everything that could be.
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield

@@ -1,4 +1,4 @@
-"""What is written beside a graph: how to use it, in words, in code and for programs."""
+"""Documentation beside a graph: its use in words, in code and for programs."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ RULES = {
         text = text[:-1] + "."
 """,
 }
-"""The text rules as code, for whom sentbed is not there."""
+"""The text rules as code for users without sentbed."""
 
 
 def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float) -> None:
-    """Write what a program needs to know."""
+    """Write the facts for programs."""
     prompt = encoder.recipe.resolved_prompt
     facts = {
         "sentbed": __version__,
@@ -83,7 +83,7 @@ def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float
 
 
 def write_readme(encoder: Encoder, directory: Path) -> None:
-    """Write how to encode texts."""
+    """Write the README on encoding texts."""
     recipe, tokenizer = encoder.recipe, encoder.backbone.tokenizer
     resolved, pad = recipe.resolved_prompt, f"enable_padding(pad_id={tokenizer.pad_id})"
     prompt, cut = "", f"enable_truncation({recipe.max_length})\ntokenizer."
@@ -116,7 +116,7 @@ def _beside(directory: Path) -> str:
 
 
 def _empty(encoder: Encoder) -> str:
-    """Say what an empty text is where the tokenizer gives it no token, as GPT-2's does."""
+    """Return a sentence on empty texts if the tokenizer gives them no token, like GPT-2's."""
     tokenizer: Any = encoder.backbone.tokenizer
     if tokenizer.original.backend_tokenizer.encode("").ids:
         return ""

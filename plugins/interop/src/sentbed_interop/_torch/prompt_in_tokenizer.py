@@ -16,13 +16,13 @@ from tokenizers.processors import TemplateProcessing
 from sentbed_interop._torch.st_names import PREFIX, SUFFIX
 
 WHITE = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace())
-"""What `str.strip` takes away, which is not quite what regular expressions call white space."""
+"""The characters that `str.strip` removes, which differ slightly from regular expressions' white space."""
 
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "none": (),
     "prompt-eol": ((r"(?<=[^.?\"'])\z", "."), ('"', "'"), (r"\?\z", ".")),
 }
-"""The text rules that a recipe's prompt may name, as replacements one after the other."""
+"""The text rules of a recipe's prompt, as successive replacements."""
 
 BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
 """Where a template may be cut: byte-level and SentencePiece vocabularies begin a new piece at a space."""
@@ -30,7 +30,7 @@ BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
 
 @attrs.frozen
 class Cut:
-    """A template in four pieces: ids, text before the sentence, text behind it, ids."""
+    """A template in four pieces: ids, text before the sentence, text after it, ids."""
 
     prefix: str
     suffix: str
@@ -41,17 +41,17 @@ class Cut:
 
     @property
     def seam(self) -> str:
-        """What stands behind the sentence and is cut off with it."""
+        """The text after the sentence that is truncated with it."""
         return self.suffix[: self.last]
 
     @property
     def cuts_question(self) -> bool:
-        """Whether a sentence that is cut would lose all that stands behind it."""
+        """Whether a truncated sentence would lose all text after it."""
         return bool(self.suffix) and self.last == len(self.suffix)
 
 
 def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
-    """Yield ways to cut a template, the one with most ids first, the one without any last."""
+    """Yield ways to cut a template, from the one with the most ids to the one without any."""
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()
@@ -67,7 +67,7 @@ def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
 def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Tokenizer:
     """Return a copy of the tokenizer that puts the prompt around each text.
 
-    Truncation comes before the post-processor: what is there as ids is never cut.
+    Truncation comes before the post-processor, so ids are never truncated.
     """
     if prompt.normalizer not in RULES:
         raise ModelError(
@@ -105,7 +105,7 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
 
 
 def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
-    """Return the ids before and behind the sentence: special tokens, and the template's beyond its cuts."""
+    """Return the ids before and after the sentence: special tokens, and the template's beyond its cuts."""
     text = "a"
     whole = cut.prefix + text + cut.suffix
     bare = tokenizer.encode(whole, add_special_tokens=False)
@@ -118,7 +118,7 @@ def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
 
 
 def _around(full: Sequence[int], bare: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return what the tokenizer puts before and behind the ids of a text."""
+    """Return the ids that the tokenizer puts before and after those of a text."""
     for start in range(len(full) - len(bare) + 1):
         if full[start : start + len(bare)] == bare:
             return list(full[:start]), list(full[start + len(bare) :])

@@ -25,22 +25,22 @@ REASONS = {
     "layers": "it reads several layers",
     "mask-token": "it reads the state of the mask token",
 }
-"""Why a pooler with such a need is none of them."""
+"""Reasons why sentence-transformers has no equivalent of a pooler with these needs."""
 
 
 @attrs.frozen(eq=False)
 class Dense:
-    """A linear layer of the folder, and the activation behind it."""
+    """A linear layer of the folder, and the activation after it."""
 
     linear: torch.nn.Linear
     activation: torch.nn.Module
 
 
 def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, ...]:
-    """Write the folder; returns what differs from the encoder in it.
+    """Write the folder, and return its differences from the encoder.
 
     Raises:
-        ModelError: where stock modules cannot give the encoder's vectors.
+        ModelError: if stock modules cannot give the encoder's vectors.
     """
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
@@ -59,7 +59,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     types = ["Transformer", "Pooling", *["Dense"] * len(layers)]
     types += ["Normalize"] * encoder.recipe.head.normalize
     paths = [f"{number}_{name}" if number else "" for number, name in enumerate(types)]
-    # Release 6 has moved the classes, and still knows them by these names.
+    # Release 6 has moved the classes, but still accepts these names.
     _write_json(
         directory / "modules.json",
         [
@@ -69,7 +69,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     )
     transformer: dict[str, Any] = {"max_seq_length": written.max_seq_length, "do_lower_case": False}
     if dtype != "float32":
-        # Dense layers are in fp32 and take nothing else.
+        # Dense layers are in fp32 and accept nothing else.
         transformer["model_args"] = {"torch_dtype": "float32"}
     _write_json(directory / "sentence_bert_config.json", transformer)
     _write_json(
@@ -95,10 +95,10 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
 
 
 def pooling_of(encoder: Encoder) -> str:
-    """Return how the encoder pools, in the words of sentence-transformers.
+    """Return the encoder's mode of pooling, by sentence-transformers' name.
 
     Raises:
-        ModelError: where they have none for it.
+        ModelError: if there is none.
     """
     pooler = encoder.recipe.pooler
     pooling = pooler.traits.pooling
@@ -115,7 +115,7 @@ def pooling_of(encoder: Encoder) -> str:
 
 
 def layers_of(encoder: Encoder) -> list[Dense]:
-    """Return the linear layers behind the pooling: the pooler's own, and the projection."""
+    """Return the linear layers after pooling: the pooler's own, and the projection."""
     module = encoder.placed.module
     if module is None:
         raise ModelError(
@@ -139,7 +139,7 @@ def _require_last_layer(encoder: Encoder) -> None:
 
 
 def _dtype(encoder: Encoder, directory: Path) -> str:
-    """Return the precision of the weights. Raises `ModelError` where transformers would not load them."""
+    """Return the precision of the weights. Raises `ModelError` if transformers would not load them."""
     file = directory / "config.json"
     config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     name = encoder.recipe.backbone.name
@@ -157,7 +157,7 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
 
 
 def _write_own(encoder: Encoder, directory: Path) -> None:
-    """Write what the importer needs to get the prompt back: the tokenizer loses it in ids and rules."""
+    """Write the prompt for the importer, which cannot recover it from the tokenizer's ids and rules."""
     recipe = unstructure(encoder.recipe)
     kept = {key: recipe[key] for key in ("pooler", "prompt", "max_length") if key in recipe}
     _write_json(directory / OWN / OWN_FILE, kept)

@@ -1,4 +1,4 @@
-"""What folders of sentence-transformers call things, for the exporter and the importer."""
+"""Names in sentence-transformers folders, for the exporter and the importer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ POOLING = {
     "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
     "weightedmean": "pooling_mode_weightedmean_tokens",
 }
-"""Ways of pooling, and what release 5 calls them; release 6 reads that as well."""
+"""Modes of pooling, with their names in release 5, which release 6 reads as well."""
 
 OWN = "sentbed"
-"""The directory of what only sentbed reads: an encoder's prompt, and the tokenizer without it."""
+"""Directory that only sentbed reads: an encoder's prompt, and the tokenizer without it."""
 OWN_FILE = "encoder.json"
 """Pooler, prompt and `max_length`, as in a recipe."""
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 PREFIX, SUFFIX = "prompt-prefix", "prompt-suffix"
-"""What the tokenizer of a folder calls the ids of a prompt."""
+"""Names of a prompt's ids in the tokenizer of a folder."""

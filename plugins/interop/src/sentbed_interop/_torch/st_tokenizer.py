@@ -1,4 +1,4 @@
-"""The tokenizer of an exported folder, and the proof that its ids are the encoder's."""
+"""The tokenizer of an exported folder, with a check that its ids equal the encoder's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 SIGNS = (*string.punctuation, "a", "Z", "7", "é", "ß", "日本", "🙂", "“", "”", "…", "e\u0301", "\u00a0", "\t")
-"""What texts begin and end with: everything that a template's signs may merge with."""
+"""First and last characters of test texts: those that a template's punctuation may merge with."""
 
 ENDS = tuple(".?!\"'),")
 
@@ -53,19 +53,19 @@ BLANK = ("", "   ")
 
 @attrs.frozen
 class Written:
-    """What became of a tokenizer."""
+    """The result of writing a tokenizer."""
 
     max_seq_length: int
-    """Tokens of a text and all that is around it."""
+    """Largest number of tokens, of a text with its prompt and special tokens."""
     notes: tuple[str, ...]
-    """What differs from the encoder, for the README."""
+    """Differences from the encoder, for the README."""
 
 
 def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
-    """Change the tokenizer that lies in `directory` so that it gives the encoder's ids there.
+    """Change the tokenizer in `directory` so that it gives the encoder's ids.
 
     Raises:
-        ModelError: where it cannot.
+        ModelError: if it cannot.
     """
     file = directory / "tokenizer.json"
     if not file.is_file():
@@ -119,7 +119,7 @@ def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, C
 
 
 def _within(encoder: Encoder) -> list[str]:
-    """Return the texts of the battery that no cut touches."""
+    """Return the test texts that are not truncated."""
     length = encoder.recipe.max_length
     whole = encoder.backbone.tokenizer.truncate(BATTERY, length)
     return [text for text, cut in zip(BATTERY, whole, strict=True) if text == cut and text.strip()]
@@ -136,7 +136,7 @@ def _write_config(directory: Path, length: int, prompted: bool) -> None:
         for key in ("add_bos_token", "add_eos_token", "add_prefix_space"):
             config.pop(key, None)
     if config.get("pad_token") is None:
-        # sentence-transformers fills batches with it, behind the mask; LLaMA's and GPT-2's have none.
+        # sentence-transformers pads batches with it, masked out; LLaMA and GPT-2 have none.
         specials = (config.get(key) for key in ("eos_token", "bos_token", "unk_token"))
         config["pad_token"] = next(filter(None, specials), None)
     if config["pad_token"] is None:
@@ -201,7 +201,7 @@ def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
 
 
 def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
-    """Return what the tokenizer and releases of sentence-transformers make of white space."""
+    """Return notes on the treatment of white space by the tokenizer and releases of the library."""
     notes = []
     ours = _rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
     if ours != _encode(loaded, BLANK, length):

@@ -1,4 +1,4 @@
-"""The vectors of an exported folder, computed from its files, against the encoder's."""
+"""Comparison of an exported folder's vectors, computed from its files, with the encoder's."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from sentbed_interop._torch.st_folder import Dense
 
 TOLERANCE = {"float32": 1e-5}
-"""Largest difference, as a part of the largest value."""
+"""Largest difference, relative to the largest value."""
 ROUGH = 0.1
-"""The same for weights below fp32, which the encoder computes in their precision."""
+"""The same for weights below fp32, with which the encoder computes in their precision."""
 
 
 def require_same_vectors(
     encoder: Encoder, directory: Path, pooling: str, layers: Sequence[Dense], length: int, dtype: str
 ) -> None:
-    """Raise `OtherVectorsError` where the model in `directory` does not give the encoder's vectors."""
+    """Raise `OtherVectorsError` if the model in `directory` does not give the encoder's vectors."""
     texts = encoder.backbone.tokenizer.truncate(SENTENCES, encoder.recipe.max_length)
     expected = encoder.encode(texts)
     vectors = _encode(directory, texts, pooling, layers, length)
@@ -70,7 +70,7 @@ def _model(directory: Path) -> Any:
     logging.disable_progress_bar()
     try:
         config = transformers.AutoConfig.from_pretrained(directory)
-        # Of T5 and its kin sentence-transformers loads the encoder.
+        # For T5 and its relatives, sentence-transformers loads the encoder only.
         encoders = type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
         loader: Any = transformers.AutoModelForTextEncoding if encoders else transformers.AutoModel
         return loader.from_pretrained(directory, config=config, dtype=torch.float32).eval()

@@ -19,8 +19,8 @@ class ClassificationLoss(torch.nn.Module):
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor` and `positive`."""
         anchor, positive = (vectors[name].to(torch.float32) for name in ("anchor", "positive"))
-        # A layer on [u; v] is the sum of one on u and one on v, and of two classes only the difference of the
-        # logits counts: batch x batch numbers, where the pairs would be batch x batch x 2 width.
+        # A linear layer on [u; v] is the sum of one on u and one on v, and with two classes only the
+        # difference of the logits matters: batch x batch numbers instead of pairs of batch x batch x 2 width.
         weight, bias = (part[1] - part[0] for part in (self.classifier.weight, self.classifier.bias))
         of_anchor, of_positive = weight.chunk(2)
         logits = (anchor @ of_anchor)[:, None] + positive @ of_positive + bias

@@ -1,4 +1,4 @@
-"""What the contrastive losses have in common."""
+"""The base class of the contrastive losses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Texts(NamedTuple):
     """A column of a batch, or a memory."""
 
     vectors: torch.Tensor
-    """`(n, width)`, fp32, of length 1 where the similarity is the cosine."""
+    """`(n, width)`, fp32, of length 1 if the similarity is the cosine."""
     ids: torch.Tensor | None = None
-    """`(n,)`, the same number for the same text; None where texts are not compared."""
+    """`(n,)`, equal for equal texts; None if texts are not compared."""
     empty: torch.Tensor | None = None
-    """`(n,)`, true for a place that holds nothing; None where all hold something."""
+    """`(n,)`, true for an empty slot; None if no slot is empty."""
 
 
 class ContrastiveLoss(torch.nn.Module):
@@ -40,17 +40,17 @@ class ContrastiveLoss(torch.nn.Module):
         self.counted = counted or parameters.masked
 
     def columns(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Texts]:
-        """Return the columns of a batch as they are compared."""
+        """Return the columns of a batch, ready to be compared."""
         names = [name for name in ("anchor", "positive", "negative") if name in inputs]
         return {name: Texts(self.scale(inputs[name]), self.ids(inputs, name)) for name in names}
 
     def scale(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Return the vectors in fp32, of length 1 where the similarity is the cosine."""
+        """Return the vectors in fp32, of length 1 if the similarity is the cosine."""
         vectors = vectors.to(torch.float32)
         return functional.normalize(vectors, dim=-1) if self.cosine else vectors
 
     def ids(self, inputs: Mapping[str, torch.Tensor], column: str) -> torch.Tensor | None:
-        """Return the numbers of the texts of a column, where texts are compared."""
+        """Return the ids of the texts of a column, or None if texts are not compared."""
         if not self.compares_texts:
             return None
         if f"{column}.id" not in inputs:
@@ -79,10 +79,10 @@ class ContrastiveLoss(torch.nn.Module):
     def rank(
         self, query: Texts, target: Texts, negative: Texts | None = None, memory: Texts | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of finding target i for query i, and the similarities that are compared for it.
+        """Return the loss of finding target i for query i, and the similarities behind it.
 
-        The similarities are `(n, candidates)`, detached; that of the target of row i is at (i, i), and those
-        that are not in the row's denominator are -inf.
+        The similarities are `(n, candidates)`, detached. That of row i and its target is at (i, i); those
+        outside the row's denominator are -inf.
         """
         own = torch.eye(len(query.vectors), dtype=torch.bool, device=query.vectors.device)
         temperature = self.temperature()
@@ -104,20 +104,20 @@ class ContrastiveLoss(torch.nn.Module):
         own: torch.Tensor | None = None,
         shift: torch.Tensor | float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return similarities, detached, and logits of some candidates, both -inf for those left out.
+        """Return detached similarities and logits of some candidates, both -inf for those left out.
 
-        `own` is true for a row's own candidate: it is never left out, and its logit is shifted.
+        `own` is true for a row's own candidate, which is never left out and whose logit is shifted.
         """
         similarity = query.vectors @ candidates.vectors.T
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
         if own is not None:
             logits, out = logits + shift * own, out & ~own
-        # Not before the division: the temperature's gradient would be 0 x inf.
+        # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
         return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(out, -math.inf)
 
     def left_out(self, query: Texts, target: Texts, candidates: Texts) -> torch.Tensor:
-        """Return which candidates are to leave the denominator of which row, `(n, candidates)`."""
+        """Return a mask of the candidates that each row's denominator omits, `(n, candidates)`."""
         shape = len(query.vectors), len(candidates.vectors)
         out = torch.zeros(shape, dtype=torch.bool, device=query.vectors.device)
         if candidates.empty is not None:

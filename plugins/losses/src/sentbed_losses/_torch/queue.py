@@ -22,9 +22,9 @@ class QueueLoss(ContrastiveLoss):
     def initial_state(self) -> dict[str, torch.Tensor]:
         """Return an empty memory.
 
-        `memory` `(size, width)` is a ring of vectors as they are compared, `filled` how many places hold one,
-        `next` the place that is written next, and `ids` `(size,)` the numbers of their texts, where texts are
-        compared.
+        `memory` `(size, width)` is a ring buffer of vectors ready to be compared, `filled` the number of
+        slots in use, `next` the slot to be written next, and `ids` `(size,)` the ids of their texts, if texts
+        are compared.
         """
         state = {
             "memory": torch.zeros(self.size, self.width),
@@ -44,7 +44,7 @@ class QueueLoss(ContrastiveLoss):
         return LossOutput(loss, metrics, self.enqueue(columns["positive"], state))
 
     def enqueue(self, positive: Texts, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the memory with a batch written over its oldest places."""
+        """Return the memory with a batch written over its oldest slots."""
         vectors = positive.vectors.detach()[-self.size :]
         places = (state["next"] + torch.arange(len(vectors), device=vectors.device)) % self.size
         after = {

@@ -10,7 +10,7 @@ from sentbed_losses.temperature import LearnableTemperature
 
 
 class Temperature(torch.nn.Module):
-    """What similarities are divided by: a number, or a parameter that holds its logarithm."""
+    """The divisor of similarities: a number, or a parameter that holds its logarithm."""
 
     def __init__(self, temperature: float | LearnableTemperature) -> None:
         super().__init__()
@@ -25,6 +25,6 @@ class Temperature(torch.nn.Module):
         """Return the temperature: a float, or a scalar within the bounds."""
         if not self.learned:
             return self.fixed
-        # Beyond a bound the gradient of a clamp is 0, and the parameter would stay there for good.
+        # Outside the bounds a clamp's gradient is 0, so the parameter could never come back.
         bounded = self.log.detach().clamp(*self.bounds) + (self.log - self.log.detach())
         return bounded.exp()

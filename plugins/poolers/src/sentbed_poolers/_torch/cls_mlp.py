@@ -8,11 +8,11 @@ from sentbed.protocols import TokenStates
 from sentbed_poolers._torch.first import FirstPooling
 
 INITIAL_DEVIATION = 0.02
-"""Standard deviation of the weights that training starts from: `initializer_range` of BERT and RoBERTa."""
+"""Standard deviation of the initial weights: `initializer_range` of BERT and RoBERTa."""
 
 
 class ClsMLPPooling(torch.nn.Module):
-    """`(batch, length, width)` -> the first real token's state, through layer and tanh, `(batch, width)`."""
+    """`(batch, length, width)` -> the first real token's state after the layer and tanh, `(batch, width)`."""
 
     def __init__(self, width: int, mlp_only_train: bool) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class ClsMLPPooling(torch.nn.Module):
         self.mlp_only_train = mlp_only_train
 
     def forward(self, states: TokenStates) -> torch.Tensor:
-        """Pool."""
+        """Return the sentence vectors."""
         first: torch.Tensor = self.first(states)
         if self.mlp_only_train and not self.training:
             return first

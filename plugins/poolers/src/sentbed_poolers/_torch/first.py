@@ -10,10 +10,10 @@ class FirstPooling(torch.nn.Module):
     """`(batch, length, width)` -> the state of the first real token, `(batch, width)`."""
 
     def forward(self, states: TokenStates) -> torch.Tensor:
-        """Pool."""
+        """Return the sentence vectors."""
         hidden: torch.Tensor = states.last_hidden_state
         if states.attention_mask is None:
             return hidden[:, 0]
-        # `argmax` does not take a boolean mask; of equal values it gives the first.
+        # `argmax` does not accept a boolean mask; it returns the first of equal values.
         place = states.attention_mask.long().argmax(dim=1)
         return hidden[torch.arange(hidden.shape[0], device=hidden.device), place]

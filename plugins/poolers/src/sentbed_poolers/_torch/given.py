@@ -1,4 +1,4 @@
-"""States that a backbone picks out itself."""
+"""Pooling by a state that the backbone has already picked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed.protocols import TokenStates
 
 
 class GivenState(torch.nn.Module):
-    """A field of `TokenStates` that is one vector a sentence already, `(batch, width)`."""
+    """A field of `TokenStates` that already holds one vector per sentence, `(batch, width)`."""
 
     def __init__(self, field: str, pooler: str) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class GivenState(torch.nn.Module):
 
 
 def required(states: TokenStates, field: str, pooler: str) -> Any:
-    """Return a field of `states`. Raises `ModelError` where the backbone left it out."""
+    """Return a field of `states`. Raises `ModelError` if the backbone left it out."""
     value = getattr(states, field)
     if value is None:
         raise ModelError(

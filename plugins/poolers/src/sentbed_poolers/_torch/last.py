@@ -10,7 +10,7 @@ class LastPooling(torch.nn.Module):
     """`(batch, length, width)` -> the state of the last real token, `(batch, width)`."""
 
     def forward(self, states: TokenStates) -> torch.Tensor:
-        """Pool."""
+        """Return the sentence vectors."""
         hidden: torch.Tensor = states.last_hidden_state
         if states.attention_mask is None:
             return hidden[:, -1]

@@ -9,11 +9,11 @@ from sentbed.protocols import TokenStates
 class MeanPooling(torch.nn.Module):
     """`(batch, length, width)` -> the mean over the tokens that the mask keeps, `(batch, width)`.
 
-    The sum is taken in fp32: in bf16 it would lose about three bits at length 64.
+    The sum is computed in fp32: bf16 would lose about three bits at length 64.
     """
 
     def forward(self, states: TokenStates) -> torch.Tensor:
-        """Pool."""
+        """Return the sentence vectors."""
         return mean_of_tokens(states.last_hidden_state.float(), states.attention_mask)
 
 

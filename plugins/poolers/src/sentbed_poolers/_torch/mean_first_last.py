@@ -10,10 +10,10 @@ from sentbed_poolers._torch.mean import mean_of_tokens
 
 
 class MeanFirstLastPooling(torch.nn.Module):
-    """Layers, each `(batch, length, width)` -> the mean of two over the real tokens, `(batch, width)`.
+    """Layers, each `(batch, length, width)` -> the mean of two layers over the real tokens, `(batch, width)`.
 
-    `first` is the place of the first layer: 0 the embeddings, 1 the first transformer layer. Sums are taken
-    in fp32, as in `MeanPooling`.
+    `first` is the index of the first layer: 0 for the embeddings, 1 for the first transformer layer. Sums are
+    computed in fp32, as in `MeanPooling`.
     """
 
     def __init__(self, first: int) -> None:
@@ -21,7 +21,7 @@ class MeanFirstLastPooling(torch.nn.Module):
         self.first = first
 
     def forward(self, states: TokenStates) -> torch.Tensor:
-        """Pool."""
+        """Return the sentence vectors."""
         layers = required(states, "layers", "mean-first-last")
         hidden: torch.Tensor = (layers[self.first].float() + layers[-1].float()) / 2
         return mean_of_tokens(hidden, states.attention_mask)

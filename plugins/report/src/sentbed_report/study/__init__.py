@@ -1,1 +1,1 @@
-"""The numbers of a study: its cells, their tables, and which differences are real."""
+"""Results of a study: cells, tables, and significance of differences."""

@@ -1,4 +1,4 @@
-"""What a study leaves for papers and programs: `tables/`, `results.json`, `results.parquet`."""
+"""Exports of a study for papers and programs: `tables/`, `results.json`, `results.parquet`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sentbed_report.study.table_formats import harmless, names_of, to_csv, to_la
 from sentbed_report.table_formats import DIRECTORY
 
 SCHEMA = 2
-"""Goes up when a key of `results.json` changes its meaning or goes away."""
+"""Schema version; increased when a key of `results.json` changes its meaning or is removed."""
 
 RESULTS = "results.json"
 PARQUET = "results.parquet"
 SCORES = "scores.csv"
-"""Every score of every seed, one a line."""
+"""File with every score of every seed, one per line."""
 
 
 def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
@@ -38,7 +38,7 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
     of these are taken away; what else lies in `tables` stays.
 
     Raises:
-        RunError: where the disk is full.
+        RunError: if the disk is full.
     """
     found = summarise(data) if summaries is None else summaries
     numbers = published_numbers(data, found)
@@ -57,7 +57,7 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
     try:
         write_parquet(directory / PARQUET, data, found)
     except RuntimeUnavailableError:
-        # What was written by another machine would be of other results.
+        # A file written on another machine would have outdated results.
         (directory / PARQUET).unlink(missing_ok=True)
 
 
@@ -75,7 +75,7 @@ def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> 
     """Write every score of every seed as a row of a Parquet file.
 
     Raises:
-        RuntimeUnavailableError: where pyarrow is not installed.
+        RuntimeUnavailableError: if pyarrow is not installed.
     """
     if find_spec("pyarrow") is None:
         raise RuntimeUnavailableError(
@@ -93,7 +93,7 @@ def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> 
 
 
 def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
-    """Return everything for programs; a number that is not finite is null."""
+    """Return all results as JSON; non-finite numbers are null."""
     document = {
         "schema": SCHEMA,
         "study": data.name,
@@ -111,12 +111,12 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
 
 
 def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """Return the names of the tables' files."""
+    """Return the file names of the tables."""
     return names_of(summaries, [Path(SCORES).stem])
 
 
 def _written(directory: Path) -> list[str]:
-    """Return the names of the tables that `results.json` has; none where it cannot be read."""
+    """Return the names of the tables in `results.json`; empty if it cannot be read."""
     try:
         names = [table["name"] for table in json.loads((directory / RESULTS).read_bytes())["tables"]]
     except (OSError, ValueError, LookupError, TypeError):
@@ -129,7 +129,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _beside(summary: Summary, number: Number) -> bool:
-    """Whether a published number stands beside a value of this table."""
+    """Whether a published number corresponds to a value in this table."""
     rows = [row for row in summary.rows if row.cell == number.cell]
     return any(number.row in cell.published for row in rows for cell in row.cells)
 

@@ -12,7 +12,7 @@ from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary import Summary, SummaryRow
 
 Context: TypeAlias = tuple[str, ...]
-"""What a cell is on all axes but those that are looked at, and its encoder."""
+"""Labels of a cell on all axes but the examined ones, and its encoder."""
 
 
 @attrs.frozen
@@ -21,58 +21,58 @@ class LabelEffect:
 
     label: str
     mean: float | None
-    """Over the contexts in which every label has finished, so that labels are compared in the same ones."""
+    """Mean over the contexts in which every label has finished, so that labels are comparable."""
     contexts: int
     """How many these are."""
     difference: float | None
     """The mean of this label less the reference, over the pairs of cells that differ in nothing else."""
     std: float | None
-    """Of these differences; None for fewer than two."""
+    """Standard deviation of these differences; None for fewer than two."""
     pairs: int
     """How many these are."""
 
 
 @attrs.frozen
 class AxisEffect:
-    """One axis, label by label."""
+    """Effect of one axis, label by label."""
 
     axis: str
     reference: str
-    """The baseline's label, or the first."""
+    """Label of the baseline, or the first one."""
     labels: tuple[LabelEffect, ...]
     numbers: tuple[float, ...] | None
-    """Those behind the labels; see `AxisInfo.numbers`."""
+    """Numbers of the labels; see `AxisInfo.numbers`."""
     together: tuple[str, ...]
-    """Axes that change whenever this one does: what they do cannot be told from what this one does."""
+    """Axes that change together with this one, so that their effects cannot be separated."""
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
-        """Number and mean of each label, in the order of the numbers; none where the axis has no numbers."""
+        """Number and mean of each label, in order of the numbers; empty if the axis has no numbers."""
         pairs = zip(self.numbers or (), self.labels, strict=bool(self.numbers))
         return tuple(sorted((number, one.mean) for number, one in pairs if one.mean is not None))
 
 
 @attrs.frozen
 class Grid:
-    """Two axes: the mean over everything else."""
+    """Means for each pair of labels of two axes."""
 
     rows: AxisInfo
     columns: AxisInfo
     means: tuple[tuple[float | None, ...], ...]
-    """A label of `rows` -> a label of `columns`; None where no such cell has finished."""
+    """Means, by label of `rows` and label of `columns`; None if no such cell has finished."""
     counts: tuple[tuple[int, ...], ...]
-    """Over how many cells each mean is."""
+    """Number of cells of each mean."""
     balanced: bool
     """Whether all means are over the same contexts."""
 
 
 def main_effects(data: StudyData, summary: Summary, column: int = -1) -> tuple[AxisEffect, ...]:
-    """Return what each axis with two labels or more does to a column; the last one is the average."""
+    """Return the effect of each axis with several labels on a column, by default the last (the average)."""
     return tuple(_effect(data, axis, summary, column) for axis in data.axes if len(axis.labels) > 1)
 
 
 def interaction(data: StudyData, summary: Summary, rows: str, columns: str, column: int = -1) -> Grid:
-    """Return the means of a column for each two labels of the axes `rows` and `columns`."""
+    """Return the means of a column for each pair of labels of the axes `rows` and `columns`."""
     axes = {axis.name: axis for axis in data.axes}
     first, second = axes[rows], axes[columns]
     hidden = {rows, columns, *_together(data, first), *_together(data, second)}
@@ -125,7 +125,7 @@ def _context(data: StudyData, row: SummaryRow, hidden: set[str]) -> Context:
 
 
 def _together(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
-    """Return the axes of which each label goes with one label of `axis`, and the other way round."""
+    """Return the axes whose labels correspond one-to-one to those of `axis`."""
 
     def goes(one: str, other: str) -> bool:
         seen: dict[str, str] = {}

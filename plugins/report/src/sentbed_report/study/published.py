@@ -1,4 +1,4 @@
-"""What a paper's table or figure says of a study's cells: `[study.expected."TABLE"]`."""
+"""`[study.expected."TABLE"]`: numbers from a paper's table or figure for a study's cells."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Published:
     """`[study.expected."TABLE"]`: what a table or a figure of a paper says, cell by cell."""
 
     cells: Mapping[str, Mapping[str, float]]
-    """Name of a cell -> key of a score, as in `[expected]` -> the number."""
+    """Name of a cell -> key of a score, as in `[expected]` -> number."""
     tolerance: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Largest absolute difference that still counts as reproduced; where left out, numbers are shown only."""
+    """Largest absolute difference that counts as reproduced; by default numbers are only shown."""
     source: str = ""
     """Where the numbers are published, if the name of the table does not say it."""
     hardware: str = ""
-    """What they were measured on."""
+    """Hardware on which the numbers were measured."""
     hours: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """How long one cell takes on that hardware, about."""
+    """Approximate duration of one cell on that hardware in hours."""
     note: str = ""
-    """What is known of differences between the paper, its code and this recipe."""
+    """Known differences between the paper, its code and this recipe."""

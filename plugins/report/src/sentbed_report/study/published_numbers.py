@@ -1,4 +1,4 @@
-"""The published numbers of a study beside its own."""
+"""Published numbers of a study, compared with its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_report.study.summary import Measured, Summary, SummaryColumn, Summa
 
 @attrs.frozen
 class Number:
-    """A number of a published table, and what the study has found in its place."""
+    """Number of a published table, with the one found by the study."""
 
     cell: str
     row: ExpectedRow
@@ -22,7 +22,7 @@ class Number:
 
 
 def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """Return the tables with each published number beside the one that it names."""
+    """Return the tables with published numbers added to the values that they name."""
     return tuple(
         attrs.evolve(
             summary,
@@ -42,7 +42,7 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
 
 
 def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
-    """Return every published number beside the one found, in the recipe's order."""
+    """Return every published number with the one found, in the recipe's order."""
     return tuple(
         Number(name, _compared(title, published, key, value, _named(summaries, name, key, numbers)))
         for title, published in data.expected.items()
@@ -54,7 +54,7 @@ def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Nu
 def _beside(
     data: StudyData, summaries: Sequence[Summary], cell: str, measured: Measured
 ) -> Iterator[ExpectedRow]:
-    """Yield the numbers that name this value of a cell, and no other."""
+    """Yield the published numbers that match only this value of a cell."""
     for title, published in data.expected.items():
         numbers = published.cells.get(cell, {})
         for key, value in numbers.items():
@@ -64,7 +64,7 @@ def _beside(
 
 
 def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]) -> list[Measured]:
-    """Return the values of a cell that a key names; `numbers` are all that a table has of the cell."""
+    """Return the values of a cell that a key matches; `numbers` are all published ones of the cell."""
     found = [
         measured
         for summary in summaries

@@ -1,4 +1,4 @@
-"""Reads what a run directory has left, as one run of a study."""
+"""Reading of a run directory as one run of a study."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RANKING = "search.json"
 
 
 def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
-    """Return the run in `directory` as the cell `cell` under `seed`; its place is told relative to `base`.
+    """Return the run in `directory` as cell `cell` with `seed`; its path is relative to `base`.
 
     A run without a manifest is one that waits. Scores, and the items behind them, are read of a finished run
     only: asking how far a study is costs two small files a run.
 
     Raises:
-        RunError: where a file that is there cannot be read.
+        RunError: if an existing file cannot be read.
     """
     place = Path(os.path.relpath(directory, base))
     status = _status(directory)
@@ -65,7 +65,7 @@ def _json(path: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
-        # A run that was killed has a manifest and no report.
+        # A killed run has a manifest but no report.
         return {}
     except (OSError, ValueError) as error:
         raise RunError(f"`{path}` cannot be read ({error}); start the run again") from error

@@ -1,4 +1,4 @@
-"""Any runs looked at as one study."""
+"""Treatment of arbitrary runs as a study."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def runs_as_study(runs: Sequence[Path], base: Path | None = None) -> StudyData:
     the run. Places are told relative to `base`, the current directory where it is left out.
 
     Raises:
-        RunError: where one is no run directory, or is given twice.
+        RunError: if one is not a run directory, or is given twice.
     """
     base = base or Path.cwd()
     groups: list[tuple[Any, dict[int, Path], str]] = []
@@ -32,7 +32,7 @@ def runs_as_study(runs: Sequence[Path], base: Path | None = None) -> StudyData:
             raise RunError(f"the run in `{directory}` is given twice; leave one out")
         places.add(directory.resolve())
         recipe, name, seed = _recipe(directory)
-        # A second run of the same recipe and seed is no further seed.
+        # A second run of the same recipe and seed is not another seed.
         known = next((found for other, found, _ in groups if other == recipe and seed not in found), None)
         if known is None:
             groups.append((recipe, {seed: directory}, name))
@@ -61,7 +61,7 @@ def runs_as_study(runs: Sequence[Path], base: Path | None = None) -> StudyData:
 
 
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
-    """Return the resolved recipe without name and seed, and these."""
+    """Return the resolved recipe without name and seed, then name and seed."""
     try:
         recipe = tomli.loads((directory / RESOLVED).read_text("utf-8"))
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))

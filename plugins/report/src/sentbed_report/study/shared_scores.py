@@ -1,4 +1,4 @@
-"""Which scores of a study may stand in one table."""
+"""Grouping of a study's comparable scores into tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed.protocols import Score
 from sentbed_report.comparability import evaluation_protocol, unlike
 
 Rows: TypeAlias = Sequence[tuple[str, Score]]
-"""Scores, each with the name of its row."""
+"""Scores, with the names of their rows."""
 
 
 def alike(rows: Rows) -> Iterator[tuple[Rows, str]]:
@@ -45,11 +45,11 @@ def alike(rows: Rows) -> Iterator[tuple[Rows, str]]:
 
 @attrs.define
 class _Part:
-    """Scores that may stand in one table."""
+    """Scores that can share a table."""
 
     scores: list[tuple[str, Score]] = attrs.field(factory=list)
     protocols: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    """Task -> metric and protocol of its first score, which is the one that a table prints."""
+    """Task -> metric and protocol of its first score, which tables print."""
     names: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     """Task -> metric and name of the protocol of its first score; another one is a further metric."""
 
@@ -64,12 +64,12 @@ class _Part:
             self.names[score.task], self.protocols[score.task] = _name(score), _protocol(score)
 
     def fits(self, other: _Part) -> bool:
-        """Whether each task that both have is of one metric and protocol."""
+        """Whether all shared tasks have the same metric and protocol."""
         shared = self.protocols.keys() & other.protocols.keys()
         return all(self.protocols[task] == other.protocols[task] for task in shared)
 
     def join(self, other: _Part) -> None:
-        """Add the scores of another row, which fit."""
+        """Add the compatible scores of another row."""
         self.scores += other.scores
         self.protocols |= other.protocols
 
@@ -83,7 +83,7 @@ def _protocol(score: Score) -> dict[str, Any]:
 
 
 def _apart(table: _Part, others: Iterable[_Part]) -> str:
-    """Return the entries in which a table is unlike others, the values of this one first."""
+    """Return the protocol entries in which a table differs from others, with its own values."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     shared: dict[str, None] = {}
     for other in others:

@@ -40,45 +40,45 @@ if TYPE_CHECKING:
 Basis: TypeAlias = Literal["items and seeds", "items", "seeds"]
 
 RESAMPLES = 500
-"""Of the items; a standard deviation is then known to 3 %."""
+"""Number of resamples of the items; gives standard deviations to 3 %."""
 
 _ROUNDING = 1e-9
 """Spread of differences, in the unit of the score, that is none: of sums in another order."""
 _SAME = 1e-6
-"""As `_ROUNDING`, of numbers that were written down."""
+"""Like `_ROUNDING`, for numbers read from files."""
 
 Key = TypeVar("Key", bound=Hashable)
-"""What tells the cells of a column apart."""
+"""Key that identifies a cell of a column."""
 
 Scored: TypeAlias = Mapping[int, Score]
-"""Seed -> the score of one column."""
+"""Seed -> score in one column."""
 
 
 @attrs.frozen
 class Judged:
-    """How a cell differs from the baseline; in the unit of the score but for the p-values."""
+    """Comparison of a cell with the baseline, in the unit of the score except for p-values."""
 
     differences: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> the cell's score less the baseline's, for the seeds that both have."""
     item_variance: float | None = None
-    """Of their mean, over resamples of the items; None where there are no items."""
+    """Variance of their mean over resamples of the items; None without items."""
     low: float | None = None
-    """Of the interval."""
+    """Bounds of the interval."""
     high: float | None = None
     p_value: float | None = None
-    """Two-sided; None where nothing can be said."""
+    """Two-sided p-value; None if unknown."""
     corrected: float | None = None
     """The p-value after Holm's correction for the cells of the column."""
     degrees: float | None = None
-    """Of freedom; infinite where only the items decide."""
+    """Degrees of freedom; infinite if only the items count."""
     basis: Basis | None = None
-    """What the p-value rests on."""
+    """Source of variance for the p-value."""
     reason: str = ""
     """Why the two were not compared, or have no p-value."""
 
     @property
     def difference(self) -> float | None:
-        """The mean over the seeds; None where the two were not compared."""
+        """Mean over the seeds; None if the two were not compared."""
         return sum(self.differences.values()) / len(self.differences) if self.differences else None
 
     @property
@@ -134,7 +134,7 @@ def judge_average(
 def judge(
     differences: Mapping[int, float], item_variance: float | None, confidence: float = CONFIDENCE
 ) -> Judged:
-    """Return interval and p-value of differences, one a seed; `item_variance` is that of their mean."""
+    """Return interval and p-value of differences, one per seed; `item_variance` is that of their mean."""
     from scipy import special
 
     if not differences:
@@ -190,17 +190,17 @@ def _averaged(parts: Sequence[Judged], confidence: float) -> Judged:
 
 
 class _Draws:
-    """What a column's scores would be on resampled items; each score is resampled once."""
+    """Resampled scores of a column; each score is resampled once."""
 
     def __init__(self, resamples: int) -> None:
         self._resamples = resamples
         self._found: dict[int, tuple[Score, Resampled | None]] = {}
 
     def of(self, score: Score) -> Resampled | None:
-        """Return its draws, None where it has no items. Raises `RunError` where they cannot be used."""
+        """Return the score's draws, or None without items. Raises `RunError` if they cannot be used."""
         if id(score) not in self._found:
             drawn = None if score.items is None else resample(score.items, self._resamples)
-            # The score is kept beside: its id then belongs to no other.
+            # Keep a reference to the score, so that its id is not reused.
             self._found[id(score)] = score, drawn
         return self._found[id(score)][1]
 
@@ -219,7 +219,7 @@ def _item_variance(
     """Return the variance of the mean difference over resamples that all runs share.
 
     Raises:
-        RunError: where the runs are not of the same items.
+        RunError: if the runs do not have the same items.
     """
     import numpy as np
 

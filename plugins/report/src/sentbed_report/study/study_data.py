@@ -1,4 +1,4 @@
-"""What a study has found, for tables, plots and reports; nothing here knows how a cell was run."""
+"""Results of a study for tables, plots and reports, independent of how cells were run."""
 
 from __future__ import annotations
 
@@ -16,75 +16,75 @@ CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "int
 
 @attrs.frozen
 class AxisInfo:
-    """An axis as tables and plots see it."""
+    """Axis of a study."""
 
     name: str
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
-    """The numbers behind the labels, where each label sets one number: such an axis can be plotted."""
+    """Numbers set by the labels, if each sets a single one, so that the axis can be plotted."""
 
 
 @attrs.frozen(eq=False)
 class CellRun:
-    """One cell under one seed."""
+    """Run of a cell with one seed."""
 
     cell: str
     """Name of the cell: its labels, without the seed."""
     seed: int
     status: CellStatus
     directory: Path | None = None
-    """The run directory, relative to that of the study."""
+    """Run directory, relative to the study's."""
     error: str = ""
     """Why it failed."""
     seconds: float | None = None
     scores: tuple[Score, ...] = ()
-    """With their items, where the run keeps them; none unless it has finished."""
+    """Scores, with items if the run keeps them; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """`report.json` of the run: `stages` has its learning curves, `ranking` that of a search."""
 
 
 @attrs.frozen(eq=False)
 class CellInfo:
-    """One combination of labels."""
+    """Cell: a combination of labels."""
 
     name: str
     labels: Mapping[str, str]
     """Axis -> label."""
     runs: tuple[CellRun, ...]
-    """One a seed."""
+    """Runs, one per seed."""
     differences: tuple[str, ...] = ()
-    """`PATH: BEFORE -> AFTER`, in what its recipe differs from the baseline's, or from the first cell's."""
+    """`PATH: BEFORE -> AFTER` for differences from the recipe of the baseline, or of the first cell."""
 
 
 @attrs.frozen(eq=False)
 class StudyData:
-    """A study, or several runs that are looked at as one."""
+    """A study, or several runs treated as one."""
 
     name: str
     axes: tuple[AxisInfo, ...]
-    """None where it is made of any runs."""
+    """Axes; empty if made of arbitrary runs."""
     cells: tuple[CellInfo, ...]
-    """In the order of the recipe."""
+    """Cells in the recipe's order."""
     baseline: str | None
     """Name of the cell that others are compared with."""
     seeds: tuple[int, ...]
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Name of a cell that cannot work, and why."""
+    """Names of cells that cannot work, with the reasons."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
-    """Name of a published table -> what it says; see `StudyTable.expected`."""
+    """Name of a published table -> its numbers; see `StudyTable.expected`."""
     order: tuple[str, ...] = ()
-    """Tasks in the order of columns that the recipe asks for."""
+    """Tasks in the recipe's order of columns."""
     recipe: str = ""
     """The study's recipe, as TOML."""
     directory: Path | None = None
-    """That of the study, which the runs' directories are relative to."""
+    """Directory of the study, to which the runs' directories are relative."""
 
     @property
     def finished(self) -> int:
-        """How many runs have finished."""
+        """Number of finished runs."""
         return sum(run.status == "finished" for cell in self.cells for run in cell.runs)
 
     @property
     def total(self) -> int:
-        """How many runs there are."""
+        """Number of runs."""
         return sum(len(cell.runs) for cell in self.cells)

@@ -1,4 +1,4 @@
-"""Makes the tables of a study out of its scores.
+"""Construction of a study's tables from its scores.
 
 Every cell under every seed is first a row of a table as `paper_tables.py` makes them of runs, which decides
 the scores that share a column; then the rows of one cell become one. So the average of a row is that of each
@@ -32,7 +32,7 @@ Task: TypeAlias = tuple[str, str, str, str]
 
 
 def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) -> tuple[Summary, ...]:
-    """Return the tables of a study: one an evaluator, protocol id and, of further metrics, metric.
+    """Return the tables of a study: one per evaluator, protocol id and, for further metrics, metric.
 
     Cells whose scores are of unlike protocol make further tables, whose notes name the entries. `start` adds
     encoders as they were before training. A cell that has not finished has a row without values.
@@ -115,12 +115,12 @@ def _summary(
             if value is None:
                 continue
             row[index][seed] = value
-            # An average that no evaluator has given is no score.
+            # An average that the evaluator does not give is not a score.
             if score := scores.get((label, table.evaluator, table.protocol, column.task)):
                 of_row[index][seed] = score
                 protocols.setdefault(column.task, evaluation_protocol(score))
     heads = tuple(SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction) for c in columns)
-    # Only runs that were started alone have no axes.
+    # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
     judged = _judged(data.baseline, heads, found, resamples, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
@@ -128,7 +128,7 @@ def _summary(
     rows = []
     for cell in data.cells:
         keys = [key for key in values if key[0] == cell.name]
-        # What one seed has no score of, the others will have none of either.
+        # If one seed has no score here, the others will have none, either.
         if not keys and any(run.status == "finished" for run in cell.runs):
             continue
         for key in keys or [(cell.name, "")]:
@@ -160,7 +160,7 @@ def _places(
     values: Mapping[Named, Sequence[Mapping[int, float]]],
     unfinished: Collection[str],
 ) -> list[dict[Named, Place | None]]:
-    """Return the place of each row in each column; a mean that is not over all seeds has none."""
+    """Return the place of each row in each column; a mean over only some seeds has none."""
     means = {key: [Measured(one).mean for one in row] for key, row in values.items()}
     decimals = score_digits(mean for row in means.values() for mean in row if mean is not None)
     ranked = {key: row for key, row in means.items() if key[0] not in unfinished}

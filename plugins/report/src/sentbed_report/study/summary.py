@@ -1,4 +1,4 @@
-"""The tables of a study: a cell a row, a task a column, mean and spread over the seeds, what differs.
+"""Tables of a study: one row per cell, one column per task, mean and spread over seeds, significance.
 
 `summarise` (in `summarize.py`) makes them.
 """
@@ -19,7 +19,7 @@ from sentbed_report.study.study_data import CellStatus
 from sentbed_report.wording import count
 
 Place: TypeAlias = Literal[0, 1]
-"""The best of its column, or the second best, as printed; those that are equal share a place."""
+"""Best (0) or second best (1) of its column, as printed; equal values share a place."""
 
 
 @attrs.frozen
@@ -30,9 +30,9 @@ class Measured:
     """Seed -> score; empty where nothing was measured."""
     place: Place | None = None
     judged: Judged | None = None
-    """Against the baseline; None for the baseline itself, or where there is none."""
+    """Comparison with the baseline; None for the baseline itself, or without one."""
     published: tuple[ExpectedRow, ...] = ()
-    """The published number of each table that has one."""
+    """Published numbers for this value."""
 
     @property
     def mean(self) -> float | None:
@@ -55,7 +55,7 @@ class SummaryColumn:
     task: str
     metric: str
     protocol: Mapping[str, Any]
-    """What all scores of the column share; empty for an average that no evaluator has given."""
+    """Protocol shared by all scores of the column; empty for an average computed here."""
     direction: Direction = "higher"
 
     @property
@@ -74,38 +74,38 @@ class SummaryColumn:
         return self.direction != "none"
 
     def places(self, means: Sequence[float | None], decimals: int) -> tuple[Place | None, ...]:
-        """Return the place of each mean, as printed with so many decimals."""
+        """Return the place of each mean, as printed with `decimals` decimals."""
         found = Column(self.task, self.metric, tuple(means), self.direction).places(decimals)
         return tuple(cast("tuple[Place | None, ...]", found))
 
 
 @attrs.frozen
 class SummaryRow:
-    """A cell; an encoder of it, where a run has several."""
+    """Row of a cell, or of one of its encoders if there are several."""
 
     cell: str
     encoder: str
-    """Empty where the cell has not been scored."""
+    """Name of the encoder; empty if the cell has no scores."""
     name: str
-    """What tables call it."""
+    """Name in tables."""
     labels: Mapping[str, str]
     """Axis -> label."""
     status: CellStatus
-    """`finished` where the run of every seed is."""
+    """Status; `finished` if the runs of all seeds are."""
     seeds: tuple[int, ...]
-    """Those whose run has finished."""
+    """Seeds whose run has finished."""
     total: int
-    """How many seeds there are to be."""
+    """Planned number of seeds."""
     error: str
-    """Of the first run that failed."""
+    """Error of the first run that failed."""
     cells: tuple[Measured, ...]
-    """One a column."""
+    """Values, one per column."""
     counted: bool = False
     """Whether to say how many seeds it has although it has finished: other rows have more, or fewer."""
 
     @property
     def scored(self) -> tuple[int, ...]:
-        """The seeds that have a score in this table."""
+        """Seeds with a score in this table."""
         return tuple(dict.fromkeys(seed for cell in self.cells for seed in cell.values))
 
     @property
@@ -118,31 +118,31 @@ class SummaryRow:
 
 @attrs.frozen
 class Summary:
-    """Scores of one evaluator and protocol that may be read side by side."""
+    """Table of comparable scores of one evaluator and protocol."""
 
     study: str
     evaluator: str
     protocol: str
-    """The id that all of them share; empty where there is none."""
+    """Protocol id that all scores share; empty if there is none."""
     metric: str
     """Where it is a further metric of tasks that stand in an earlier table; else empty."""
     note: str
     """Evaluator, metrics and protocols, in a few words; then `apart`."""
     apart: str
-    """In what it is unlike a table of the same evaluator and protocol id; empty where there is none."""
+    """Differences from other tables of the same evaluator and protocol id; empty if there are none."""
     columns: tuple[SummaryColumn, ...]
     """Tasks in the papers' order, or the study's; the average, where there is one, comes last."""
     rows: tuple[SummaryRow, ...]
     baseline: str | None
     """The name of the cell that others are compared with."""
     resamples: int
-    """How many of the items."""
+    """Number of resamples of the items."""
     seeds: tuple[int, ...]
     """Every seed that has a score here, in the study's order."""
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """Of the columns, with the metric where they do not share one."""
+        """Headings of the columns, with the metric if they have different ones."""
         mixed = len({column.metric for column in self.columns if not column.average}) > 1
         return tuple(
             "Avg" if c.average else f"{c.task} ({c.metric})" if mixed else c.task for c in self.columns
@@ -155,7 +155,7 @@ class Summary:
 
     @property
     def over(self) -> str:
-        """What the numbers are, in a sentence."""
+        """Sentence on what the numbers are."""
         counts = {len(row.scored) for row in self.rows if row.scored}
         most, listed = max(counts, default=0), ", ".join(map(str, self.seeds))
         if most < 2:
@@ -172,7 +172,7 @@ class Summary:
 
     @property
     def test(self) -> str:
-        """How differences from the baseline were judged; empty where there is none."""
+        """Sentence on the significance test; empty without comparisons."""
         judged = [c.judged for row in self.rows for c in row.cells if c.judged and c.judged.basis]
         if self.baseline is None or not judged:
             return ""

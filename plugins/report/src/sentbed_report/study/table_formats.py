@@ -1,4 +1,4 @@
-"""How the tables of a study are written: Markdown, LaTeX, CSV, text."""
+"""Formats of a study's tables: Markdown, LaTeX, CSV, text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sentbed_report.table_formats import aligned, latex
 from sentbed_report.wording import MINUS, number, signed
 
 _VERY = 0.01
-"""The p-value below which a difference has the second mark."""
+"""P-value below which a difference gets the mark ‡."""
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""With what a cell begins that spreadsheets compute."""
+"""First characters of cells that spreadsheets treat as formulas."""
 
 _SIGNS = {MINUS: "$-$", "–": "--", "±": r"$\pm$", "†": r"$^{\dagger}$", "‡": r"$^{\ddagger}$"}
-"""What LaTeX has for the signs of our own."""
+"""LaTeX for the symbols used in tables."""
 
 
 def mark(cell: Measured) -> str:
-    """Return † where the difference from the baseline is significant, ‡ where p is below 0.01."""
+    """Return † if the difference from the baseline is significant, ‡ if p is below 0.01."""
     judged = cell.judged
     if judged is None or judged.corrected is None or not judged.significant:
         return ""
@@ -34,7 +34,7 @@ def mark(cell: Measured) -> str:
 
 
 def deviation(cell: Measured, digits: int) -> str:
-    """Return the standard deviation; empty where there is none, or the mean is not finite."""
+    """Return the standard deviation as text; empty if there is none, or it is not finite."""
     return "" if cell.std is None or not math.isfinite(cell.std) else number(cell.std, digits)
 
 
@@ -61,7 +61,7 @@ def names_of(summaries: Iterable[Summary], taken: Iterable[str] = ()) -> tuple[s
 
 
 def harmless(value: object) -> object:
-    """Return what a CSV file has of a value: an apostrophe before a text that spreadsheets would compute."""
+    """Return a value for CSV, with an apostrophe before text that spreadsheets would treat as a formula."""
     if not isinstance(value, str):
         return value
     # The module csv puts no quotes around a carriage return, and readers begin a row at it.
@@ -104,7 +104,7 @@ def to_markdown(summary: Summary, published: Sequence[Number] = ()) -> str:
 
 
 def published_table(numbers: Iterable[Number]) -> str:
-    """Return a table of Markdown of what was published beside what was found."""
+    """Return a Markdown table of published numbers with those found."""
     heading = ["cell", "number", "found", "published", "difference", "tolerance", "", "source"]
     return markdown_table(heading, map(_published, numbers), numbers=range(2, 6))
 
@@ -177,7 +177,7 @@ def _title(summary: Summary, row: SummaryRow) -> str:
 
 
 def said(summary: Summary) -> Iterator[str]:
-    """Yield what has to be known of the numbers."""
+    """Yield remarks on the numbers."""
     yield summary.over
     if summary.test:
         yield summary.test
@@ -196,7 +196,7 @@ def _marked(cell: Measured, digits: int, marks: Sequence[str]) -> str:
 
 
 def with_deviation(mean: str, spread: str, sign: str) -> str:
-    """Return a mean, its standard deviation where there is one, and the mark of its significance."""
+    """Return a mean with its standard deviation, if there is one, and its significance mark."""
     return f"{mean} ± {spread}{sign}" if spread else f"{mean}{sign}"
 
 

@@ -22,7 +22,7 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
     `summaries` are the study's own where they are left out.
 
     Raises:
-        RunError: where a file cannot be written; each file is whole or as it was before.
+        RunError: if a file cannot be written; each file is written atomically.
     """
     views = views_of(data, summaries)
     # The numbers first: whatever happens while plots are drawn, they are on disk.

@@ -1,4 +1,4 @@
-"""What the axes do, as a page and Markdown print it: one factor, two factors, and all tables together."""
+"""Effects of axes for the page and Markdown: one factor, two factors, and all tables."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class EffectRow:
 
 @attrs.frozen
 class EffectTable:
-    """What each axis does to one column."""
+    """Effects of the axes on one column."""
 
     title: str
     axes: tuple[tuple[str, tuple[EffectRow, ...]], ...]
-    """Axis, and a row a label."""
+    """Axes, with one row per label."""
     remarks: tuple[str, ...]
 
 
@@ -69,13 +69,13 @@ class HeatMap:
 
 @attrs.frozen
 class Views:
-    """Everything that a report prints and does not draw."""
+    """Printed content of a report, without plots."""
 
     summaries: tuple[Summary, ...]
     tables: tuple[ResultTable, ...]
-    """Without the remarks that they share."""
+    """Tables, without the remarks common to all."""
     remarks: tuple[str, ...]
-    """What holds for all tables."""
+    """Remarks common to all tables."""
     effects: tuple[EffectTable, ...]
     heat_maps: tuple[HeatMap, ...]
     published: tuple[Number, ...]
@@ -92,7 +92,7 @@ class Views:
 
 
 def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Views:
-    """Return what is printed of a study; `summaries` are its own where they are left out."""
+    """Return the printed content of a study's report; `summaries` default to the study's own."""
     found = tuple(summarise(data) if summaries is None else summaries)
     judged = [summary for summary in found if summary.columns[-1].ranked]
     tables = result_tables(found, data)
@@ -108,7 +108,7 @@ def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Vie
 
 
 def title_of(summary: Summary) -> str:
-    """Return what the last column of a table is: the average, where it has one."""
+    """Return a title for the last column of a table, which is the average if there is one."""
     parts = [summary.evaluator]
     if summary.protocol not in ("", summary.evaluator):
         parts.append(summary.protocol)

@@ -1,4 +1,4 @@
-"""How a study's plots tell cells apart, and how many of them they show."""
+"""Styles of cells in a study's plots, and the choice of cells to show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 from sentbed_report.svg import colour
 
 LINES = 12
-"""A plot with more lines, or more names beside points, cannot be read."""
+"""Maximum number of lines, or labelled points, in a readable plot."""
 
 TONES = 6
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -25,7 +25,7 @@ _UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 @attrs.frozen
 class Tone:
-    """How one line or point looks."""
+    """Style of a line or point."""
 
     colour: str
     marker: str
@@ -83,7 +83,7 @@ def chosen(worth: dict[str, float], baseline: str | None, limit: int = LINES) ->
 
 
 def left_out(shown: int, there: int, what: str) -> str:
-    """Return the rule by which cells were left out of a plot; nothing where all are there."""
+    """Return a sentence on the cells omitted from a plot; empty if none were."""
     if shown >= there:
         return ""
     return f"Of {there:,} cells {shown} are drawn: the baseline and those with the highest {what}."

@@ -1,4 +1,4 @@
-"""The tables of a study as a page and Markdown print them: text, marks and what a mark says."""
+"""Printed form of a study's tables for the page and Markdown: text and marks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind: TypeAlias = Literal["better", "worse", ""]
 
 @attrs.frozen
 class PublishedText:
-    """A published number beside ours."""
+    """Published number, compared with ours."""
 
     text: str
     """The number, and in brackets ours less it."""
@@ -38,12 +38,12 @@ class Entry:
     """One number of a table."""
 
     value: float | None
-    """To sort by; None where nothing was measured, or it is not finite."""
+    """Sort key; None if nothing was measured, or it is not finite."""
     text: str
     """The number; what it is in words where there is none, or it is not finite."""
     place: Place | None
     spread: str
-    """The standard deviation; empty where there is none, or it is not finite."""
+    """Standard deviation; empty if there is none, or it is not finite."""
     mark: str
     kind: Kind
     """What a mark says against the baseline; empty where neither is better."""
@@ -71,14 +71,14 @@ class Line:
 
 @attrs.frozen
 class ResultTable:
-    """What is printed of a `Summary`."""
+    """Printed form of a `Summary`."""
 
     title: str
     note: str
     headings: tuple[Heading, ...]
     rows: tuple[Line, ...]
     remarks: tuple[str, ...]
-    """How the numbers were made."""
+    """Remarks on the numbers."""
     protocol: tuple[tuple[str, str], ...]
     """Its entries: those that all columns share, then those of one column."""
 

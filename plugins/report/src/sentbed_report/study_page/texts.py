@@ -1,4 +1,4 @@
-"""What a study's report says in words, for the page and for Markdown."""
+"""Sentences of a study's report, for the page and for Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed_report.wording import count, duration
 
 
 def status_line(data: StudyData) -> str:
-    """Return how many runs are in which state, in a sentence."""
+    """Return a sentence on the number of runs in each state."""
     found = Counter(run.status for cell in data.cells for run in cell.runs)
     parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
     parts += [f"{found[s]:,} {s}" for s in get_args(CellStatus) if s != "finished" and found[s]]
@@ -27,7 +27,7 @@ def status_class(data: StudyData) -> str:
 
 
 def summary_line(data: StudyData) -> str:
-    """Return what the study is made of, in a sentence."""
+    """Return a one-line summary of the study."""
     parts = [count(len(data.cells), "cell")]
     if data.axes:
         parts.append(count(len(data.axes), "axis", "axes"))

@@ -1,4 +1,4 @@
-"""What `sentbed new plugin` writes: a distribution with one component, to start from.
+"""Scaffold of `sentbed new plugin`: a distribution with one component.
 
 `templates/KIND/` and `templates/common/` hold its files. They are files as they are written, except for the
 name of the component, which stands there as `new-name`, `new_name` and `NewName`, and a few words in braces.
@@ -22,28 +22,28 @@ from sentbed.tools import Plugins, catalog, owner_of
 FILES = Path(__file__).parent / "templates"
 COMMON = "common"
 SUFFIX = "-tpl"
-"""Without it, tools would take the templates for code of this distribution."""
+"""Suffix of templates, so that tools do not treat them as code of this distribution."""
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @attrs.frozen
 class Template:
-    """What differs between kinds, beside the files."""
+    """Differences between kinds other than the files."""
 
     what: str
-    """The kind in words."""
+    """Description of the kind."""
     needs: tuple[str, ...]
-    """What its code imports, beside sentbed and attrs."""
+    """Distributions that its code imports, besides sentbed and attrs."""
     tests: tuple[str, ...]
-    """What its tests import, or the kit tries it with."""
+    """Distributions that its tests import, or that the test kit uses."""
     settings: tuple[str, ...]
-    """What makes `quickstart.toml`, and the recipe of `sentbed new recipe`, use it; as for `--set`."""
+    """`--set` values with which `quickstart.toml` and the recipe of `sentbed new recipe` use it."""
 
 
 TORCH = "torch>=2.6"
 ENGINE = ("sentbed-backbones", "sentbed-hardware", "sentbed-losses", "sentbed-poolers")
-"""What the kit needs to try a part in an encoder that learns."""
+"""Distributions that the test kit needs to train an encoder with the component."""
 
 TEMPLATES: Mapping[str, Template] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
 
 
 def require_name(kind: str, name: str, plugins: Plugins) -> None:
-    """Raise `PluginError` where a component of this kind cannot have this name, with the reason."""
+    """Raise `PluginError` with the reason if a component of this kind cannot have this name."""
     if not NAME.fullmatch(name):
         raise PluginError(
             f"{name!r} cannot be the name of a component; take lower-case letters and digits, a letter "
@@ -98,7 +98,7 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
 
 
 def settings(kind: str, name: str) -> tuple[str, ...]:
-    """Return what makes a recipe to start from use the component, each as for `--set`."""
+    """Return the `--set` values with which a starter recipe uses the component."""
     return tuple(setting.replace("{name}", name) for setting in TEMPLATES[kind].settings)
 
 
@@ -106,7 +106,7 @@ def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
     """Write a distribution with one component into a new directory; return the names of its files.
 
     Raises:
-        RunError: where `directory` exists or cannot be written.
+        RunError: if `directory` exists or cannot be written.
     """
     if directory.exists():
         raise RunError(f"`{directory}` exists already; name a new directory with `--out`")
@@ -157,7 +157,7 @@ def _class(name: str) -> str:
 
 
 def _taken(kind: str) -> set[str]:
-    """Return the modules and names in the code of a template."""
+    """Return the module and variable names used in the code of a template."""
     found = set()
     for path, text in _files(kind):
         if path.endswith(".py") and not path.startswith("tests/"):
