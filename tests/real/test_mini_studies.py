@@ -10,9 +10,9 @@ import pytest
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_report.study.summarize import summarise
 from sentbed_studies.cells import load_study
-from sentbed_studies.progress import read_data
 from sentbed_studies.runner import run_study
-from sentbed_studies.write_reports import write_reports
+from sentbed_studies.study_directory import read_data
+from sentbed_studies.study_reports import write_reports
 
 STUDIES = Path(__file__).parents[2] / "recipes" / "mini" / "studies"
 pytestmark = pytest.mark.usefixtures("data_directory")

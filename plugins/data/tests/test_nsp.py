@@ -8,13 +8,13 @@ import pytest
 from sentbed import DataError
 from sentbed._document.structure import make_converter
 from sentbed._registry.registry import load_plugins
-from sentbed_data.counted import CountedTable
+from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.nsp import Nsp
 
 Put = Callable[[str, str], str]
 
 
-def pairs(table: CountedTable) -> list[tuple[str, str]]:
+def pairs(table: FilteredTable) -> list[tuple[str, str]]:
     rows = table.rows(range(len(table)))
     return list(zip(rows["anchor"], rows["positive"], strict=True))
 

@@ -19,7 +19,7 @@ from sentbed.helpers import sha256
 from sentbed.protocols import Runtime, TaskPool, Tell
 from sentbed.tools import Document, Plugins, executor_of, load_plugins, saved_recipe, structure
 
-from sentbed_corpus.inputs import Shard, Source, find_files, kind_of, require_pyarrow, state_of
+from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
 from sentbed_corpus.manifest import FILE, Manifest, asked, differences
 from sentbed_corpus.reading import read_shard
 from sentbed_corpus.request import Request

@@ -12,7 +12,7 @@ from sentbed import __version__
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 
-from sentbed_corpus.inputs import Shard, Source
+from sentbed_corpus.input_files import Shard, Source
 from sentbed_corpus.request import Request
 
 FILE = "corpus.json"

@@ -10,7 +10,7 @@ from typing import Any
 
 from sentbed.errors import DataError
 
-from sentbed_corpus.inputs import Shard, kind_of, open_text, parquet_file, readable, require_columns
+from sentbed_corpus.input_files import Shard, kind_of, open_text, parquet_file, readable, require_columns
 
 
 def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], Mapping[str, Any]]:

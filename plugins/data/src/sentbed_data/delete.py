@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 
 from sentbed_data.augment import Augmentation, Augmented
-from sentbed_data.words import pieces
+from sentbed_data.word_splitting import pieces
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError
 from sentbed.protocols import DataTraits
 
-from sentbed_data.counted import CountedTable
+from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.labelled_files import LabelledFiles, Wanted
 from sentbed_data.text_formats import listed
 
@@ -53,7 +53,7 @@ class Nli(LabelledFiles):
             "labelled": ("premise", "hypothesis", "label"),
         }[self.build]
 
-    def open(self) -> CountedTable:
+    def open(self) -> FilteredTable:
         """Read the files. Raises `DataError` with file and line."""
         left_out: Counter[str] = Counter()
         rows = list(self._labelled(left_out))
@@ -69,7 +69,7 @@ class Nli(LabelledFiles):
                 ", ".join(map(str, self._files())),
             )
         data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
-        return CountedTable(data, {what: times for what, times in left_out.items() if times})
+        return FilteredTable(data, {what: times for what, times in left_out.items() if times})
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         wanted = (

@@ -11,11 +11,11 @@ import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
 
-from sentbed_data.counted import CountedTable
+from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.library_formats import require
 from sentbed_data.text_formats import codec
 from sentbed_data.text_lines import numbered_lines, several
-from sentbed_data.words import WORD
+from sentbed_data.word_splitting import WORD
 
 _COUNT = attrs.validators.optional(attrs.validators.ge(1))
 
@@ -62,7 +62,7 @@ class Nsp(DataSource):
         if self.min_words and self.max_words and self.min_words > self.max_words:
             yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
 
-    def open(self) -> CountedTable:
+    def open(self) -> FilteredTable:
         """Read the files. Raises `DataError` with file and line."""
         self._require()
         anchors: list[str] = []
@@ -82,7 +82,7 @@ class Nsp(DataSource):
                 f"expected documents of two sentences or more; check `format`, `min_words` and `max_words`",
                 ", ".join(several(self.path)),
             )
-        return CountedTable(
+        return FilteredTable(
             {"anchor": anchors, "positive": positives},
             {"pairs outside of min_words and max_words": left_out} if left_out else {},
         )

@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
-from sentbed_data.counted import CountedTable
+from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.text_formats import codec
 from sentbed_data.text_lines import numbered_lines, text_file
 
@@ -66,7 +66,7 @@ class Parallel(DataSource):
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
-    def open(self) -> CountedTable:
+    def open(self) -> FilteredTable:
         """Read the files. Raises `DataError` with file and line."""
         places = [text_file(place) for place in self._places()]
         rows = self._fields_of(*places) if self.path is not None else self._lines_of(*places)
@@ -93,7 +93,7 @@ class Parallel(DataSource):
                 break
         if not anchors:
             raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
-        return CountedTable(
+        return FilteredTable(
             {"anchor": anchors, "positive": positives},
             {"lines with an empty side": left_out} if left_out else {},
         )

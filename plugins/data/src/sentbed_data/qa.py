@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 from sentbed import DataError
 
-from sentbed_data.counted import CountedTable
+from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.labelled_files import LabelledFiles, Row, Wanted
 from sentbed_data.text_formats import listed
 
@@ -37,7 +37,7 @@ class Qa(LabelledFiles):
         """`anchor` (the question) and `positive` (the answer), and `negative` with `negatives = true`."""
         return ("anchor", "positive", "negative") if self.negatives else ("anchor", "positive")
 
-    def open(self) -> CountedTable:
+    def open(self) -> FilteredTable:
         """Read the files. Raises `DataError` with file and line."""
         pairs: list[tuple[str, str]] = []
         wrong: dict[str, list[str]] = {}
@@ -62,7 +62,7 @@ class Qa(LabelledFiles):
                 ", ".join(map(str, self._files())),
             )
         data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
-        return CountedTable(data, {what: times for what, times in left_out.items() if times})
+        return FilteredTable(data, {what: times for what, times in left_out.items() if times})
 
     def _wanted(self) -> tuple[Wanted, ...]:
         return (

@@ -138,13 +138,13 @@ def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBMo
 
 def _running() -> ModuleType:
     try:
-        from sentbed_evaluators._mteb import running
+        from sentbed_evaluators._mteb import task_scoring
     except OSError as error:
         raise RunError(
             f"mteb cannot be loaded ({error}); it makes its cache directory then: set MTEB_CACHE to one that "
             f"can be written"
         ) from error
-    return running
+    return task_scoring
 
 
 def _missing_message(missing: dict[str, str], at_hand: int) -> str:

@@ -30,7 +30,7 @@ from sentbed_evaluators.sentbench_sets import (
     data_directory,
     find_files,
 )
-from sentbed_evaluators.sentbench_sets.vectors import TextVectors, distinct_texts
+from sentbed_evaluators.sentbench_sets.text_vectors import TextVectors, distinct_texts
 from sentbed_evaluators.similarity import cosines
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files

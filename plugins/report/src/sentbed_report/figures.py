@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed.protocols import START, Scatter, StageCurve
 
-from sentbed_report.curves import BUCKETS, finite, padded_range, smoothed, thinned
+from sentbed_report.curve_smoothing import BUCKETS, finite, padded_range, smoothed, thinned
 from sentbed_report.run_report import Ranking
 from sentbed_report.score_tables import GeometryPanel, GeometryPoint, base_name, encoder_order
 from sentbed_report.svg import colour, draw, label_text

@@ -80,7 +80,7 @@ def run(
     from sentbed_studies.cells import load_study
     from sentbed_studies.runner import run_study
     from sentbed_studies.sharing import plan_work
-    from sentbed_studies.write_reports import write_reports
+    from sentbed_studies.study_reports import write_reports
 
     plugins = load_plugins()
     found = load_study(recipe, overrides, plugins)
@@ -118,7 +118,7 @@ def run(
 @contextmanager
 def reported(directory: Path) -> Iterator[None]:
     """Write the report of the finished cells if the study is interrupted, then re-raise."""
-    from sentbed_studies.write_reports import write_reports
+    from sentbed_studies.study_reports import write_reports
 
     try:
         yield
@@ -137,7 +137,7 @@ def status(directory: str, as_json: bool) -> None:
     """Show the progress of the study in DIRECTORY; also while it runs."""
     import json
 
-    from sentbed_studies.progress import read_data
+    from sentbed_studies.study_directory import read_data
 
     data = read_data(directory)
     if as_json:
@@ -151,7 +151,7 @@ def status(directory: str, as_json: bool) -> None:
 @click.argument("directory", type=click.Path(file_okay=False))
 def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
-    from sentbed_studies.write_reports import write_reports
+    from sentbed_studies.study_reports import write_reports
 
     click.echo(write_reports(Path(directory)))
 
@@ -171,7 +171,7 @@ def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
     """Yield a readable summary of the work to do."""
     from sentbed_report.wording import count, duration
 
-    from sentbed_studies.progress import is_finished, needed
+    from sentbed_studies.study_directory import is_finished, needed
     from sentbed_studies.time_left import seconds_of
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)

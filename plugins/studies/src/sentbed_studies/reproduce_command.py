@@ -42,7 +42,6 @@ def reproduce(
     from sentbed_studies.cell_keys import Identities
     from sentbed_studies.cells import load_study
     from sentbed_studies.commands import entries, plan_lines, reported
-    from sentbed_studies.progress import read_data
     from sentbed_studies.reproduce import (
         comparison,
         find_papers,
@@ -54,7 +53,8 @@ def reproduce(
     )
     from sentbed_studies.runner import run_study
     from sentbed_studies.sharing import plan_work
-    from sentbed_studies.write_reports import write_reports
+    from sentbed_studies.study_directory import read_data
+    from sentbed_studies.study_reports import write_reports
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")

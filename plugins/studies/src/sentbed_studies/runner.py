@@ -37,11 +37,11 @@ from sentbed_report.study.run_results import RANKING
 
 from sentbed_studies.cell_keys import Identities, slug
 from sentbed_studies.cells import Study
-from sentbed_studies.progress import STUDY, is_finished, lock_of, needed, write_state
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.sharing import Prefix, Task, Work, plan_work
+from sentbed_studies.study_directory import STUDY, is_finished, lock_of, needed, write_state
 from sentbed_studies.study_table import StudyTable
 
 Say: TypeAlias = Callable[[str], object]

@@ -8,8 +8,8 @@ from sentbed.errors import SentbedError
 from sentbed.tools import Recipe, first_stages
 from sentbed_workbench.plan import plan
 
-from sentbed_studies.progress import is_finished, needed
 from sentbed_studies.sharing import Prefix, Work
+from sentbed_studies.study_directory import is_finished, needed
 
 
 def seconds_of(work: Work, directory: Path) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ import attrs
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
-from sentbed_report.curves import finite, padded_range, thinned
+from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.figures import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.study_data import CellInfo, StudyData

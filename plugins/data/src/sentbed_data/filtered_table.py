@@ -9,7 +9,7 @@ from sentbed.helpers import TextTable
 
 
 @attrs.frozen(eq=False)
-class CountedTable(TextTable):
+class FilteredTable(TextTable):
     """Columns of text, with counts of what was left out of the files."""
 
     left_out: Mapping[str, int] = attrs.field(factory=dict)

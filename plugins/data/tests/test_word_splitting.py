@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sentbed_data.words import pieces
+from sentbed_data.word_splitting import pieces
 
 
 @pytest.mark.parametrize(
