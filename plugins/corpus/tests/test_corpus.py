@@ -30,7 +30,7 @@ from sentbed import (
 from sentbed._recipe.recipe import Recipe
 from sentbed_corpus import Request, Summary, encode_corpus, encoding, open_vectors
 from sentbed_corpus.input_files import find_files
-from sentbed_corpus.reading import read_shard
+from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.shards import cut
 from sentbed_jobs.processes import LocalPool
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 import torch
-from sentbed_losses.contrastive import Contrastive
+from sentbed_losses.contrastive_base import Contrastive
 
 Vectors = dict[str, torch.Tensor]
 

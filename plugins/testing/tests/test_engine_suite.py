@@ -23,7 +23,7 @@ from sentbed.protocols import (
     TokenIds,
 )
 from sentbed_testing import measures
-from sentbed_testing.cases import Case, cases, cover, fixed_columns
+from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
 from sentbed_testing.engine_pair import Bench, batch
 from toy_plugin import Average, Characters, Chase, Engine, Pull, Sgd, Sort
 

@@ -95,7 +95,7 @@ def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: 
 def _encode_lines(
     ctx: click.Context, encoder: str, sources: Sequence[str], output: str, table: Mapping[str, Any]
 ) -> None:
-    from sentbed_corpus.lines import encode_lines
+    from sentbed_corpus.encode_lines import encode_lines
 
     files_only = ("ctx", "encoder", "sources", "output", "runtime", "precision")
     given = [
@@ -124,7 +124,7 @@ def _encode_corpus(
     from sentbed.tools import executor_of, load_plugins
 
     from sentbed_corpus import Request, encode_corpus
-    from sentbed_corpus.lines import bar
+    from sentbed_corpus.encode_lines import bar
 
     if "-" in sources:
         raise click.UsageError(

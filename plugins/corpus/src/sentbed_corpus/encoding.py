@@ -20,11 +20,11 @@ from sentbed.protocols import Runtime, TaskPool, Tell
 from sentbed.tools import Document, Plugins, executor_of, load_plugins, saved_recipe, structure
 
 from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
+from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.manifest import FILE, Manifest, asked, differences
-from sentbed_corpus.reading import read_shard
 from sentbed_corpus.request import Request
 from sentbed_corpus.shards import cut
-from sentbed_corpus.writing import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
+from sentbed_corpus.vector_writer import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
 
 TELLING_SIZE = 500_000_000
 """Size in bytes of inputs that take some seconds to scan."""

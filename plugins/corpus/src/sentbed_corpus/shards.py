@@ -10,7 +10,7 @@ from pathlib import Path
 from sentbed.errors import DataError
 
 from sentbed_corpus.input_files import Shard, Source, kind_of, open_text, parquet_file, readable, state_of
-from sentbed_corpus.reading import json_row, parquet_texts, require_parquet_columns, text_row
+from sentbed_corpus.input_rows import json_row, parquet_texts, require_parquet_columns, text_row
 
 
 def cut(

@@ -10,7 +10,7 @@ import attrs
 from sentbed.errors import DataError, RunError
 
 from sentbed_corpus.manifest import FILE, Manifest
-from sentbed_corpus.writing import VECTORS, shard_file
+from sentbed_corpus.vector_writer import VECTORS, shard_file
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Module
 
-from sentbed_losses.contrastive import Contrastive
+from sentbed_losses.contrastive_base import Contrastive
 
 
 @attrs.frozen

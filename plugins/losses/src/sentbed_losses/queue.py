@@ -9,7 +9,7 @@ import attrs
 from attrs.validators import ge
 from sentbed.protocols import LossTraits, Module
 
-from sentbed_losses.contrastive import Contrastive
+from sentbed_losses.contrastive_base import Contrastive
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluator, RecipeTable, TableTraits
 from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, test_data_problem
 
-from sentbed_studies.candidates import read_candidates
+from sentbed_studies.demonstrations import read_candidates
 
 
 @attrs.frozen

@@ -8,7 +8,6 @@ Nothing here imports a tensor library, and `import sentbed` does not import this
 
 from __future__ import annotations
 
-from sentbed_testing.cases import PAIRS, Case, cases, cover, part
 from sentbed_testing.conformance import (
     ConformanceError,
     Failure,
@@ -18,6 +17,7 @@ from sentbed_testing.conformance import (
     parametrize_component,
 )
 from sentbed_testing.encoding import check_encode
+from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
 from sentbed_testing.engine_pair import Bench, batch
 from sentbed_testing.gradients import (
     check_derivative,

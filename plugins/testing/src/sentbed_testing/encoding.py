@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed import Encoder
 from sentbed.helpers import pad
 
-from sentbed_testing.cases import MAX_LENGTH, Case
+from sentbed_testing.engine_cases import MAX_LENGTH, Case
 from sentbed_testing.engine_pair import Bench
 from sentbed_testing.measures import apart, at_most, holds
 from sentbed_testing.sentences import SENTENCES

@@ -14,7 +14,7 @@ from sentbed import Encoder
 from sentbed.protocols import LABEL, Columns, Engine, Loss, Optimizer, Schedule, Trainer, Training
 from sentbed.tools import Plugins
 
-from sentbed_testing.cases import OPTIMIZERS, ROWS, Case, part
+from sentbed_testing.engine_cases import OPTIMIZERS, ROWS, Case, part
 from sentbed_testing.measures import Arrays, saved_weights
 from sentbed_testing.sentences import SENTENCES
 

@@ -13,7 +13,7 @@ from sentbed import Encoder
 from sentbed.errors import ModelError
 from sentbed.protocols import Head, Optimizer, Trainer
 
-from sentbed_testing.cases import Case
+from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import SEED, Bench, batch
 from sentbed_testing.measures import apart, at_most, farthest, holds
 from sentbed_testing.sentences import SENTENCES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed import Encoder
 from sentbed.protocols import Engine, Optimizer, StepResult
 
-from sentbed_testing.cases import Case
+from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import TOWER, Bench, batch
 from sentbed_testing.measures import (
     Arrays,

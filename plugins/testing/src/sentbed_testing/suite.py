@@ -11,8 +11,8 @@ import attrs
 from sentbed.protocols import Head, Runtime
 from sentbed.tools import Plugins, load_plugins
 
-from sentbed_testing.cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
 from sentbed_testing.encoding import check_encode
+from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
 from sentbed_testing.engine_pair import Bench
 from sentbed_testing.gradients import (
     check_derivative,

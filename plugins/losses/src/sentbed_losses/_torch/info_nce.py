@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from sentbed.protocols import LossOutput
 
-from sentbed_losses._torch.contrastive import ContrastiveLoss
+from sentbed_losses._torch.contrastive_base import ContrastiveLoss
 
 
 class InfoNCELoss(ContrastiveLoss):

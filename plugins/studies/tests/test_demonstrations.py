@@ -11,7 +11,7 @@ import pytest
 from sentbed import DataError, SentbedError
 from sentbed._recipe.prompts import Demonstration, Prompt, parse_template
 from sentbed.protocols import Pooler, PoolerTraits
-from sentbed_studies.candidates import read_candidates
+from sentbed_studies.demonstrations import read_candidates
 
 Put = Callable[[str, str | bytes], Path]
 

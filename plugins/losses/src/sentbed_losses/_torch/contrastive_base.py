@@ -11,7 +11,7 @@ from sentbed.errors import RunError
 from torch.nn import functional
 
 from sentbed_losses._torch.temperature import Temperature
-from sentbed_losses.contrastive import Contrastive
+from sentbed_losses.contrastive_base import Contrastive
 
 
 class Texts(NamedTuple):

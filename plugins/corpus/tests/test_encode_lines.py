@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sentbed import DataError, Encoder, ModelError, build_encoder
 from sentbed._recipe.recipe import Recipe
-from sentbed_corpus import lines
-from sentbed_corpus.lines import encode_lines
+from sentbed_corpus import encode_lines as module
+from sentbed_corpus.encode_lines import encode_lines
 
 TOY = {"use": "toy"}
 Put = Callable[[str, str | bytes], Path]
@@ -45,7 +45,7 @@ EncodeFile = Callable[[str | Path], np.ndarray]
 def test_row_i_is_line_i_whatever_the_window(
     window: int, encoder: Encoder, encode_file: EncodeFile, put: Put, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lines, "WINDOW", window)
+    monkeypatch.setattr(module, "WINDOW", window)
     texts = ["one", "two and three", "", "one", "é ☃", "the last"]
     vectors = encode_file(put("in.txt", "\n".join(texts) + "\n"))
     np.testing.assert_allclose(vectors, encoder.encode(texts), rtol=1e-6)
@@ -130,7 +130,7 @@ def test_an_error_while_encoding_keeps_the_output_that_was_there(
 ):
     encode_file(put("in.txt", "one\n"))
     before = (tmp_path / "out.npy").read_bytes()
-    monkeypatch.setattr(lines, "WINDOW", 1)
+    monkeypatch.setattr(module, "WINDOW", 1)
     real = Encoder.encode
 
     def fail_at_the_third(self, texts, progress=None):

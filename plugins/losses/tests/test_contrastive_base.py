@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed_losses.contrastive import Contrastive
+from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue

@@ -15,8 +15,8 @@ from sentbed.errors import DataError
 from sentbed.helpers import atomic_file
 from sentbed.tools import WINDOW, progress_bars
 
-from sentbed_corpus.reading import text_row
-from sentbed_corpus.writing import require_finite, write_npy_header
+from sentbed_corpus.input_rows import text_row
+from sentbed_corpus.vector_writer import require_finite, write_npy_header
 
 
 def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: Path) -> tuple[int, int]:
