@@ -152,7 +152,7 @@ def _encode_corpus(
     chosen = {
         "workers": options["workers"],
         "cpus": options["cpus_per_worker"],
-        "gpus": options["gpus_per_worker"],
+        "gpus": options["gpus_per_worker"] or None,
         "address": options["ray_address"],
     }
     workers = executor_of(options["executor_name"], chosen, load_plugins(), say)
