@@ -85,4 +85,4 @@ def test_a_corpus_is_encoded_in_threads(run: Path, tmp_path: Path) -> None:
     arguments = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "out", "--shard-rows", "4")
     done = call("encode", run / "encoder", *arguments, "--executor", "threads", "--workers", "2")
     assert done.returncode == 0, done.stderr
-    assert "10 x 32 in 3 shards" in done.stderr
+    assert "10 x 128 in 3 shards" in done.stderr
