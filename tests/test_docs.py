@@ -148,7 +148,7 @@ def test_a_page_of_a_component_has_all_that_show_has(built: tuple[Path, str]) ->
     info = load_plugins().find("loss", "queue")
     for field in attrs.fields(info.cls):
         assert f"| `{field.name}` |" in page
-    assert "- Needs: `anchor`, `positive`" in page
+    assert "- needs: anchor, positive" in page
     assert 'loss = { use = "queue" }' in page
     assert info.distribution in page
 

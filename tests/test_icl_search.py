@@ -15,6 +15,7 @@ import sentbed
 import torch
 from sentbed.protocols import BuildContext
 from sentbed_backbones.opt import Opt
+from sentbed_studies.search_table import Search
 
 RECIPE = """\
 schema = 1
@@ -79,7 +80,7 @@ def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
     assert len(set(scores)) > 10
     resolved = sentbed.load_recipe(out / "resolved.toml")
     prompt = resolved.encoders["encoder"].prompt
-    assert resolved.search is None
+    assert resolved.table(Search) is None
     assert prompt is not None
     assert prompt.demonstration is not None
     best = json.loads(whole[2 + scores.index(max(scores))])

@@ -22,6 +22,7 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import load_plugins
 from sentbed_studies.cells import load_study
 from sentbed_studies.search import search
+from sentbed_studies.search_table import Search
 
 pytestmark = pytest.mark.slow
 
@@ -246,7 +247,7 @@ def test_a_cell_of_a_study_takes_two_steps_a_stage_on_small_models(path: str, tm
     settings = [*local(document.data, tmp_path), *small(document.data, tmp_path), *RUNS[path].settings]
     recipe = structure_recipe(apply_overrides(document, settings), plugins, tmp_path)
     check(recipe, plugins)
-    if recipe.search is None:
+    if recipe.table(Search) is None:
         runs_small(recipe, tmp_path)
         return
     ranking = search(recipe, tmp_path / "search", plugins).ranking

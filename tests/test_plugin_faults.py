@@ -203,7 +203,7 @@ def test_one_that_registers_mean_again(site: Site) -> None:
 def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_path: Path) -> None:
     site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
     site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
-    site.install("newer-plugin", 'sentbed_api = "2.0"\n')
+    site.install("newer-plugin", 'sentbed_api = "3.0"\n')
     site.install("second-mean", POOLER)
     short = ["encoder.pooler.use=first", "stage.0.epochs=", "stage.0.steps=1", "stage.0.validate="]
     settings = [word for setting in short for word in ("--set", setting)]

@@ -230,7 +230,7 @@ def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process() -> Non
     code = (
         "import hashlib, torch\n"
         "from sentbed.protocols import BuildContext\n"
-        "from sentbed_backbones import Bert\n"
+        "from sentbed_backbones.bert import Bert\n"
         "texts = [f'{a} and {b} see the {c}' for a in ('cats', 'dogs', 'birds')\n"
         "         for b in ('men', 'women') for c in ('tree', 'sea')]\n"
         "torch.manual_seed(3)\n"

@@ -199,7 +199,7 @@ def resumed(engine: Any, out: Path) -> Any:
 def from_another(engine: Any, state: Path) -> Any:
     """Steps after a state that another number of processes has saved, and what is said of that."""
     said: list[str] = []
-    engine.say = said.append
+    engine.report_to(said.append)
     trainer = trainer_of(engine, assemble(engine, 5), Contrast(memory=9), AdamW(lr=1e-2), max_grad_norm=0.3)
     trainer.load(state)
     return [attrs.asdict(trainer.step(batch(7, step))) for step in range(2)], said
