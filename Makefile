@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-long test-all check docs bench gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-slow test-real test-alone test-jax test-long test-all check docs bench gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -24,10 +24,23 @@ WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist
 test: $(VENV)/.dev
 	$(WORKERS)
 
-# What `make test` leaves out: training on real data, killed studies, clean environments, the documentation's code.
+# What `make test` leaves out, in four parts.
+test-long: test-slow test-real test-alone test-jax
+
+# More families, precisions and processes, killed studies, the recipes of the papers, the documentation's code.
+test-slow: $(VENV)/.dev
+	$(WORKERS) -m 'slow and not alone and not jax and not gpu' --ignore tests/real
+
+# Training on real data; needs SENTBED_DATA.
+test-real: $(VENV)/.dev
+	$(WORKERS) -m slow tests/real
+
+# Each distribution, scaffold and example in a clean environment.
+test-alone: $(VENV)/.dev
+	$(WORKERS) -m alone
+
 # JAX has processes of its own: its threads do not go with the forks of other tests.
-test-long: $(VENV)/.dev
-	$(WORKERS) -m '(slow or alone) and not jax and not gpu'
+test-jax: $(VENV)/.dev
 	$(WORKERS) -m jax
 
 test-all: test test-long
