@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SLOW = """
 import random, time
@@ -28,6 +30,7 @@ def test_second(): assert random.random() == random.Random(7).random()
 """
 
 
+@pytest.mark.whole
 def test_a_slow_test_without_a_mark_fails_and_each_begins_with_the_seed(tmp_path: Path) -> None:
     (tmp_path / "test_slow.py").write_text(SLOW)
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull]

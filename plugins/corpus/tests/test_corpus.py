@@ -726,7 +726,10 @@ def test_a_command_that_was_killed_goes_on(
         ),
     )
     process = subprocess.Popen([sys.executable, script], stderr=subprocess.DEVNULL, start_new_session=True)
-    while len(list((tmp_path / "out").glob("vectors/part-*"))) < 3:
+    # What was written before the manifest describes the encoder is not taken up.
+    about = tmp_path / "out" / "corpus.json"
+    written = (tmp_path / "out").glob
+    while len(list(written("vectors/part-*"))) < 3 or json.loads(about.read_text())["how"] is None:
         assert process.poll() is None
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
