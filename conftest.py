@@ -99,21 +99,14 @@ FURTHER = frozenset({"llama", "gpt2", "mistral", "roberta", "distilbert", "350m"
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what repeats a test with a further family of the same form as slow."""
+    words = {item: re.split(r"[-/\[\] ]", item.name.partition("[")[2]) for item in items}
+    further = {item for item in items if FURTHER.intersection(words[item])}
     first: dict[str, pytest.Item] = {}
     """Test function -> its quick case: of a first family where it has one."""
-    for item in sorted(items, key=_further):
-        first.setdefault(_function(item), item)
-    for item in items:
-        if _further(item) and first[_function(item)] is not item:
-            item.add_marker(pytest.mark.slow)
-
-
-def _function(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
-
-
-def _further(item: pytest.Item) -> bool:
-    return bool(FURTHER.intersection(re.split(r"[-/\[\] ]", item.name.partition("[")[2])))
+    for item in sorted(items, key=further.__contains__):
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    for item in further.difference(first.values()):
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

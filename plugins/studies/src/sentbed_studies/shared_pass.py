@@ -99,8 +99,7 @@ class SharedBackbone:
     @cached_property
     def _members(self) -> dict[str, tuple[Space, Encoder]]:
         """Name of a space -> space and encoder; empty if the engine cannot guarantee identical bits."""
-        together, own = self._together(self.others), self.encoder.space()
-        if together is None or own is None:
+        if (together := self._together(self.others)) is None or (own := self.encoder.space()) is None:
             return {}
         hashed = together.fingerprints() or [None] * (1 + len(self.others))
         members = {
