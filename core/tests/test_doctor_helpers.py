@@ -13,11 +13,9 @@ from sentbed import RunError
 from sentbed._doctor_helpers import (
     Trial,
     elsewhere,
-    first_line,
     packages,
     present,
     requirements,
-    unmet,
     version_of,
 )
 from sentbed.protocols import Finding
@@ -90,15 +88,6 @@ def test_requirements_are_those_of_an_extra_and_of_this_machine(install: Callabl
     assert [str(asked) for asked in requirements("thing")] == ["attrs>=20"]
     assert [asked.name for asked in requirements("thing", "tpu")] == ["attrs", "jax"]
     assert list(requirements("no-such-distribution")) == []
-
-
-def test_unmet_requirements_say_what_was_found(install: Callable[..., None]):
-    install("thing", "1.0", "Requires-Dist: attrs<1", "Requires-Dist: nothing-here>2", "Requires-Dist: click")
-    assert unmet("thing") == [
-        f"needs attrs<1, found {version('attrs')}",
-        "needs nothing-here>2, found none",
-    ]
-    assert unmet("no-such-distribution") == []
 
 
 def test_packages_that_are_there_are_named_with_their_versions():
@@ -184,10 +173,3 @@ def test_the_directory_of_the_shell_lends_no_module(
 ):
     monkeypatch.chdir(put("here/json.py", "raise RuntimeError('not the real one')").parent)
     assert elsewhere(helpers.answer, 30, SAID="safe")["said"] == "safe"
-
-
-def test_the_first_line_of_a_command_is_none_where_it_fails():
-    assert first_line(sys.executable, "-c", "print(' one '); print('two')") == "one"
-    assert first_line(sys.executable, "-c", "print(1); raise SystemExit(3)") is None
-    assert first_line(sys.executable, "-c", "") is None
-    assert first_line("no-such-command-anywhere") is None

@@ -47,16 +47,6 @@ def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
             yield requirement
 
 
-def unmet(distribution: str) -> list[str]:
-    """Return a message for each unmet requirement of an installed distribution."""
-    problems = []
-    for requirement in requirements(distribution):
-        found = version_of(requirement.name)
-        if found is None or not requirement.specifier.contains(found, prereleases=True):
-            problems.append(f"needs {requirement.name}{requirement.specifier}, found {found or 'none'}")
-    return problems
-
-
 def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str = "") -> Finding:
     """Return a finding on whether a feature's packages are installed in suitable versions.
 
@@ -85,16 +75,6 @@ def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str 
 def present(area: str, what: str, there: bool, detail: str, remedy: str = "") -> Finding:
     """Return a `yes` or `no` finding; only `no` has the remedy."""
     return Finding(area, what, "yes" if there else "no", detail, "" if there else remedy)
-
-
-def first_line(*command: str) -> str | None:
-    """Return the first line that a command prints, or None if it fails or takes longer than 20 s."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.splitlines() if done.returncode == 0 else []
-    return lines[0].strip() if lines else None
 
 
 def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._doctor_helpers import Trial, elsewhere, first_line, packages, present, unmet, version_of
+    from sentbed._doctor_helpers import Trial, elsewhere, packages, present, requirements, version_of
     from sentbed._encoder.batching import pad, plan_batches
     from sentbed._lazy import lazy
     from sentbed._machine import core_quota, memory_limit, physical_memory, usable_cores

@@ -2,9 +2,9 @@
 
 A plugin is a module (or a class, when it keeps state during a run) named by an entry point of the group
 `sentbed`; it implements any of these with `@sentbed.hookimpl`. It may leave out arguments that it does not
-use. Kind hooks are called once, when plugins are loaded, and return component classes; importing the plugin
-must not import a tensor library. Lifecycle hooks are called by the runner and return nothing; an exception
-in one ends the run.
+use. Kind hooks are called once, when plugins are loaded; they return component classes, or names with a
+`Lazy` each, which is imported when a recipe uses it. Importing the plugin must not import a tensor library.
+Lifecycle hooks are called by the runner and return nothing; an exception in one ends the run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
         Finding,
         Importer,
         KnownData,
-        LazyCommand,
+        Lazy,
         Loss,
         Optimizer,
         Pooler,
+        RecipeTable,
         ReportData,
         ReportSection,
         Run,
@@ -51,62 +52,62 @@ hookimpl = pluggy.HookimplMarker("sentbed")
 
 
 @hookspec
-def backbones() -> Sequence[type[Backbone]]:
+def backbones() -> Sequence[type[Backbone]] | Mapping[str, Lazy]:
     """Return backbone classes: tokenizer + transformer."""
 
 
 @hookspec
-def poolers() -> Sequence[type[Pooler]]:
+def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
     """Return pooler classes: token states -> one vector a sentence."""
 
 
 @hookspec
-def losses() -> Sequence[type[Loss]]:
+def losses() -> Sequence[type[Loss]] | Mapping[str, Lazy]:
     """Return loss classes: sentence vectors -> a scalar to minimise."""
 
 
 @hookspec
-def data_sources() -> Sequence[type[DataSource]]:
+def data_sources() -> Sequence[type[DataSource]] | Mapping[str, Lazy]:
     """Return data source classes: where training texts come from."""
 
 
 @hookspec
-def evaluators() -> Sequence[type[Evaluator]]:
+def evaluators() -> Sequence[type[Evaluator]] | Mapping[str, Lazy]:
     """Return evaluator classes: encoder -> named scores."""
 
 
 @hookspec
-def runtimes() -> Sequence[type[Runtime]]:
+def runtimes() -> Sequence[type[Runtime]] | Mapping[str, Lazy]:
     """Return runtime classes: where it runs."""
 
 
 @hookspec
-def optimizers() -> Sequence[type[Optimizer]]:
+def optimizers() -> Sequence[type[Optimizer]] | Mapping[str, Lazy]:
     """Return optimiser classes: gradients -> new weights."""
 
 
 @hookspec
-def schedules() -> Sequence[type[Schedule]]:
+def schedules() -> Sequence[type[Schedule]] | Mapping[str, Lazy]:
     """Return schedule classes: step -> multiplier of the learning rate."""
 
 
 @hookspec
-def trackers() -> Sequence[type[Tracker]]:
+def trackers() -> Sequence[type[Tracker]] | Mapping[str, Lazy]:
     """Return tracker classes: where a recipe's `[[tracker]]` sends what the run shows."""
 
 
 @hookspec
-def exporters() -> Sequence[type[Exporter]]:
+def exporters() -> Sequence[type[Exporter]] | Mapping[str, Lazy]:
     """Return exporter classes: what `sentbed export --to NAME` writes."""
 
 
 @hookspec
-def importers() -> Sequence[type[Importer]]:
+def importers() -> Sequence[type[Importer]] | Mapping[str, Lazy]:
     """Return importer classes: what `sentbed import --from NAME` reads."""
 
 
 @hookspec
-def executors() -> Sequence[type[Executor]]:
+def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
     """Return executor classes: who does the tasks of a long job, on this machine or on others."""
 
 
@@ -114,12 +115,12 @@ def executors() -> Sequence[type[Executor]]:
 
 
 @hookspec
-def commands() -> Mapping[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return subcommands of `sentbed` by name. A command is imported when it is called, not for `--help`."""
 
 
 @hookspec
-def recipe_tables() -> Mapping[str, type[Any]]:
+def recipe_tables() -> Mapping[str, type[RecipeTable] | Lazy]:
     """Return top-level tables of a recipe that belong to this plugin, by key: a `RecipeTable` each.
 
     Such a table is structured and checked like core's own; if the plugin is not installed, a recipe with it

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         resolved_toml,
     )
     from sentbed._registry.catalog import catalog, owner_of
-    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Plugins, load_plugins
+    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
     from sentbed._run.context import RunContext

@@ -35,7 +35,7 @@ from sentbed.protocols import (
     Head,
     Importer,
     Items,
-    LazyCommand,
+    Lazy,
     Loss,
     LossOutput,
     LossTraits,
@@ -966,8 +966,8 @@ def executors() -> list[Any]:
 
 
 @hookimpl
-def commands() -> dict[str, LazyCommand]:
-    return {"greet": LazyCommand("toy_command:greet", "Greet somebody.")}
+def commands() -> dict[str, Lazy]:
+    return {"greet": Lazy("toy_command:greet", "Greet somebody.")}
 
 
 @hookimpl

@@ -414,3 +414,10 @@ def test_what_jax_gets_by_itself_is_listed(monkeypatch: pytest.MonkeyPatch, plat
     monkeypatch.setattr(doctor_jax, "elsewhere", lambda *_, **__: found)
     claimed = doctor_jax.claimed()
     assert (claimed.status, claimed.detail) == (status, f"JAX gets 2 of {platform}: made-up v9, made-up v9")
+
+
+def test_the_first_line_of_a_command_is_none_where_it_fails() -> None:
+    assert doctor_devices.first_line(sys.executable, "-c", "print(' one '); print('two')") == "one"
+    assert doctor_devices.first_line(sys.executable, "-c", "print(1); raise SystemExit(3)") is None
+    assert doctor_devices.first_line(sys.executable, "-c", "") is None
+    assert doctor_devices.first_line("no-such-command-anywhere") is None

@@ -264,3 +264,16 @@ def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest
 
 def test_every_look_of_core_belongs_to_a_known_area():
     assert {area for area, _, _ in doctor._OWN} <= set(AREAS)
+
+
+def test_unmet_requirements_say_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "thing-1.0.dist-info"
+    info.mkdir()
+    asks = "".join(f"Requires-Dist: {one}\n" for one in ("attrs<1", "nothing-here>2", "click"))
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n{asks}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert doctor._unmet("thing") == [
+        f"needs attrs<1, found {version('attrs')}",
+        "needs nothing-here>2, found none",
+    ]
+    assert doctor._unmet("no-such-distribution") == []

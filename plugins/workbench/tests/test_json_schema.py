@@ -93,7 +93,7 @@ class Unreadable:
 def parts(toy_points: Iterable[EntryPoint]) -> Plugins:
     """The toy plugin, and a loss `every` more."""
     plugins = load_plugins(toy_points)
-    more = {("loss", "every"): attrs.evolve(plugins.find("loss", "pull"), name="every", cls=Every)}
+    more = {("loss", "every"): attrs.evolve(plugins.find("loss", "pull"), name="every", offered=Every)}
     return attrs.evolve(plugins, components={**plugins.components, **more})
 
 
@@ -280,7 +280,7 @@ def test_a_default_that_json_cannot_say_is_left_out(schema: dict[str, Any], part
 def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
     parts: Plugins, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    info = attrs.evolve(parts.find("loss", "pull"), name="unreadable", cls=Unreadable)
+    info = attrs.evolve(parts.find("loss", "pull"), name="unreadable", offered=Unreadable)
     more = {**parts.components, ("loss", "unreadable"): info}
     monkeypatch.setattr(
         "sentbed._registry.registry.load_plugins", lambda **_: attrs.evolve(parts, components=more)

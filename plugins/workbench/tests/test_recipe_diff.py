@@ -40,7 +40,7 @@ class Several:
 @pytest.fixture
 def plugins(plugins: Plugins) -> Plugins:
     """The toy plugin, and data of others."""
-    more = attrs.evolve(plugins.find("data", "words"), name="several", cls=Several)
+    more = attrs.evolve(plugins.find("data", "words"), name="several", offered=Several)
     return attrs.evolve(plugins, components={**plugins.components, ("data", "several"): more})
 
 

@@ -14,7 +14,7 @@ from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, 
 from sentbed._cli.plugins import plugins
 from sentbed._registry.catalog import owner_of
 from sentbed._version import __version__
-from sentbed.errors import PluginError, RecipeError, SentbedError
+from sentbed.errors import RecipeError, SentbedError
 
 if TYPE_CHECKING:
     from sentbed._registry.plugin_info import Offer
@@ -35,7 +35,8 @@ class _Group(click.Group):
             return self.commands[name]
         offered = _offered(ctx)
         if name in offered:
-            return _imported(name, offered[name])
+            command: click.Command = offered[name].value
+            return command
         if (owner := owner_of("commands", name)) is not None:
             ctx.fail(
                 f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
@@ -45,7 +46,7 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
-        rows |= {name: offer.value.help for name, offer in _offered(ctx).items() if name not in rows}
+        rows |= {name: offer.summary for name, offer in _offered(ctx).items() if name not in rows}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -72,25 +73,6 @@ def _offered(ctx: click.Context) -> Mapping[str, Offer]:
         ctx.meta[_OFFERED] = load_plugins(commands_only=True).commands
     found: Mapping[str, Offer] = ctx.meta[_OFFERED]
     return found
-
-
-def _imported(name: str, offer: Offer) -> click.Command:
-    """Import a plugin's command. Raises `PluginError` if that fails."""
-    from importlib import import_module
-
-    from sentbed._registry.plugin_code import reason_of
-
-    module, _, attribute = offer.value.target.partition(":")
-    what = f"the command `{name}` of `{offer.distribution}` {offer.version}"
-    fix = "disable or uninstall the plugin"
-    try:
-        command = getattr(import_module(module), attribute)
-    except Exception as error:
-        reason = f"cannot be imported from `{offer.value.target}`: {reason_of(error)}"
-        raise PluginError(f"{what} {reason}; {fix}") from error
-    if not isinstance(command, click.Command):
-        raise PluginError(f"{what} is {command!r}, expected a `click.Command`; {fix}")
-    return command
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

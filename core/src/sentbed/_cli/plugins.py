@@ -37,11 +37,14 @@ def plugins(hooks: bool, as_json: bool) -> None:
 
 
 def _heard(found: Plugins) -> dict[str, list[str]]:
+    """Return the plugins that implement each lifecycle hook, in call order."""
+    from sentbed._registry.registry import LIFECYCLE
     from sentbed._run.history import History
 
     # A run registers it after the plugins, too.
     found.manager.register(History(), name="history")
-    return found.hooks()
+    calls = {hook: getattr(found.manager.hook, hook).get_hookimpls() for hook in LIFECYCLE}
+    return {hook: [one.plugin_name for one in reversed(calls[hook])] for hook in LIFECYCLE}
 
 
 def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str]:

@@ -120,13 +120,13 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
         # No part fits an invalid prompt.
         encoder = attrs.evolve(encoder, prompt=None)
     names = []
-    for name in plugins.names(kind):
+    for info in plugins.importable(kind):
         # Traits given by a property are unknown without field values.
-        traits = KINDS[kind].traits_of(plugins.find(kind, name).cls)
+        traits = KINDS[kind].traits_of(info.cls)
         unknown = traits is None or (isinstance(traits, BackboneTraits) and traits.offers is None)
-        swap: dict[str, Any] = {kind: _Candidate(name, traits)}
+        swap: dict[str, Any] = {kind: _Candidate(info.name, traits)}
         if not unknown and not any(misfits(attrs.evolve(encoder, **swap), None)):
-            names.append(name)
+            names.append(info.name)
     return names
 
 

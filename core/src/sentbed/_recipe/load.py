@@ -16,7 +16,7 @@ from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import Problem, RecipeError, RunError
+from sentbed.errors import PluginError, Problem, RecipeError, RunError
 from sentbed.protocols import Executor, RecipeTable, TaskPool
 
 
@@ -122,7 +122,12 @@ def _tables(
     problems = []
     for key in list(data):
         if key in plugins.tables:
-            cls: type[RecipeTable] = plugins.tables[key].value
+            try:
+                cls: type[RecipeTable] = plugins.tables[key].value
+            except PluginError as error:
+                data.pop(key)
+                problems.append(document.problem(str(error), (key,)))
+                continue
             table, more = structure(
                 data.pop(key), cls, document, plugins, base, rename={(): (key,)}, check=look
             )

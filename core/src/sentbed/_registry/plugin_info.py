@@ -1,34 +1,78 @@
-"""Information about plugins, components, and names that several plugins claim."""
+"""Information about plugins, what they offer, and names that several plugins claim."""
 
 from __future__ import annotations
 
 import inspect
+from functools import cache
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed._registry.plugin_code import file_of
+from sentbed._registry.plugin_code import file_of, place_of, reason_of
+from sentbed._registry.rules import fault_of
+from sentbed.errors import PluginError
+from sentbed.protocols.lazy import Lazy
 
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
 """`disabled` by the user's configuration, `refused` because made for another API, or `broken`."""
 
 
 @attrs.frozen
-class ComponentInfo:
-    """A component class and its origin."""
+class Offer:
+    """A component, command or recipe table that a plugin offers, and its origin."""
 
     kind: str
+    """Kind of the component, or `command`, or `recipe table`."""
     name: str
-    cls: type[Any]
+    offered: Any
+    """The thing itself, or a `Lazy` that names it."""
     distribution: str
     version: str
     plugin: str = ""
     """Name of the entry point."""
 
     @property
+    def value(self) -> Any:
+        """What is offered, imported if need be. Raises `PluginError` if that fails, or it breaks a rule."""
+        return _imported(self) if isinstance(self.offered, Lazy) else self.offered
+
+    @property
     def summary(self) -> str:
-        """The first line of the class's docstring."""
-        return (inspect.getdoc(self.cls) or "").partition("\n")[0]
+        """One line: the first of a class's docstring."""
+        if isinstance(self.offered, Lazy):
+            return self.offered.summary
+        return (inspect.getdoc(self.offered) or "").partition("\n")[0]
+
+
+@cache
+def _imported(offer: Offer) -> Any:
+    target = offer.offered.target
+    module, _, name = target.partition(":")
+    what = f"the {offer.kind} `{offer.name}` of `{offer.distribution}` {offer.version}"
+    remedy = "mend, disable or uninstall the plugin"
+    try:
+        value = getattr(import_module(module), name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may raise anything, `sys.exit` too
+        place = place_of(error, module)
+        reason = f"cannot be imported from `{target}`: {reason_of(error)}{f' @ {place}' if place else ''}"
+        raise PluginError(f"{what} {reason}; {remedy}") from error
+    if (fault := fault_of(offer.kind, offer.name, value)) is not None:
+        raise PluginError(f"{what}, `{target}`: {fault}; {remedy}")
+    return value
+
+
+@attrs.frozen
+class ComponentInfo(Offer):
+    """A component and its origin."""
+
+    @property
+    def cls(self) -> type[Any]:
+        """The class, imported if need be. Raises `PluginError` if that fails, or it breaks a rule."""
+        found: type[Any] = self.value
+        return found
 
     @property
     def release(self) -> str:
@@ -38,7 +82,8 @@ class ComponentInfo:
     @property
     def origin(self) -> str:
         """Distribution, version, module and file, for messages."""
-        module = self.cls.__module__
+        lazy = isinstance(self.offered, Lazy)
+        module = self.offered.target.partition(":")[0] if lazy else self.offered.__module__
         file = file_of(module)
         return f"`{self.distribution}` {self.version} ({module}{f', {file}' if file else ''})"
 
@@ -73,17 +118,6 @@ class PluginInfo:
     def problem(self) -> str | None:
         """Why it could not be loaded; None if it was loaded or is disabled."""
         return self.reason if self.status in ("broken", "refused") else None
-
-
-@attrs.frozen
-class Offer:
-    """Something other than a component that a plugin offers, such as a command, and its origin."""
-
-    value: Any
-    distribution: str
-    version: str
-    plugin: str
-    """Name of the entry point."""
 
 
 @attrs.frozen

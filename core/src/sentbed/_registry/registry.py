@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -30,17 +31,20 @@ from sentbed._registry.plugin_info import Clash as Clash
 from sentbed._registry.plugin_info import ComponentInfo as ComponentInfo
 from sentbed._registry.plugin_info import Offer as Offer
 from sentbed._registry.plugin_info import PluginInfo as PluginInfo
-from sentbed._registry.rules import fault_of, offer_fault
+from sentbed._registry.rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.settings import Settings, fits, read_settings
 from sentbed.errors import PluginError, suggest
 from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
 
-OFFERED = frozenset(kind.hook for kind in KINDS.values())
-"""Hooks through which plugins offer components."""
+OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
+"""Hooks through which plugins offer components -> their kind."""
 
-OFFERS = ("commands", "recipe_tables", "known_data", "findings")
+NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
+"""Hooks through which plugins offer anything else that has a name -> what it is."""
+
+OFFERS = (*NAMED, "known_data", "findings")
 """Hooks through which plugins offer anything else."""
 
 LIFECYCLE: tuple[str, ...] = tuple(
@@ -63,7 +67,7 @@ class Plugins:
     warnings: tuple[str, ...] = ()
     """Warnings about entries of the user's configuration that match no plugin or component."""
     commands: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Subcommands of `sentbed`, each a `LazyCommand`."""
+    """Subcommands of `sentbed`, each a `click.Command`."""
     tables: Mapping[str, Offer] = attrs.field(factory=dict)
     """Top-level tables of a recipe, each a `RecipeTable`."""
 
@@ -71,26 +75,29 @@ class Plugins:
         """Return the sorted names of the components of a kind."""
         return sorted(name for of_kind, name in self.components if of_kind == kind)
 
+    def importable(self, kind: str) -> list[ComponentInfo]:
+        """Return the components of a kind without those whose import fails, which `find` reports."""
+        found = []
+        for name in self.names(kind):
+            with suppress(PluginError):
+                found.append(self.find(kind, name))
+        return found
+
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the information about a component class, or None if no plugin offers it."""
         claims = (one for clash in self.clashes.values() for one in clash.claims)
-        return next((info for info in (*self.components.values(), *claims) if info.cls is cls), None)
-
-    def hooks(self) -> dict[str, list[str]]:
-        """Return the plugins that implement each lifecycle hook, in call order."""
-        return {
-            hook: [found.plugin_name for found in reversed(getattr(self.manager.hook, hook).get_hookimpls())]
-            for hook in LIFECYCLE
-        }
+        offered = (*self.components.values(), *claims)
+        return next((one for one in offered if one.name == cls.name and one.cls is cls), None)
 
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
 
         Raises:
-            PluginError: if there is none or several; names the owner or the closest name.
+            PluginError: if there is none or several, or it cannot be imported; names owner or closest name.
         """
         found = self.components.get((kind, name))
         if found is not None:
+            _ = found.cls  # what cannot be imported is an error here, where all callers expect one
             return found
         if (kind, name) in self.clashes:
             raise PluginError(self.clashes[kind, name].message)
@@ -134,24 +141,20 @@ def load_plugins(
     manager.add_hookspecs(hookspecs)
     infos: list[PluginInfo] = []
     claims: dict[tuple[str, str], list[ComponentInfo]] = {}
-    offers: dict[str, dict[str, Offer]] = {"commands": {}}
-    if not commands_only:
-        offers["recipe_tables"] = {}
+    named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
+    hooks = {"commands": COMMAND} if commands_only else OFFERED | NAMED
     found = entry_points(group=GROUP) if points is None else points
     for (distribution, version), point in sorted(
         ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
     ):
-        info, offered = _load(
-            manager,
-            point,
-            PluginInfo(point.name, distribution, version, point.value),
-            settings,
-            offers,
-            commands_only,
-        )
+        info = PluginInfo(point.name, distribution, version, point.value)
+        info, offers = _load(manager, point, info, settings, hooks, named)
         infos.append(info)
-        for component in offered:
-            claims.setdefault((component.kind, component.name), []).append(component)
+        for offer in offers:
+            if isinstance(offer, ComponentInfo):
+                claims.setdefault((offer.kind, offer.name), []).append(offer)
+            else:
+                named[offer.kind][offer.name] = offer
     for name in reversed(tuple(settings.order)):
         # pluggy calls the plugin registered last first.
         for info in reversed(infos):
@@ -160,15 +163,8 @@ def load_plugins(
     clashes = {at: _clash(several, settings) for at, several in claims.items() if len(several) > 1}
     chosen = {at: clashes[at].preferred if at in clashes else only[0] for at, only in claims.items()}
     components = {at: component for at, component in chosen.items() if component is not None}
-    return Plugins(
-        manager,
-        tuple(infos),
-        components,
-        clashes,
-        _warnings(settings, infos, claims),
-        offers["commands"],
-        offers.get("recipe_tables", {}),
-    )
+    warnings = _warnings(settings, infos, claims)
+    return Plugins(manager, tuple(infos), components, clashes, warnings, named[COMMAND], named[TABLE])
 
 
 def _load(
@@ -176,10 +172,10 @@ def _load(
     point: EntryPoint,
     info: PluginInfo,
     settings: Settings,
-    offers: Mapping[str, dict[str, Offer]],
-    commands_only: bool,
-) -> tuple[PluginInfo, list[ComponentInfo]]:
-    """Register a plugin and add its commands and tables to `offers`; return its info and components."""
+    asked: Mapping[str, str],
+    taken: Mapping[str, Mapping[str, Offer]],
+) -> tuple[PluginInfo, list[Offer]]:
+    """Register a plugin; return its info and what it offers."""
     reason = settings.refusal(info.distribution, info.name)
     if reason is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
@@ -198,8 +194,7 @@ def _load(
         # Set before the call: if it raises, pluggy has recorded the plugin already.
         registered = True
         manager.register(plugin, name=info.key)
-        offered = [] if commands_only else _components(manager, plugin, info)
-        more = {hook: _offered(manager, hook, plugin, info, taken) for hook, taken in offers.items()}
+        offers = _offers(manager, plugin, info, asked, taken)
         hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
         _require_unhidden(plugin, hooks)
     except KeyboardInterrupt:
@@ -208,10 +203,8 @@ def _load(
         if registered and manager.has_plugin(info.key):
             manager.unregister(name=info.key)
         return _failed(info, error), []
-    for hook, found in more.items():
-        offers[hook].update(found)
-    kinds = tuple(kind for kind in KINDS if any(component.kind == kind for component in offered))
-    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED))), offered
+    kinds = tuple(kind for kind in KINDS if any(offer.kind == kind for offer in offers))
+    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED.keys()))), offers
 
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
@@ -297,47 +290,47 @@ class _FaultError(PluginError):
         self.place = defined_at(at)
 
 
-def _components(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> list[ComponentInfo]:
+def _offers(
+    manager: pluggy.PluginManager,
+    plugin: object,
+    info: PluginInfo,
+    asked: Mapping[str, str],
+    taken: Mapping[str, Mapping[str, Offer]],
+) -> list[Offer]:
+    """Return what a plugin offers through the hooks `asked` (-> its kind), unless others have `taken` it."""
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
         if not caller.has_spec():
             hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
             message = f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}"
             raise _FaultError(message, next(_functions(caller, plugin), None))
-    result: list[ComponentInfo] = []
-    offering = [
-        (kind, function)
-        for kind in KINDS.values()
-        for function in _functions(getattr(manager.hook, kind.hook), plugin)
-    ]
-    for kind, implementation in offering:
-        for cls in implementation():
-            fault = fault_of(kind, cls)
-            if fault is not None:
-                raise _FaultError(fault, cls if inspect.isclass(cls) else implementation)
-            if any(one.kind == kind.name and one.name == cls.name for one in result):
-                raise _FaultError(
-                    f"it offers the {kind.name} `{cls.name}` twice; give each a name of its own", cls
-                )
-            result.append(ComponentInfo(kind.name, cls.name, cls, info.distribution, info.version, info.name))
-    return result
+    found: dict[tuple[str, str], Offer] = {}
+    for hook, kind in asked.items():
+        for function in _functions(getattr(manager.hook, hook), plugin):
+            for name, offered in _pairs(function(), hook, function):
+                fault = offer_fault(kind, name, offered)
+                if fault is None and (kind, name) in found:
+                    fault = f"it offers the {kind} `{name}` twice; give each a name of its own"
+                if fault is None and name in taken.get(kind, ()):
+                    other = f"`{taken[kind][name].distribution}` offers the same"
+                    fault = f"the {kind} `{name}`: {other}; disable or uninstall one of them"
+                if fault is not None:
+                    raise _FaultError(fault, offered if inspect.isclass(offered) else function)
+                make = ComponentInfo if kind in KINDS else Offer
+                found[kind, name] = make(kind, name, offered, info.distribution, info.version, info.name)
+    return list(found.values())
 
 
-def _offered(
-    manager: pluggy.PluginManager, hook: str, plugin: object, info: PluginInfo, taken: Mapping[str, Offer]
-) -> dict[str, Offer]:
-    """Return the commands or recipe tables that a plugin offers, by name."""
-    found: dict[str, Offer] = {}
-    for function in _functions(getattr(manager.hook, hook), plugin):
-        for name, value in function().items():
-            fault = offer_fault(hook, name, value)
-            if fault is None and name in taken:
-                fault = f"`{taken[name].distribution}` offers the same; disable or uninstall one of them"
-            if fault is not None:
-                what = "command" if hook == "commands" else "table of recipes"
-                raise _FaultError(f"the {what} `{name}`: {fault}", function)
-            found[name] = Offer(value, info.distribution, info.version, info.name)
-    return found
+def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]]:
+    """Return names and what is offered, from what a hook returned."""
+    if isinstance(offers, Mapping):
+        return offers.items()
+    if hook in NAMED or not isinstance(offers, Iterable) or isinstance(offers, str):
+        expected = (
+            "names with a `Lazy` each" if hook in NAMED else "a list of classes, or names with a `Lazy` each"
+        )
+        raise _FaultError(f"its hook `{hook}` returned {offers!r}, expected {expected}", function)
+    return [(str(getattr(cls, "name", "")), cls) for cls in offers]
 
 
 def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:

@@ -1,4 +1,4 @@
-"""Rules for component classes, commands and recipe tables; see `kinds` and `protocols`."""
+"""Rules for what plugins offer: components, commands and recipe tables; see `kinds` and `protocols`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,50 @@ from typing import Any
 
 import attrs
 
-from sentbed.kinds import Kind
-from sentbed.protocols.commands import LazyCommand
+from sentbed.kinds import KINDS, Kind
+from sentbed.protocols.lazy import Lazy
+
+COMMAND, TABLE = "command", "recipe table"
 
 
-def fault_of(kind: Kind, cls: Any) -> str | None:
-    """Return a message about the first rule that a component breaks, or None."""
-    label = getattr(cls, "__qualname__", repr(cls))
-    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(getattr(cls, "name", None), str)):
+def offer_fault(kind: str, name: str, offered: Any) -> str | None:
+    """Return the fault of a name and of what is offered under it, or None; nothing is imported."""
+    if not isinstance(offered, Lazy) and kind != COMMAND:
+        fault = fault_of(kind, name, offered)
+    elif not isinstance(offered, Lazy) or ":" not in offered.target:
+        fault = f'found {offered!r}, expected `Lazy("package.module:name", "What it is.")`'
+    else:
+        fault = None
+    if fault is None and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        fault = "its name has to be of small letters, digits and single dashes"
+    return fault if fault is None or kind in KINDS else f"the {kind} `{name}`: {fault}"
+
+
+def fault_of(kind: str, name: str, value: Any) -> str | None:
+    """Return the first rule that a component, command or recipe table breaks, or None."""
+    if kind in KINDS:
+        return _component_fault(KINDS[kind], name, value)
+    if kind == COMMAND:
+        from click import Command
+
+        return None if isinstance(value, Command) else f"found {value!r}, expected a `click.Command`"
+    from sentbed.protocols import RecipeTable
+
+    if not (inspect.isclass(value) and issubclass(value, RecipeTable) and attrs.has(value)):
+        return f"found {value!r}, expected an attrs class below `sentbed.protocols.RecipeTable`"
+    if not inspect.getdoc(value):
+        return "its class has no docstring; its first line is what users are shown"
+    return None
+
+
+def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
+    label, own = getattr(cls, "__qualname__", repr(cls)), getattr(cls, "name", None)
+    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(own, str)):
         return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
         return f"the {kind.name} `{label}` must be frozen: decorate it with `@attrs.frozen`"
+    if own != name:
+        return f"the {kind.name} `{label}` is called `{own}`, and offered as `{name}`; name it once"
     if fault := promise_fault(kind, cls):
         return f"the {kind.name} `{label}` {fault}"
     if inspect.getdoc(cls) in (None, inspect.getdoc(kind.base)):
@@ -39,21 +72,4 @@ def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
     for word in sorted(attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()):
         if hasattr(cls, word):
             return f"says `{word}` beside its traits, not in them; write `traits = {wanted}({word}=...)`"
-    return None
-
-
-def offer_fault(hook: str, name: str, value: Any) -> str | None:
-    """Return the fault of a command or recipe table that a plugin offers, or None."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        return "its name has to be of small letters, digits and `-`"
-    if hook == "commands":
-        if not isinstance(value, LazyCommand) or ":" not in value.target:
-            return f'found {value!r}, expected `LazyCommand("package.module:command", "What it does.")`'
-        return None
-    from sentbed.protocols import RecipeTable
-
-    if not (inspect.isclass(value) and issubclass(value, RecipeTable) and attrs.has(value)):
-        return f"found {value!r}, expected an attrs class below `sentbed.protocols.RecipeTable`"
-    if not inspect.getdoc(value):
-        return "its class has no docstring; its first line is what users are shown"
     return None

@@ -63,7 +63,9 @@ def resume(
     for table in (before, after):
         for key in ("name", "cache"):
             table.get("run", {}).pop(key, None)
-        free = [key for key, offer in plugins.tables.items() if not offer.value.traits.decides]
+        free = [
+            key for key in table if key in plugins.tables and not plugins.tables[key].value.traits.decides
+        ]
         for key in ("checkpoint", "expected", "tracker", *free):
             table.pop(key, None)
         for key in ("devices", "nodes", "rendezvous"):

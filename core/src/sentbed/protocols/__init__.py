@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed.protocols.commands import LazyCommand
     from sentbed.protocols.components import (
         LABEL,
         AnyEncoder,
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
         Vectors,
     )
     from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
+    from sentbed.protocols.lazy import Lazy
     from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
     from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
     from sentbed.protocols.report import (

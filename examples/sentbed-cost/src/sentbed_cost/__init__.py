@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Executor, LazyCommand, RecipeTable, ReportData, ReportSection
+from sentbed.protocols import Executor, Lazy, RecipeTable, ReportData, ReportSection
 
 from sentbed_cost.table import Cost
 from sentbed_cost.threads import Threads
@@ -32,9 +32,9 @@ def executors() -> Sequence[type[Executor]]:
 
 
 @hookimpl
-def commands() -> Mapping[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return `cost`."""
-    return {"cost": LazyCommand("sentbed_cost.command:cost", "Say what finished runs have cost together.")}
+    return {"cost": Lazy("sentbed_cost.command:cost", "Say what finished runs have cost together.")}
 
 
 @hookimpl

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Backbone, Finding
+from sentbed.protocols import Finding, Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def backbones() -> list[type[Backbone]]:
+def backbones() -> Mapping[str, Lazy]:
     """Return the backbones of this distribution."""
-
-    from sentbed_backbones.bert import Bert
-    from sentbed_backbones.causal import Causal
-    from sentbed_backbones.opt import Opt
-    from sentbed_backbones.t5 import T5
-
-    return [Bert, T5, Opt, Causal]
+    return {
+        "bert": Lazy(
+            "sentbed_backbones.bert:Bert",
+            "Any BERT-family encoder: BERT, RoBERTa, XLM-R, MiniLM, or a small BERT with random weights.",
+        ),
+        "t5": Lazy(
+            "sentbed_backbones.t5:T5",
+            "T5, T5 1.1 and their relatives (Raffel et al., 2020), as Sentence-T5 reads them.",
+        ),
+        "opt": Lazy(
+            "sentbed_backbones.opt:Opt",
+            "OPT (Zhang et al., 2022), the causal model of PromptEOL's main table.",
+        ),
+        "causal": Lazy(
+            "sentbed_backbones.causal:Causal",
+            "Any causal language model of transformers without its head: LLaMA, Mistral, Qwen, GPT-2, ...",
+        ),
+    }
 
 
 @hookimpl

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, LazyCommand
+from sentbed.protocols import Finding, Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def commands() -> Mapping[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return `encode`."""
-    return {
-        "encode": LazyCommand(
-            "sentbed_corpus.commands:encode", "Encode texts: row i of the vectors is text i."
-        )
-    }
+    return {"encode": Lazy("sentbed_corpus.commands:encode", "Encode texts: row i of the vectors is text i.")}
 
 
 @hookimpl

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, KnownData, LazyCommand
+from sentbed.protocols import Finding, KnownData, Lazy
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
@@ -15,23 +16,54 @@ sentbed_api = "2.0"
 
 
 @hookimpl
-def data_sources() -> list[type]:
+def data_sources() -> Mapping[str, Lazy]:
     """Return the data sources of this distribution."""
-
-    from sentbed_data.crop import Crop
-    from sentbed_data.delete import Delete
-    from sentbed_data.dropout import Dropout
-    from sentbed_data.mix import Mix
-    from sentbed_data.nli import Nli
-    from sentbed_data.nsp import Nsp
-    from sentbed_data.pairs import Pairs
-    from sentbed_data.parallel import Parallel
-    from sentbed_data.qa import Qa
-    from sentbed_data.sample_corpus import Sample
-    from sentbed_data.synonyms import Synonyms
-    from sentbed_data.triplets import Triplets
-
-    return [Pairs, Triplets, Dropout, Crop, Delete, Synonyms, Nsp, Parallel, Nli, Qa, Mix, Sample]
+    return {
+        "pairs": Lazy(
+            "sentbed_data.pairs:Pairs",
+            "Rows of two texts that belong together; the other rows of a batch serve as negatives.",
+        ),
+        "triplets": Lazy(
+            "sentbed_data.triplets:Triplets",
+            "Rows of a premise, its entailment and its contradiction (the hard negative).",
+        ),
+        "dropout": Lazy(
+            "sentbed_data.dropout:Dropout",
+            "A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).",
+        ),
+        "crop": Lazy("sentbed_data.crop:Crop", "A sentence, and a run of its words as the positive."),
+        "delete": Lazy(
+            "sentbed_data.delete:Delete",
+            "A sentence, and the same sentence without some of its words as the positive.",
+        ),
+        "synonyms": Lazy(
+            "sentbed_data.synonyms:Synonyms",
+            "A sentence, and a copy with some words replaced by WordNet's synonyms: SentBench's DA.",
+        ),
+        "nsp": Lazy(
+            "sentbed_data.nsp:Nsp",
+            "A sentence and the next one of its document: SentBench's NSP (Devlin et al., 2019).",
+        ),
+        "parallel": Lazy(
+            "sentbed_data.parallel:Parallel",
+            "A sentence and its translation, from two line-aligned files or from two fields of a TSV file.",
+        ),
+        "nli": Lazy(
+            "sentbed_data.nli:Nli", "Rows of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and similar."
+        ),
+        "qa": Lazy(
+            "sentbed_data.qa:Qa",
+            "Questions and answers: every row, or, in a file with labels, those with a right answer.",
+        ),
+        "mix": Lazy(
+            "sentbed_data.mix:Mix",
+            "Several sources in one stage, each with a share of the rows, in their common columns.",
+        ),
+        "sample": Lazy(
+            "sentbed_data.sample_corpus:Sample",
+            "Some hundred synthetic triplets about everyday situations: enough to see that training works.",
+        ),
+    }
 
 
 @hookimpl
@@ -52,10 +84,10 @@ def findings(plugins: Plugins) -> list[Finding]:
 
 
 @hookimpl
-def commands() -> dict[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return the command `data`."""
     return {
-        "data": LazyCommand(
+        "data": Lazy(
             "sentbed_data.data_command:data", "Find, check and download the data sets that the plugins know."
         )
     }

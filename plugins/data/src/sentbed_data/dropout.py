@@ -16,7 +16,7 @@ from sentbed_data.readers import LINES, TABLES, read_lines
 
 @attrs.frozen(kw_only=True)
 class Dropout(FileSource):
-    """One sentence per row, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
+    """A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
 
     Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file holds one
     sentence per line, and blank lines are skipped; in a table an empty text is an error.

@@ -17,7 +17,7 @@ from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
 @attrs.frozen(kw_only=True)
 class Mix(DataSource):
-    """Several sources in one stage, each with a share of the rows, in the columns that all of them have.
+    """Several sources in one stage, each with a share of the rows, in their common columns.
 
     Each source is shuffled by itself and continues in the next epoch, so that a source whose share is below
     its size is used up completely before a row is repeated.

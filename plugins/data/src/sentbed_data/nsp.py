@@ -22,7 +22,7 @@ _COUNT = attrs.validators.optional(attrs.validators.ge(1))
 
 @attrs.frozen(kw_only=True)
 class Nsp(DataSource):
-    """A sentence and the one that follows it in the same document: SentBench's NSP (Devlin et al., 2019).
+    """A sentence and the next one of its document: SentBench's NSP (Devlin et al., 2019).
 
     A document with n sentences gives n - 1 rows, in reading order. A file always ends a document.
     """

@@ -15,7 +15,7 @@ from sentbed_data.text_formats import listed
 
 @attrs.frozen(kw_only=True)
 class Qa(LabelledFiles):
-    """Questions and their answers: every row, or, in a file with labels, every row with a right answer."""
+    """Questions and answers: every row, or, in a file with labels, those with a right answer."""
 
     name: ClassVar[str] = "qa"
 

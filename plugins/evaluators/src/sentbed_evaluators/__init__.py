@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Finding, KnownData
+from sentbed.protocols import Finding, KnownData, Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def evaluators() -> list[type]:
+def evaluators() -> Mapping[str, Lazy]:
     """Return the evaluators of this distribution."""
-
-    from sentbed_evaluators.bitext import Bitext
-    from sentbed_evaluators.geometry import Geometry
-    from sentbed_evaluators.mteb import MTEB
-    from sentbed_evaluators.probing import SentEvalProbing
-    from sentbed_evaluators.retrieval import Retrieval
-    from sentbed_evaluators.sentbench import SentBench
-    from sentbed_evaluators.senteval_sts import SentEvalSTS
-    from sentbed_evaluators.sentglue import SentGLUE
-    from sentbed_evaluators.sts import STS
-    from sentbed_evaluators.throughput import Throughput
-    from sentbed_evaluators.transfer import SentEvalTransfer
-
-    return [
-        SentEvalSTS,
-        SentEvalTransfer,
-        SentEvalProbing,
-        SentGLUE,
-        SentBench,
-        STS,
-        Geometry,
-        Retrieval,
-        Bitext,
-        MTEB,
-        Throughput,
-    ]
+    return {
+        "senteval-sts": Lazy(
+            "sentbed_evaluators.senteval_sts:SentEvalSTS",
+            "Spearman correlation of cosine and gold score, x 100.",
+        ),
+        "senteval-transfer": Lazy(
+            "sentbed_evaluators.transfer:SentEvalTransfer",
+            "Accuracy x 100 of a linear classifier on frozen embeddings, as SentEval trains it.",
+        ),
+        "senteval-probing": Lazy(
+            "sentbed_evaluators.probing:SentEvalProbing",
+            "SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.",
+        ),
+        "sentglue": Lazy(
+            "sentbed_evaluators.sentglue:SentGLUE",
+            "SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.",
+        ),
+        "sentbench": Lazy(
+            "sentbed_evaluators.sentbench:SentBench",
+            "SentBench (Liu et al., 2023): 18 data sets in three paradigms, accuracy x 100.",
+        ),
+        "sts": Lazy(
+            "sentbed_evaluators.sts:STS",
+            "Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.",
+        ),
+        "geometry": Lazy(
+            "sentbed_evaluators.geometry:Geometry",
+            "Alignment of positive pairs, uniformity and anisotropy of all sentences.",
+        ),
+        "retrieval": Lazy(
+            "sentbed_evaluators.retrieval:Retrieval",
+            "nDCG@k, recall@k, MRR@k and MAP x 100 of the documents nearest to each query.",
+        ),
+        "bitext": Lazy(
+            "sentbed_evaluators.bitext:Bitext",
+            "Accuracy x 100 with which a sentence finds its translation among all lines of the other file.",
+        ),
+        "mteb": Lazy(
+            "sentbed_evaluators.mteb:MTEB",
+            "Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).",
+        ),
+        "throughput": Lazy(
+            "sentbed_evaluators.throughput:Throughput", "Texts per second, by their length in tokens."
+        ),
+    }
 
 
 @hookimpl

@@ -38,7 +38,7 @@ _TALKATIVE = (
 
 @attrs.frozen
 class MTEB(Evaluator):
-    """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` itself (the extra `mteb`).
+    """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).
 
     A task's first score is its main score as mteb defines it, x 100: the mean over its splits and subsets, as
     on the leaderboard. If it has several, the score of each follows, named after the metric and the part.

@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Finding, Optimizer, Runtime, Schedule
+from sentbed.protocols import Finding, Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def runtimes() -> list[type[Runtime]]:
+def runtimes() -> Mapping[str, Lazy]:
     """Return the runtimes of this distribution."""
-
-    from sentbed_hardware.cpu import Cpu
-    from sentbed_hardware.cuda import Cuda
-    from sentbed_hardware.tpu import Tpu
-
-    return [Cpu, Cuda, Tpu]
+    return {
+        "cpu": Lazy(
+            "sentbed_hardware.cpu:Cpu", "PyTorch on the host's processor, in one process or in several."
+        ),
+        "cuda": Lazy("sentbed_hardware.cuda:Cuda", "PyTorch on an NVIDIA GPU, or on several."),
+        "tpu": Lazy(
+            "sentbed_hardware.tpu:Tpu",
+            "JAX and XLA on TPUs, through torchax: the same torch modules, compiled.",
+        ),
+    }
 
 
 @hookimpl
-def optimizers() -> list[type[Optimizer]]:
+def optimizers() -> Mapping[str, Lazy]:
     """Return the optimisers of this distribution."""
-
-    from sentbed_hardware.adafactor import Adafactor
-    from sentbed_hardware.adamw import AdamW
-
-    return [AdamW, Adafactor]
+    return {
+        "adamw": Lazy(
+            "sentbed_hardware.adamw:AdamW",
+            "Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as SimCSE trains.",
+        ),
+        "adafactor": Lazy(
+            "sentbed_hardware.adafactor:Adafactor",
+            "Adafactor with factored second moments (Shazeer and Stern, 2018), as Sentence-T5 trains.",
+        ),
+    }
 
 
 @hookimpl
-def schedules() -> list[type[Schedule]]:
+def schedules() -> Mapping[str, Lazy]:
     """Return the schedules of this distribution."""
-
-    from sentbed_hardware.schedule import Constant, Cosine, Linear, LinearAfterHold
-
-    return [Constant, Linear, LinearAfterHold, Cosine]
+    return {
+        "constant": Lazy(
+            "sentbed_hardware.schedule:Constant", "The same learning rate throughout, after the warm-up."
+        ),
+        "linear": Lazy(
+            "sentbed_hardware.schedule:Linear",
+            "Linear decay to 0 over the steps after the warm-up, as SimCSE trains.",
+        ),
+        "linear-after-hold": Lazy(
+            "sentbed_hardware.schedule:LinearAfterHold",
+            "The full learning rate for a while, then linear decay to 0.",
+        ),
+        "cosine": Lazy(
+            "sentbed_hardware.schedule:Cosine",
+            "Half a cosine from 1 to `floor` over the steps after the warm-up.",
+        ),
+    }
 
 
 @hookimpl

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentbed.helpers import first_line
 from sentbed.protocols import Finding
 
 INSTRUCTIONS = (
@@ -147,3 +147,13 @@ def _precisions(torch: Any, index: int) -> Iterator[Finding]:
         fits = capability >= least
         detail += "" if fits else f", tensor cores compute it from {least[0]}.{least[1]} on"
         yield Finding("precisions", f"cuda:{index} {name}", "yes" if fits else "limited", detail)
+
+
+def first_line(*command: str) -> str | None:
+    """Return the first line that a command prints, or None if it fails or takes longer than 20 s."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.splitlines() if done.returncode == 0 else []
+    return lines[0].strip() if lines else None

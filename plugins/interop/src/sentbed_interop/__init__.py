@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Exporter, Importer, LazyCommand
+from sentbed.protocols import Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def exporters() -> list[type[Exporter]]:
+def exporters() -> Mapping[str, Lazy]:
     """Return the exporters of this distribution."""
-
-    from sentbed_interop.hub import ToHub
-    from sentbed_interop.onnx import ToONNX
-    from sentbed_interop.sentence_transformers import ToSentenceTransformers
-
-    return [ToHub, ToONNX, ToSentenceTransformers]
+    return {
+        "hub": Lazy(
+            "sentbed_interop.hub:ToHub",
+            "A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.",
+        ),
+        "onnx": Lazy(
+            "sentbed_interop.onnx:ToONNX",
+            "A graph for onnxruntime, in any of its languages, without torch and sentbed.",
+        ),
+        "sentence-transformers": Lazy(
+            "sentbed_interop.sentence_transformers:ToSentenceTransformers",
+            "A folder of stock modules that sentence-transformers 5 and 6 load, with the same vectors.",
+        ),
+    }
 
 
 @hookimpl
-def importers() -> list[type[Importer]]:
+def importers() -> Mapping[str, Lazy]:
     """Return the importers of this distribution."""
-
-    from sentbed_interop.from_peft import FromPEFT
-    from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
-    from sentbed_interop.from_simcse import FromSimCSE
-
-    return [FromPEFT, FromSentenceTransformers, FromSimCSE]
+    return {
+        "peft": Lazy(
+            "sentbed_interop.from_peft:FromPEFT", "A LoRA adapter trained with peft, on its base model."
+        ),
+        "sentence-transformers": Lazy(
+            "sentbed_interop.from_sentence_transformers:FromSentenceTransformers",
+            "A folder of sentence-transformers, of any version, with modules that an encoder supports.",
+        ),
+        "simcse": Lazy(
+            "sentbed_interop.from_simcse:FromSimCSE",
+            "A BERT or RoBERTa with the MLP over [CLS] that SimCSE's code has trained (Gao et al., 2021).",
+        ),
+    }
 
 
 @hookimpl
-def commands() -> dict[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return the commands `export` and `import`."""
     return {
-        "export": LazyCommand(
-            "sentbed_interop.exchange_commands:export", "Write an encoder for another library."
-        ),
-        "import": LazyCommand(
+        "export": Lazy("sentbed_interop.exchange_commands:export", "Write an encoder for another library."),
+        "import": Lazy(
             "sentbed_interop.exchange_commands:import_", "Make an encoder of what another library wrote."
         ),
     }

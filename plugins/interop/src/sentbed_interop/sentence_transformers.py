@@ -20,7 +20,7 @@ class OtherVectorsError(ModelError):
 
 @attrs.frozen
 class ToSentenceTransformers(Exporter):
-    """A folder that sentence-transformers 5 and 6 load, of its stock modules alone, with the same vectors.
+    """A folder of stock modules that sentence-transformers 5 and 6 load, with the same vectors.
 
     Adapters are merged. A prompt goes into the tokenizer, since the prompts of sentence-transformers have no
     suffix: then texts that are cut, that are empty, or that hold the name of a special token have other

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Executor, Finding
+from sentbed.protocols import Finding, Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def executors() -> list[type[Executor]]:
+def executors() -> Mapping[str, Lazy]:
     """Return the executors of this distribution."""
-    from sentbed_jobs.local import Local
-    from sentbed_jobs.ray import Ray
-
-    return [Local, Ray]
+    return {
+        "local": Lazy(
+            "sentbed_jobs.local:Local", "This process, or, with several workers, processes of this machine."
+        ),
+        "ray": Lazy("sentbed_jobs.ray:Ray", "Actors of Ray, on this machine or on those of a cluster."),
+    }
 
 
 @hookimpl

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Loss
+from sentbed.protocols import Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def losses() -> list[type[Loss]]:
+def losses() -> Mapping[str, Lazy]:
     """Return the losses of this distribution."""
-
-    from sentbed_losses.classification import Classification
-    from sentbed_losses.info_nce import InfoNCE
-    from sentbed_losses.momentum import Momentum
-    from sentbed_losses.nli_softmax import NLISoftmax
-    from sentbed_losses.queue import Queue
-
-    return [InfoNCE, Queue, Momentum, Classification, NLISoftmax]
+    return {
+        "info-nce": Lazy(
+            "sentbed_losses.info_nce:InfoNCE",
+            "In-batch softmax over similarities, with hard negatives if the data has them.",
+        ),
+        "queue": Lazy(
+            "sentbed_losses.queue:Queue",
+            "`info-nce` with a memory: past positives of a frozen tower are negatives too.",
+        ),
+        "momentum": Lazy(
+            "sentbed_losses.momentum:Momentum",
+            "`queue` with positives from a moving average of the trained encoder (MoCo).",
+        ),
+        "classification": Lazy(
+            "sentbed_losses.classification:Classification",
+            "A linear classifier that tells true pairs from all other pairs of the batch (SentBench's CLS).",
+        ),
+        "nli-softmax": Lazy(
+            "sentbed_losses.nli_softmax:NLISoftmax",
+            "A linear classifier of labelled sentence pairs (InferSent, SBERT).",
+        ),
+    }

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Pooler
+from sentbed.protocols import Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def poolers() -> list[type[Pooler]]:
+def poolers() -> Mapping[str, Lazy]:
     """Return the poolers of this distribution."""
-
-    from sentbed_poolers.cls_mlp import ClsMLP
-    from sentbed_poolers.decoder import Decoder
-    from sentbed_poolers.first import First
-    from sentbed_poolers.last import Last
-    from sentbed_poolers.mask import Mask
-    from sentbed_poolers.mean import Mean
-    from sentbed_poolers.mean_first_last import MeanFirstLast
-    from sentbed_poolers.prompt import Prompt
-    from sentbed_poolers.prompt_eol import PromptEOL
-
-    return [First, ClsMLP, Mean, MeanFirstLast, Last, Decoder, Mask, Prompt, PromptEOL]
+    return {
+        "first": Lazy(
+            "sentbed_poolers.first:First",
+            "The state of the first token: BERT's [CLS] without MLP, Sentence-T5's Enc-first.",
+        ),
+        "cls-mlp": Lazy(
+            "sentbed_poolers.cls_mlp:ClsMLP",
+            "The state of the first token ([CLS]), then a dense layer of the same width, then tanh.",
+        ),
+        "mean": Lazy(
+            "sentbed_poolers.mean:Mean",
+            "The mean of the last layer's states over the real tokens, special tokens included.",
+        ),
+        "mean-first-last": Lazy(
+            "sentbed_poolers.mean_first_last:MeanFirstLast",
+            "The mean of the first and last layer, averaged over the real tokens, special tokens included.",
+        ),
+        "last": Lazy(
+            "sentbed_poolers.last:Last",
+            "The state of the last real token: in a causal model the only one that has seen the whole text.",
+        ),
+        "decoder": Lazy(
+            "sentbed_poolers.decoder:Decoder",
+            "The decoder's first output: the encoder reads the text, the decoder only the start token.",
+        ),
+        "mask": Lazy(
+            "sentbed_poolers.mask:Mask",
+            "The state of the mask token in a prompt that asks what the sentence means.",
+        ),
+        "prompt": Lazy(
+            "sentbed_poolers.prompt:Prompt",
+            "The state of the last token of a prompt that asks a causal model what the sentence means.",
+        ),
+        "prompt-eol": Lazy(
+            "sentbed_poolers.prompt_eol:PromptEOL",
+            "The state of the last token of a prompt that asks a causal model for the sentence in one word.",
+        ),
+    }

@@ -10,7 +10,7 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 
 @attrs.frozen
 class Decoder(Pooler):
-    """The decoder's first output, when the encoder reads the text and the decoder only the start token.
+    """The decoder's first output: the encoder reads the text, the decoder only the start token.
 
     Source: Sentence-T5, section 3.1 (EncDec-first).
     """

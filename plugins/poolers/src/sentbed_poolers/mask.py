@@ -10,7 +10,7 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 
 @attrs.frozen
 class Mask(Pooler):
-    """The state of the mask token in a prompt that asks a masked language model what the sentence means.
+    """The state of the mask token in a prompt that asks what the sentence means.
 
     The prompt is the template `prompt-bert` with PromptEOL's text rules, unless the recipe sets another.
 

@@ -10,7 +10,7 @@ from sentbed.protocols import Module, Pooler, PoolerTraits
 
 @attrs.frozen
 class MeanFirstLast(Pooler):
-    """The mean of the first and the last layer, averaged over the real tokens, special tokens included.
+    """The mean of the first and last layer, averaged over the real tokens, special tokens included.
 
     Source: SimCSE, table 5 (first-last avg.); BERT-whitening (Su et al., 2021).
     """

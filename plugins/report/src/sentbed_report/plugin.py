@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import RunError, hookimpl
-from sentbed.protocols import Evaluation, LazyCommand, RecipeTable, ReportData
+from sentbed.protocols import Evaluation, Lazy, ReportData
 
 DIRECTORY = "items"
 """Directory of the items of a run's scores."""
@@ -20,22 +20,26 @@ sentbed_api = "2.0"
 
 
 @hookimpl
-def commands() -> Mapping[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return `compare` and `table`."""
     return {
-        "compare": LazyCommand(
-            "sentbed_report.commands:compare", "Compare runs on all scores that they share."
-        ),
-        "table": LazyCommand("sentbed_report.commands:table", "Print the scores of runs as papers do."),
+        "compare": Lazy("sentbed_report.commands:compare", "Compare runs on all scores that they share."),
+        "table": Lazy("sentbed_report.commands:table", "Print the scores of runs as papers do."),
     }
 
 
 @hookimpl
-def recipe_tables() -> Mapping[str, type[RecipeTable]]:
+def recipe_tables() -> Mapping[str, Lazy]:
     """Return `[bootstrap]` and `[report]`."""
-    from sentbed_report.recipe_tables import Bootstrap, ReportTable
-
-    return {"bootstrap": Bootstrap, "report": ReportTable}
+    return {
+        "bootstrap": Lazy(
+            "sentbed_report.recipe_tables:Bootstrap",
+            "`[bootstrap]`: confidence intervals and paired comparisons of encoders; off if absent.",
+        ),
+        "report": Lazy(
+            "sentbed_report.recipe_tables:ReportTable", "`[report]`: what the page of a run shows."
+        ),
+    }
 
 
 @hookimpl

@@ -90,12 +90,9 @@ class Identities:
 
     def _source(self, component: type) -> str:
         if component not in self._code:
-            versions = [
-                f"{info.distribution} {info.version}"
-                for info in self.plugins.components.values()
-                if info.cls is component
-            ]
-            self._code[component] = " ".join([*versions, package_code(component)])
+            origin = self.plugins.origin(component)
+            release = [origin.release] if origin else []
+            self._code[component] = " ".join([*release, package_code(component)])
         return self._code[component]
 
 

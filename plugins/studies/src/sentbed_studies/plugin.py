@@ -5,31 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import LazyCommand, RecipeTable
+from sentbed.protocols import Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def commands() -> Mapping[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return `study`, `search` and `reproduce`."""
     return {
-        "study": LazyCommand(
+        "study": Lazy(
             "sentbed_studies.commands:study", "Run the cells of a recipe with `[study]`, and tabulate them."
         ),
-        "search": LazyCommand(
+        "search": Lazy(
             "sentbed_studies.search_command:search", "Find the best demonstration for a recipe's prompt."
         ),
-        "reproduce": LazyCommand(
+        "reproduce": Lazy(
             "sentbed_studies.reproduce_command:reproduce", "Run the recipe of a published table, and compare."
         ),
     }
 
 
 @hookimpl
-def recipe_tables() -> Mapping[str, type[RecipeTable]]:
+def recipe_tables() -> Mapping[str, Lazy]:
     """Return `[study]` and `[search]`."""
-    from sentbed_studies.search_table import Search
-    from sentbed_studies.study_table import StudyTable
-
-    return {"study": StudyTable, "search": Search}
+    return {
+        "study": Lazy(
+            "sentbed_studies.study_table:StudyTable",
+            "`[study]`: axes over any values of the recipe; every combination of their labels is a cell.",
+        ),
+        "search": Lazy(
+            "sentbed_studies.search_table:Search",
+            "`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).",
+        ),
+    }

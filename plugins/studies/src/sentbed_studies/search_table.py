@@ -17,7 +17,7 @@ from sentbed_studies.demonstrations import read_candidates
 
 @attrs.frozen
 class Search(RecipeTable):
-    """`[search]`: which demonstration makes the prompt best (in-context learning, PromptEOL section 3.2).
+    """`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).
 
     `sentbed search` scores each candidate with the encoder as it is built, before any stage.
     """

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sentbed import hookimpl
-from sentbed.protocols import Finding, Tracker
+from sentbed.protocols import Finding, Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def trackers() -> list[type[Tracker]]:
+def trackers() -> Mapping[str, Lazy]:
     """Return the trackers of this distribution."""
-
-    from sentbed_trackers.mlflow import MLflow
-    from sentbed_trackers.tensorboard import TensorBoard
-
-    return [TensorBoard, MLflow]
+    return {
+        "tensorboard": Lazy(
+            "sentbed_trackers.tensorboard:TensorBoard",
+            "Event files that `tensorboard --logdir runs` shows: every number of the run, and its recipe.",
+        ),
+        "mlflow": Lazy(
+            "sentbed_trackers.mlflow:MLflow",
+            "A run of MLflow: the recipe's values as parameters, every number of the run as a metric.",
+        ),
+    }
 
 
 @hookimpl

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
-from sentbed.helpers import Trial, unmet, version_of
+from sentbed.helpers import Trial, requirements, version_of
 from sentbed.protocols import Finding
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
         problems = installed.setdefault(info.distribution, [])
         problems += [f"`{info.name}` cannot be loaded: {info.problem}"] if info.problem else []
     for name, problems in installed.items():
-        version, lacks = version_of(name) or "of unknown version", unmet(name)
+        version, lacks = version_of(name) or "of unknown version", _unmet(name)
         off = disabled.get(name, [])
         detail = "; ".join([version, *problems, *lacks, *off])
         remedy = f"`pip install --force-reinstall {name}`, or `pip uninstall {name}`" if problems else ""
@@ -251,3 +251,13 @@ _OWN: Sequence[tuple[str, str, Callable[[], Iterable[Finding]]]] = (
     ("data", "data directory", _data_directory),
     ("data", "kept vectors", _vectors),
 )
+
+
+def _unmet(distribution: str) -> list[str]:
+    """Return a message for each unmet requirement of an installed distribution."""
+    problems = []
+    for requirement in requirements(distribution):
+        found = version_of(requirement.name)
+        if found is None or not requirement.specifier.contains(found, prereleases=True):
+            problems.append(f"needs {requirement.name}{requirement.specifier}, found {found or 'none'}")
+    return problems

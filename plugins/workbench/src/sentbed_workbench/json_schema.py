@@ -29,6 +29,7 @@ from sentbed.tools import (
     MAIN_ENCODER,
     SCHEMA,
     EncoderRecipe,
+    Offer,
     Plugins,
     Recipe,
     field_docs,
@@ -77,9 +78,9 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
     """Return the plugins without components and tables for which no schema can be made."""
     bare = attrs.evolve(plugins, components={}, tables={})
 
-    def readable(cls: type[Any], what: str) -> bool:
+    def readable(offer: Offer, what: str) -> bool:
         try:
-            alone = _Tables(bare)
+            alone, cls = _Tables(bare), offer.value
             found = alone.keys(cls), alone.complete(cls), alone.definitions
             json.dumps(found, allow_nan=False)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
@@ -95,12 +96,12 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
         components={
             at: info
             for at, info in plugins.components.items()
-            if readable(info.cls, f"{info.kind} `{info.name}` of `{info.distribution}`")
+            if readable(info, f"{info.kind} `{info.name}` of `{info.distribution}`")
         },
         tables={
             key: offer
             for key, offer in plugins.tables.items()
-            if readable(offer.value, f"table `[{key}]` of `{offer.distribution}`")
+            if readable(offer, f"table `[{key}]` of `{offer.distribution}`")
         },
     )
 

@@ -5,39 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import LazyCommand
+from sentbed.protocols import Lazy
 
 sentbed_api = "2.0"
 
 
 @hookimpl
-def commands() -> Mapping[str, LazyCommand]:
+def commands() -> Mapping[str, Lazy]:
     """Return `show`, `evaluate`, `cache`, `plan`, `doctor`, `schema`, `diff`, `explain` and `new`."""
     return {
-        "show": LazyCommand(
+        "show": Lazy(
             "sentbed_workbench.show_command:show", "Show a component: its fields, defaults and an example."
         ),
-        "evaluate": LazyCommand(
-            "sentbed_workbench.evaluate_command:evaluate", "Evaluate an encoder on disk."
-        ),
-        "cache": LazyCommand(
+        "evaluate": Lazy("sentbed_workbench.evaluate_command:evaluate", "Evaluate an encoder on disk."),
+        "cache": Lazy(
             "sentbed_workbench.cache_command:cache", "Look at the vectors that are kept on this machine."
         ),
-        "plan": LazyCommand(
+        "plan": Lazy(
             "sentbed_workbench.plan_command:plan", "Say what a recipe will take: memory, steps, time."
         ),
-        "doctor": LazyCommand(
+        "doctor": Lazy(
             "sentbed_workbench.doctor_command:doctor",
             "Say what this machine can run, and how to get what is missing.",
         ),
-        "schema": LazyCommand(
+        "schema": Lazy(
             "sentbed_workbench.recipe_commands:schema", "Print a JSON Schema of recipes, for editors."
         ),
-        "diff": LazyCommand(
-            "sentbed_workbench.recipe_commands:diff", "Say in which values two recipes differ."
-        ),
-        "explain": LazyCommand(
+        "diff": Lazy("sentbed_workbench.recipe_commands:diff", "Say in which values two recipes differ."),
+        "explain": Lazy(
             "sentbed_workbench.explain_command:explain", "Say which file each value of a recipe comes from."
         ),
-        "new": LazyCommand("sentbed_workbench.new_command:new", "Start something from a template."),
+        "new": Lazy("sentbed_workbench.new_command:new", "Start something from a template."),
     }

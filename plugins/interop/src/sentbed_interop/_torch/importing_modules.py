@@ -155,8 +155,7 @@ def _module(entry: Any, source: Path) -> tuple[str, Path]:
 def poolers(plugins: Plugins) -> dict[str, str]:
     """Return, for each mode of pooling, an installed pooler that does only that; ours first."""
     found: dict[str, str] = {}
-    infos = [plugins.find("pooler", name) for name in plugins.names("pooler")]
-    for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
+    for info in sorted(plugins.importable("pooler"), key=lambda info: info.distribution != "sentbed-poolers"):
         said = KINDS["pooler"].traits_of(info.cls)
         assert said is None or isinstance(said, PoolerTraits)
         needy = any(field.default is attrs.NOTHING for field in attrs.fields(info.cls))
