@@ -7,7 +7,6 @@ package; `data:path` is a file under the directory that the environment variable
 from __future__ import annotations
 
 import errno
-import hashlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -95,6 +94,8 @@ def cache_root() -> Path:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 hex digest of a file, or of all files below a directory with their names."""
+    import hashlib
+
     digest = hashlib.sha256()
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     for file in files:

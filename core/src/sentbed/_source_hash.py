@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from functools import lru_cache
@@ -47,6 +46,8 @@ def _states(files: set[Path]) -> tuple[tuple[Path, int, int, int], ...]:
 @lru_cache(maxsize=64)
 def _content(states: tuple[tuple[Path, int, int, int], ...]) -> str:
     """Return a hash of files in these states; cached, since a package has many classes."""
+    import hashlib
+
     digest = hashlib.sha256()
     for file, *_ in states:
         content = file.read_bytes()

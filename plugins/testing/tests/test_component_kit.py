@@ -16,7 +16,7 @@ import faulty_parts as parts
 import pytest
 from sentbed._registry.plugin_info import Clash, ComponentInfo
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import PoolerTraits
+from sentbed.protocols import Lazy, PoolerTraits
 from sentbed.protocols.traits import Pooling
 from sentbed_testing import (
     ConformanceError,
@@ -102,6 +102,18 @@ def test_a_name_that_is_claimed_twice_already_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(rules_class, "installed", lambda: found)
     said = broken(classes.Taken, "pooler", {"named"})["named"]
     assert said == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
+
+
+def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lazy = Lazy(f"{classes.__name__}:Good", "The best of all.")
+    info = ComponentInfo("pooler", classes.Good.name, lazy, "mine", "1.0")
+    found = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
+    monkeypatch.setattr(rules_class, "installed", lambda: found)
+    said = broken(classes.Good, "pooler", {"documented"})["documented"]
+    first = (classes.Good.__doc__ or "").strip().partition("\n")[0]
+    assert f"it is listed as 'The best of all.', and its docstring begins with {first!r}" in said
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 
@@ -13,7 +13,7 @@ def catalog() -> Mapping[str, Mapping[str, list[str]]]:
     """Return a mapping of distribution -> its `components` (`KIND/NAME`), `commands` and `tables`, if any."""
     import tomli
 
-    return tomli.loads(files("sentbed._registry").joinpath("catalog.toml").read_text("utf-8"))
+    return tomli.loads(Path(__file__).with_name("catalog.toml").read_text("utf-8"))
 
 
 def owner_of(what: Literal["components", "commands", "tables"], name: str) -> str | None:

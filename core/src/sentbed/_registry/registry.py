@@ -144,10 +144,8 @@ def load_plugins(
     named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
     hooks = {"commands": COMMAND} if commands_only else OFFERED | NAMED
     found = entry_points(group=GROUP) if points is None else points
-    for (distribution, version), point in sorted(
-        ((_origin(point), point) for point in found), key=lambda pair: (pair[0], pair[1].name)
-    ):
-        info = PluginInfo(point.name, distribution, version, point.value)
+    for origin, point in sorted(((_origin(one), one) for one in found), key=lambda it: (it[0], it[1].name)):
+        info = PluginInfo(point.name, *origin, point.value)
         info, offers = _load(manager, point, info, settings, hooks, named)
         infos.append(info)
         for offer in offers:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.kinds import KINDS
+from sentbed.protocols import Lazy
 from sentbed.tools import field_docs, promise_fault
 
 from sentbed_testing.light import heavy_imports
@@ -59,6 +60,13 @@ def documented(subject: Subject) -> Findings:
     """Class and fields say what they are."""
     if not (subject.cls.__doc__ or "").strip():
         yield "the class has no docstring", "write one; `sentbed show` shows it, and lists its first line"
+    listed = installed().components.get((subject.kind, getattr(subject.cls, "name", "")))
+    first = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
+    if listed and isinstance(listed.offered, Lazy) and listed.cls is subject.cls and listed.summary != first:
+        yield (
+            f"it is listed as {listed.summary!r}, and its docstring begins with {first!r}",
+            "give its `Lazy` the first line of the docstring as `summary`",
+        )
     if not attrs.has(subject.cls):
         return
     try:
