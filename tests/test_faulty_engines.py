@@ -14,7 +14,7 @@ import sentbed_testing as testing
 import torch
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Columns, TokenIds, Training
-from sentbed_testing import Bench, Case, cases, engine_suite, part
+from sentbed_testing import Case, EnginePair, cases, engine_suite, part
 
 CPU = {"use": "cpu", "threads": 1}
 PLUGINS = load_plugins()
@@ -267,9 +267,9 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
 
 
 @pytest.fixture(scope="module")
-def sound() -> Bench:
+def sound() -> EnginePair:
     engine = part("runtime", CPU, PLUGINS).build()
-    return Bench.of(engine, engine, PLUGINS)
+    return EnginePair.of(engine, engine, PLUGINS)
 
 
 @pytest.fixture(scope="module")
@@ -284,14 +284,14 @@ def small() -> Mapping[str, Case]:
     return found | {DROPPED: attrs.evolve(found[INFO_NCE], backbone=dropping)}
 
 
-def broken(sound: Bench, fault: Mapping[str, Any]) -> Bench:
-    """Return a bench with a faulty engine, beside the sound one and with its encoders."""
+def broken(sound: EnginePair, fault: Mapping[str, Any]) -> EnginePair:
+    """Return a pair with a faulty engine, beside the sound one and with its encoders."""
     engine = Faulty(sound.reference)
     for name, value in fault.items():
         setattr(engine, name, value)
-    bench = Bench.of(engine, sound.reference, PLUGINS)
-    bench._saved = dict(sound._saved)
-    return bench
+    pair = EnginePair.of(engine, sound.reference, PLUGINS)
+    pair._saved = dict(sound._saved)
+    return pair
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def broken(sound: Bench, fault: Mapping[str, Any]) -> Bench:
     [pytest.param(*fault[1:], id=fault[0].replace(" ", "-")) for fault in FAULTS],
 )
 def test_a_planted_fault_is_found_by_its_rule(
-    sound: Bench, small: Mapping[str, Case], fault: Mapping[str, Any], loss: str, rule: str, says: str
+    sound: EnginePair, small: Mapping[str, Case], fault: Mapping[str, Any], loss: str, rule: str, says: str
 ) -> None:
     case = small[loss]
     CHECKS[rule](sound, case)
@@ -311,7 +311,7 @@ def test_a_planted_fault_is_found_by_its_rule(
 
 
 def test_caching_that_drops_others_in_its_second_pass_is_found(
-    sound: Bench, small: Mapping[str, Case], monkeypatch: pytest.MonkeyPatch
+    sound: EnginePair, small: Mapping[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     testing.check_derivative(sound, small[DROPPED], micro_batch=2)
     monkeypatch.setattr("sentbed_hardware._torch.gradient_caching.rewind", lambda _: None)

@@ -42,6 +42,19 @@ def test_pkg_does_not_import_the_package(tmp_path: Path, monkeypatch: pytest.Mon
     assert locate("pkg:heavy_package/data.tsv") == tmp_path / "heavy_package" / "data.tsv"
 
 
+def test_pkg_does_not_import_a_package_that_holds_the_named_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    inner = tmp_path / "heavy_package" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "heavy_package" / "__init__.py").write_text("raise AssertionError('imported')")
+    (inner / "data.tsv").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert locate("pkg:heavy_package.inner/data.tsv") == inner / "data.tsv"
+    with pytest.raises(DataError, match=r"names the Python package `heavy_package\.other`, which is not"):
+        locate("pkg:heavy_package.other/data.tsv")
+
+
 def test_pkg_of_a_package_that_is_not_installed_names_what_to_install():
     with pytest.raises(DataError) as caught:
         locate("pkg:no_such_package/data.tsv")
@@ -56,14 +69,12 @@ def test_pkg_of_a_module_that_is_no_package_is_refused():
         locate("pkg:toy_plugin/x")
 
 
-# Fails: `find_spec` raises a ValueError that `locate` passes on.
 @pytest.mark.parametrize("location", ["pkg:", "pkg:/x"])
 def test_pkg_without_a_package_is_refused(location: str):
     with pytest.raises(DataError):
         locate(location)
 
 
-# Fails: `find_spec` raises ModuleNotFoundError for the parent, which `locate` passes on.
 def test_pkg_of_a_package_inside_one_that_is_not_installed_is_refused():
     with pytest.raises(DataError, match="which is not installed"):
         locate("pkg:no_such_package.inner/x")

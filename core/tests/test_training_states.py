@@ -25,7 +25,7 @@ def names(run: Path) -> list[str]:
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path):
-    written = states.write(tmp_path, 1, 30, CONTENT, fill)
+    written = states.write_state(tmp_path, 1, 30, CONTENT, fill)
     (found,) = states.found(tmp_path)
     assert (found.path, found.stage, found.step, found.content) == (written.path, 1, 30, {})
     read = states.read(found)
@@ -35,14 +35,14 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path):
 
 
 def test_a_state_between_stages_has_no_trainer(tmp_path: Path):
-    state = states.write(tmp_path, 1, 0, CONTENT, None)
+    state = states.write_state(tmp_path, 1, 0, CONTENT, None)
     assert not state.trainer.exists()
     assert states.read(state).content["facts"] == {"seed": 7}
 
 
 def test_states_are_found_newest_first_by_stage_and_step(tmp_path: Path):
     for stage, step in [(0, 9), (1, 0), (0, 10), (10, 0), (2, 5)]:
-        states.write(tmp_path, stage, step, {}, None)
+        states.write_state(tmp_path, stage, step, {}, None)
     (tmp_path / "states" / "notes").mkdir()
     found = [(state.stage, state.step) for state in states.found(tmp_path)]
     assert found == [(10, 0), (2, 5), (1, 0), (0, 10), (0, 9)]
@@ -53,8 +53,8 @@ def test_a_directory_without_states_has_none(tmp_path: Path):
 
 
 def test_writing_a_state_again_replaces_it(tmp_path: Path):
-    states.write(tmp_path, 0, 1, {"facts": 1}, fill)
-    states.write(tmp_path, 0, 1, {"facts": 2}, None)
+    states.write_state(tmp_path, 0, 1, {"facts": 1}, fill)
+    states.write_state(tmp_path, 0, 1, {"facts": 2}, None)
     (state,) = states.found(tmp_path)
     assert states.read(state).content["facts"] == 2
     assert not state.trainer.exists()
@@ -64,7 +64,7 @@ def test_writing_a_state_again_replaces_it(tmp_path: Path):
 
 
 def damaged(tmp_path: Path, change: Callable[[Path], object], name: str) -> str:
-    state = states.write(tmp_path, 0, 1, CONTENT, fill)
+    state = states.write_state(tmp_path, 0, 1, CONTENT, fill)
     change(state.path / name)
     with pytest.raises(ValueError, match=r"\S") as caught:
         states.read(state)
@@ -93,7 +93,7 @@ def test_a_file_that_is_missing_is_named(name: str, tmp_path: Path):
 
 
 def test_no_flipped_bit_of_the_checksums_goes_unseen(tmp_path: Path):
-    state = states.write(tmp_path, 0, 1, CONTENT, fill)
+    state = states.write_state(tmp_path, 0, 1, CONTENT, fill)
     path = state.path / "checksums.json"
     whole = path.read_bytes()
     json_spaces = set()
@@ -117,7 +117,7 @@ def test_checksums_that_are_no_table_are_damage(tmp_path: Path):
 
 
 def test_a_state_of_another_schema_is_not_read(tmp_path: Path):
-    state = states.write(tmp_path, 0, 1, {"schema": 9}, None)
+    state = states.write_state(tmp_path, 0, 1, {"schema": 9}, None)
     with pytest.raises(ValueError, match="it has schema 9, this version of sentbed reads 1"):
         states.read(state)
 
@@ -130,11 +130,11 @@ def test_a_trainer_that_fails_leaves_the_earlier_state_alone(tmp_path: Path):
         fill(directory)
         raise OSError(28, "No space left on device")
 
-    states.write(tmp_path, 0, 1, CONTENT, fill)
+    states.write_state(tmp_path, 0, 1, CONTENT, fill)
     with pytest.raises(RunError, match="No space left on device"):
-        states.write(tmp_path, 0, 1, {}, fail)
+        states.write_state(tmp_path, 0, 1, {}, fail)
     with pytest.raises(RunError, match="free some space"):
-        states.write(tmp_path, 0, 2, {}, fail)
+        states.write_state(tmp_path, 0, 2, {}, fail)
     assert names(tmp_path) == ["00-00000001"]
     assert states.read(states.found(tmp_path)[0]).content["facts"] == {"seed": 7}
 
@@ -143,7 +143,7 @@ def test_a_trainer_that_fails_leaves_the_earlier_state_alone(tmp_path: Path):
 
 
 def write(run: Path, *places: tuple[int, int]) -> State:
-    return [states.write(run, stage, step, {}, None) for stage, step in places][-1]
+    return [states.write_state(run, stage, step, {}, None) for stage, step in places][-1]
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,5 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path):
 
 def test_a_tracker_whose_state_is_not_for_json_is_told_at_once(tmp_path: Path):
     with pytest.raises(PluginError, match=r"a tracker's state cannot be written as JSON: .* PosixPath"):
-        states.write(tmp_path, 0, 0, {"trackers": {"mine": Path("a/b")}}, None)
+        states.write_state(tmp_path, 0, 0, {"trackers": {"mine": Path("a/b")}}, None)
     assert not any((tmp_path / "states").iterdir())

@@ -55,17 +55,18 @@ def _resolve(location: str) -> Path:
     scheme, _, rest = location.partition(":")
     if scheme == "pkg":
         package, _, inner = rest.partition("/")
+        top, *below = package.split(".")
         try:
-            spec = importlib.util.find_spec(package)
-        except (ImportError, ValueError):
-            # Not a valid package name: empty, or inside a package that is not installed.
+            spec = importlib.util.find_spec(top)  # of `a.b` it would import `a`
+        except (ImportError, ValueError):  # not a name
             spec = None
-        if spec is None or not spec.submodule_search_locations:
+        places = spec.submodule_search_locations or () if spec else ()
+        if (place := next(map(Path, places), None)) is None or not place.joinpath(*below).is_dir():
             raise DataError(
                 f"`{location}` names the Python package `{package}`, which is not installed; "
                 f"install it with `pip install {package.replace('_', '-')}`"
             )
-        return Path(spec.submodule_search_locations[0]) / inner
+        return place.joinpath(*below, inner)
     if scheme == "data":
         root = data_root()
         if root is None:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_before_axes, set_option
+    from sentbed._cli.common import (
+        FAILED,
+        done_elsewhere,
+        progress_bars,
+        set_before_axes,
+        set_option,
+        trust_option,
+    )
     from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.field_docs import field_docs
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
         VectorStore,
     )
     from sentbed._locks import is_locked, locked
-    from sentbed._recipe.checks import check, test_data_problem
+    from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.compatibility import REASONS, TEMPLATE, heeded_by, misfits
     from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
@@ -63,13 +70,14 @@ if TYPE_CHECKING:
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
     from sentbed._registry.settings import Settings
+    from sentbed._run.checkpoints import CHECKPOINTS
     from sentbed._run.context import RunContext
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_of, score_record
-    from sentbed._run.resume import branch, differences, resume
+    from sentbed._run.resume import differences, newest_state, resume
     from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
     from sentbed._run.sampling import Sampler
-    from sentbed._run.training_states import STATES
+    from sentbed._run.training_states import STATES, write_state
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

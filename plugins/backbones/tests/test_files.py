@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,37 @@ def test_all_problems_are_reported_at_once(model: Path) -> None:
     (model / "config.json").write_text('{"auto_map": {}}')
     (model / "model.safetensors").unlink()
     assert len(list(problems_of(model, True, False))) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["weights.bin", "../model.safetensors", "/m/model.safetensors", "sub/a.safetensors"]
+)
+def test_weights_that_an_index_names_elsewhere_or_in_another_form_are_refused(model: Path, name: str) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": name}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    (problem,) = problems_of(model, True, False)
+    assert f"names the weights {name!r}, expected a `.safetensors` file beside it" in problem
+    assert list(problems_of(model, False, False)) == []
+
+
+def test_an_index_that_names_what_is_there_is_accepted_and_a_missing_part_named(model: Path) -> None:
+    index = model / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {"a": "model.safetensors"}}')
+    assert list(problems_of(model, True, False)) == []
+    index.write_text('{"weight_map": {"a": "model-2.safetensors"}}')
+    (problem,) = problems_of(model, True, False)
+    assert problem == f"`{index}` names `model-2.safetensors`, which is not there; fetch the model again"
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": 3}', "{", '{"weight_map": null}'])
+def test_an_index_that_is_none_is_refused(model: Path, content: str) -> None:
+    (model / "model.safetensors.index.json").write_text(content)
+    (problem,) = problems_of(model, True, False)
+    assert "is no index of weights" in problem
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "../x.safetensors", 3])
+def test_weights_that_the_configuration_names_elsewhere_are_refused(model: Path, name: object) -> None:
+    (model / "config.json").write_text(json.dumps({"model_type": "bert", "transformers_weights": name}))
+    (problem,) = problems_of(model, True, False)
+    assert f"config.json` names the weights {name!r}" in problem

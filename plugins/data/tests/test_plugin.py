@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 
 import sentbed_data
 from sentbed._registry.catalog import catalog
+from sentbed_testing import offered
 
 
 def test_the_entry_point_names_the_package() -> None:
@@ -14,14 +15,15 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hook_offers_the_sources_that_core_knows_of() -> None:
-    names = [f"data/{source.name}" for source in sentbed_data.data_sources()]
+    names = [f"data/{source.name}" for source in offered(sentbed_data.data_sources())]
     assert sorted(names) == sorted(catalog()["sentbed-data"]["components"])
 
 
 def test_importing_and_checking_loads_no_heavy_library() -> None:
     code = (
         "import sys, sentbed_data\n"
-        "of = {source.name: source for source in sentbed_data.data_sources()}\n"
+        "from sentbed_testing import offered\n"
+        "of = {source.name: source for source in offered(sentbed_data.data_sources())}\n"
         "assert not list(of['sample']().check())\n"
         "list(of['dropout'](path='hub:a/b').check())\n"
         "list(of['synonyms'](path='a.txt').check())\n"

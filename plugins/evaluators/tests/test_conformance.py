@@ -11,7 +11,7 @@ import pytest
 import sentbed_evaluators
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
-from sentbed_testing import check_component
+from sentbed_testing import check_component, offered
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -72,7 +72,7 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("evaluator", sentbed_evaluators.evaluators())
+@pytest.mark.parametrize("evaluator", offered(sentbed_evaluators.evaluators()))
 def test_an_evaluator_keeps_the_contract(evaluator: Any, examples: Mapping[str, dict[str, Any]]) -> None:
     why = WITHOUT_DATA.get(evaluator.name)
     skip = dict.fromkeys(("scores", "repeatable", "items"), why) if why else {}
@@ -85,5 +85,5 @@ def test_an_evaluator_keeps_the_contract(evaluator: Any, examples: Mapping[str, 
 
 
 def test_those_that_take_a_second_encoder_say_so(examples: Mapping[str, dict[str, Any]]) -> None:
-    made = [evaluator(**examples[evaluator.name]) for evaluator in sentbed_evaluators.evaluators()]
+    made = [evaluator(**examples[evaluator.name]) for evaluator in offered(sentbed_evaluators.evaluators())]
     assert [one.name for one in made if one.traits.two_sided] == ["sts", "geometry", "retrieval", "bitext"]

@@ -4,7 +4,7 @@ import sentbed_evaluators
 
 
 def test_the_plugin_offers_its_evaluators_by_name() -> None:
-    assert [cls.name for cls in sentbed_evaluators.evaluators()] == [
+    assert list(sentbed_evaluators.evaluators()) == [
         "senteval-sts",
         "senteval-transfer",
         "senteval-probing",

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 import sentbed_hardware
 from sentbed_hardware.schedule import Linear
-from sentbed_testing import check_component
+from sentbed_testing import check_component, offered
 
 JAX = {"engine": "it loads JAX; the tests of `-m jax` build it"}
 
 
-@pytest.mark.parametrize("runtime", sentbed_hardware.runtimes())
+@pytest.mark.parametrize("runtime", offered(sentbed_hardware.runtimes()))
 def test_a_runtime_keeps_the_contract(runtime: type) -> None:
     report = check_component(runtime, kind="runtime", skip=JAX if runtime.name == "tpu" else None)
     # Whether there is a GPU is the machine's business.
     assert report.not_run.keys() <= ({"engine"} if runtime.name in ("cuda", "tpu") else set())
 
 
-@pytest.mark.parametrize("optimizer", sentbed_hardware.optimizers())
+@pytest.mark.parametrize("optimizer", offered(sentbed_hardware.optimizers()))
 def test_an_optimizer_keeps_the_contract(optimizer: type) -> None:
     assert check_component(optimizer, kind="optimizer", example={"lr": 1e-3}).not_run == {}
 
 
-@pytest.mark.parametrize("schedule", sentbed_hardware.schedules())
+@pytest.mark.parametrize("schedule", offered(sentbed_hardware.schedules()))
 def test_a_schedule_keeps_the_contract(schedule: type) -> None:
     assert check_component(schedule, kind="schedule").not_run == {}
 

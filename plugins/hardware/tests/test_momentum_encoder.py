@@ -8,7 +8,7 @@ import pytest
 import torch
 from sentbed.protocols import Head
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.momentum_encoder import Average
+from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.tower import Tower
 
 # Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.
@@ -105,7 +105,7 @@ def test_the_weights_are_back_in_place_after_an_error(
     encoder = assemble()
     encoder.module.train()
     before = toys.weights_of(encoder)
-    average = Average(Tower("encoder", encoder), 0.5)
+    average = MomentumEncoder(Tower("encoder", encoder), 0.5)
     for value in average.tensors.values():
         value.add_(1)
 

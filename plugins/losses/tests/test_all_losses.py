@@ -11,12 +11,13 @@ import torch
 from sentbed._document.structure import make_converter, unstructure
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import LossOutput
-from sentbed_losses.classification import Classification
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.nli_softmax import NLISoftmax
+from sentbed_losses.pair_classification import PairClassification
 from sentbed_losses.queue import Queue
 from sentbed_losses.temperature import LearnableTemperature
+from sentbed_testing import offered
 
 EVERYTHING: dict[str, Any] = {
     "temperature": LearnableTemperature(0.5),
@@ -32,14 +33,14 @@ LOSSES = [
     Queue(size=7),
     Queue(size=7, **EVERYTHING),
     Momentum(size=7, **EVERYTHING),
-    Classification(),
+    PairClassification(),
     NLISoftmax(),
     NLISoftmax(product=True),
 ]
 
 
 def test_every_loss_is_tried() -> None:
-    assert {type(loss) for loss in LOSSES} == set(sentbed_losses.losses())
+    assert {type(loss) for loss in LOSSES} == set(offered(sentbed_losses.losses()))
 
 
 def inputs_of(loss: Any, seed: int = 0) -> dict[str, torch.Tensor]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sentbed_losses
-from sentbed_testing import check_component
+from sentbed_testing import check_component, offered
 
 EVERYTHING: dict[str, Any] = {
     "temperature": {"initial": 0.5},
@@ -27,7 +27,7 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize(
     ("loss", "fields"),
-    [(loss, fields) for loss in sentbed_losses.losses() for fields in FIELDS.get(loss.name, [{}])],
+    [(loss, fields) for loss in offered(sentbed_losses.losses()) for fields in FIELDS.get(loss.name, [{}])],
 )
 def test_a_loss_keeps_the_contract(loss: type, fields: dict[str, Any]) -> None:
     report = check_component(loss, kind="loss", example=fields)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed_losses.classification import Classification
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.nli_softmax import NLISoftmax
+from sentbed_losses.pair_classification import PairClassification
 from sentbed_losses.queue import Queue
 
 PAIR = frozenset({"anchor", "positive"})
@@ -24,7 +24,7 @@ TRIPLET = PAIR | {"negative"}
         (Queue(size=100), TRIPLET, 115),
         (Queue(size=0), PAIR, 7),
         (Momentum(size=20), PAIR, 27),
-        (Classification(), PAIR, 7),
+        (PairClassification(), PAIR, 7),
         (NLISoftmax(), frozenset({"premise", "hypothesis", "label"}), 0),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import sentbed_poolers
+from sentbed_testing import offered
 
 
 def test_the_entry_point_names_the_package() -> None:
@@ -15,7 +16,7 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hook_offers_the_poolers_by_name() -> None:
-    assert [pooler.name for pooler in sentbed_poolers.poolers()] == [
+    assert list(sentbed_poolers.poolers()) == [
         "first",
         "cls-mlp",
         "mean",
@@ -29,7 +30,7 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
 
 
 def test_each_pooler_says_what_it_needs() -> None:
-    assert {pooler.name: set(pooler().traits.needs) for pooler in sentbed_poolers.poolers()} == {
+    assert {pooler.name: set(pooler().traits.needs) for pooler in offered(sentbed_poolers.poolers())} == {
         "first": {"bidirectional"},
         "cls-mlp": {"bidirectional"},
         "mean": set(),
@@ -45,13 +46,14 @@ def test_each_pooler_says_what_it_needs() -> None:
 def test_the_readme_lists_the_poolers_in_their_order() -> None:
     text = (Path(__file__).parent.parent / "README.md").read_text()
     table = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Install")[0], re.MULTILINE)
-    assert table == [pooler.name for pooler in sentbed_poolers.poolers()]
+    assert table == list(sentbed_poolers.poolers())
 
 
 def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
     code = (
         "import sys, sentbed_poolers\n"
-        "built = [pooler() for pooler in sentbed_poolers.poolers()]\n"
+        "from sentbed_testing import offered\n"
+        "built = [pooler() for pooler in offered(sentbed_poolers.poolers())]\n"
         "assert len(built) == 9\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

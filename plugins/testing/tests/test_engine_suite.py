@@ -24,7 +24,7 @@ from sentbed.protocols import (
 )
 from sentbed_testing import measures
 from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
-from sentbed_testing.engine_pair import Bench, batch
+from sentbed_testing.engine_pair import EnginePair, batch
 from toy_plugin import Average, Characters, Chase, Engine, Pull, Sgd, Sort
 
 PULL = Pull(memory=0.5)
@@ -44,8 +44,8 @@ def a_case(loss: Any = PULL, columns: tuple[str, ...] = ("anchor", "positive")) 
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(Engine(64), Engine(64), Sgd(0.1, momentum=0.9), Sgd(0.1), 0.1, Level())
+def pair() -> EnginePair:
+    return EnginePair(Engine(64), Engine(64), Sgd(0.1, momentum=0.9), Sgd(0.1), 0.1, Level())
 
 
 @pytest.mark.parametrize(
@@ -63,27 +63,29 @@ def bench() -> Bench:
         testing.check_not_finite,
     ],
 )
-def test_the_toy_engine_keeps_the_contract(bench: Bench, check: Callable[[Bench, Case], None]) -> None:
-    check(bench, a_case())
+def test_the_toy_engine_keeps_the_contract(
+    pair: EnginePair, check: Callable[[EnginePair, Case], None]
+) -> None:
+    check(pair, a_case())
 
 
-def test_the_toy_engine_draws_and_goes_on(bench: Bench) -> None:
-    testing.check_dropout_advances(bench, a_case(Pull(noise=0.1)))
-    testing.check_state(bench, a_case(Pull(noise=0.1, memory=0.5)))
+def test_the_toy_engine_draws_and_goes_on(pair: EnginePair) -> None:
+    testing.check_dropout_advances(pair, a_case(Pull(noise=0.1)))
+    testing.check_state(pair, a_case(Pull(noise=0.1, memory=0.5)))
 
 
-def test_the_toy_engine_averages_and_reads_labels(bench: Bench) -> None:
-    testing.check_momentum_and_queue(bench, a_case(Chase()))
-    testing.check_loss_and_gradients(bench, a_case(Sort(), ("anchor", "positive", "label")))
+def test_the_toy_engine_averages_and_reads_labels(pair: EnginePair) -> None:
+    testing.check_momentum_and_queue(pair, a_case(Chase()))
+    testing.check_loss_and_gradients(pair, a_case(Sort(), ("anchor", "positive", "label")))
 
 
-def test_the_toy_engine_describes_itself(bench: Bench) -> None:
-    testing.check_counters_and_describe(bench)
+def test_the_toy_engine_describes_itself(pair: EnginePair) -> None:
+    testing.check_counters_and_describe(pair)
 
 
-def test_an_engine_without_dropout_is_found(bench: Bench) -> None:
+def test_an_engine_without_dropout_is_found(pair: EnginePair) -> None:
     with pytest.raises(AssertionError, match=r"^dropout: characters/average/pull: .*: there is no dropout"):
-        testing.check_dropout_advances(bench, a_case(Pull()))
+        testing.check_dropout_advances(pair, a_case(Pull()))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_an_engine_without_dropout_is_found(bench: Bench) -> None:
     ],
 )
 def test_a_description_that_no_manifest_can_hold_is_found(
-    bench: Bench,
+    pair: EnginePair,
     monkeypatch: pytest.MonkeyPatch,
     described: Mapping[str, Any],
     counted: Mapping[str, float],
@@ -104,12 +106,12 @@ def test_a_description_that_no_manifest_can_hold_is_found(
     monkeypatch.setattr(Engine, "describe", lambda _: described)
     monkeypatch.setattr(Engine, "counters", lambda _: counted)
     with pytest.raises(AssertionError, match=message):
-        testing.check_counters_and_describe(bench)
+        testing.check_counters_and_describe(pair)
 
 
-def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(bench: Bench) -> None:
+def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(pair: EnginePair) -> None:
     case = attrs.evolve(a_case(Sort(), ("anchor", "positive", "label")), fixed=frozenset({"positive"}))
-    encoder = bench.shared(case, bench.engine)
+    encoder = pair.shared(case, pair.engine)
     columns = batch(case, encoder)
     anchor = columns["anchor"]
     assert isinstance(anchor, TokenIds)
@@ -121,21 +123,23 @@ def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(bench: Ben
     assert not np.array_equal(batch(case, encoder, 1)["positive"], positive)  # type: ignore[arg-type]
 
 
-def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_encoder(bench: Bench) -> None:
+def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_encoder(
+    pair: EnginePair,
+) -> None:
     case = a_case()
-    one, other = bench.shared(case, bench.engine), bench.shared(case, bench.reference)
-    before = bench.weights(other)
-    fresh = bench.fresh(case, bench.engine)
-    bench.trainer(case, bench.engine, fresh).step(batch(case, fresh))
-    assert measures.farthest(bench.weights(one), before, 0.0) == (0.0, "")
-    assert measures.farthest(bench.weights(fresh), before, 0.0)[0] > 0
+    one, other = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
+    before = pair.weights(other)
+    fresh = pair.fresh(case, pair.engine)
+    pair.trainer(case, pair.engine, fresh).step(batch(case, fresh))
+    assert measures.farthest(pair.weights(one), before, 0.0) == (0.0, "")
+    assert measures.farthest(pair.weights(fresh), before, 0.0)[0] > 0
 
 
 def test_the_directory_goes_with_the_bench() -> None:
-    bench = Bench(Engine(64), Engine(64), Sgd(0.1), Sgd(0.1), 0.1, Level())
-    directory = bench.directory
+    pair = EnginePair(Engine(64), Engine(64), Sgd(0.1), Sgd(0.1), 0.1, Level())
+    directory = pair.directory
     assert directory.is_dir()
-    del bench
+    del pair
     assert not directory.exists()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sentbed_trackers
 from sentbed.protocols import Finding
+from sentbed_testing import offered
 from sentbed_trackers import doctor
 
 EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
@@ -29,7 +30,7 @@ def test_every_tracker_is_looked_at_with_the_packages_of_its_extra():
     assert {name: list(packages) for name, packages in doctor.PACKAGES.items()} == {
         extra: names(requirements) for extra, requirements in EXTRAS.items()
     }
-    assert sorted(doctor.PACKAGES) == sorted(tracker.name for tracker in sentbed_trackers.trackers())
+    assert sorted(doctor.PACKAGES) == sorted(tracker.name for tracker in offered(sentbed_trackers.trackers()))
 
 
 def test_a_library_is_found_with_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):

@@ -22,6 +22,9 @@ def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callab
     return click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help=help)
 
 
+trust_option = click.option(
+    "--trust-remote-code", is_flag=True, help="Run Python code that comes with the encoder's model."
+)
 set_before_axes = set_option("Override a value, before the axes do.")
 
 

@@ -97,17 +97,20 @@ class Encoder:
         path: str | Path,
         runtime: Runtime | Mapping[str, Any] | None = None,
         plugins: Plugins | None = None,
+        *,
+        trust_remote_code: bool = False,
     ) -> Encoder:
         """Load an encoder written by `save` or a run.
 
-        `runtime` is a runtime or its recipe table, by default `{"use": "cpu"}` (fp32).
+        `runtime` is a runtime or its recipe table, by default `{"use": "cpu"}` (fp32). Python code that comes
+        with the model runs only with `trust_remote_code`, whatever the directory says.
 
         Raises:
-            ModelError: if the directory is not an encoder or its files are incomplete.
+            ModelError: if the directory is not an encoder, its files are incomplete, or it would run code.
         """
         directory = Path(path)
         plugins = plugins or load_plugins()
-        recipe = saved_recipe(directory, plugins)
+        recipe = saved_recipe(directory, plugins, trust_remote_code)
         encoder = cls.build(recipe, _engine(runtime, plugins), saved=directory)
         return attrs.evolve(encoder, source=directory)
 
@@ -338,11 +341,11 @@ class Encoder:
         self.backbone, self.placed = other.backbone, other.placed
 
 
-def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
+def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = False) -> EncoderRecipe:
     """Return the recipe of a saved encoder.
 
     Raises:
-        ModelError: if the directory is not an encoder.
+        ModelError: if the directory is not an encoder, or would run code that is not trusted.
     """
     file = directory / ENCODER_FILE
     try:
@@ -358,6 +361,12 @@ def saved_recipe(directory: Path, plugins: Plugins) -> EncoderRecipe:
     recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve(), check=False)
     if problems:
         raise RecipeError(problems)
+    if recipe.backbone.traits.runs_code and not trust_remote_code:
+        raise ModelError(
+            f"the encoder in `{directory}` wants to run Python code that comes with its model "
+            f"(`{directory / BACKBONE}/*.py`, or the hub's); read it, then pass `trust_remote_code=True` "
+            "or, on the command line, `--trust-remote-code`"
+        )
     return recipe
 
 

@@ -80,7 +80,7 @@ def _check_second(recipe: Recipe, evaluator: Evaluator, second: str | None, add:
         add(f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out", "second")
 
 
-def test_data_problem(why: str, evaluator: Evaluator) -> str:
+def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
     """Return the message for an evaluator that selects something but may use test data."""
     return (
         f"{why}, so it must not see test data, and `{evaluator.name}` does not say that it scores "
@@ -140,7 +140,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             )
     _check_second(recipe, validate.with_, validate.second, _below(add, "validate"))
     if (validate.keep == "best" or validate.patience) and not validate.with_.traits.development:
-        add(test_data_problem("a validation chooses weights", validate.with_), "validate", "with")
+        add(problem_of_test_data("a validation chooses weights", validate.with_), "validate", "with")
 
 
 def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:

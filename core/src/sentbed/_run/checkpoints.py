@@ -151,7 +151,8 @@ def write_state(
     }
     # A run resumed from this state uses this recipe, which may be a changed one that was allowed.
     write_atomic(context.directory / RESOLVED, content["recipe"])
-    state = states.write(context.directory, stage, step, content, None if trainer is None else trainer.save)
+    fill = None if trainer is None else trainer.save
+    state = states.write_state(context.directory, stage, step, content, fill)
     states.prune(context.directory, state, context.recipe.checkpoint.keep)
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import tomli
 
-from sentbed._paths import write_atomic, write_directory
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
-from sentbed._run.checkpoints import CHECKPOINTS
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import plain
@@ -55,7 +50,7 @@ def resume(
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
     context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
-    found, damaged = _newest(context)
+    found, damaged = newest_state(context)
     state = found or State(directory, 0, 0)
     before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
     after = tomli.loads(resolved_toml(recipe))
@@ -101,52 +96,6 @@ def resume(
     return execute(context, plugins, state, warnings)
 
 
-def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
-    """Create a run directory from which `resume` continues where the run in `source` ended.
-
-    `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`). The
-    directory is written atomically.
-
-    Raises:
-        RunError: if `source` has no intact state, or the disk is full.
-    """
-    context = RunContext(recipe.run.name, source, recipe)
-    try:
-        state, _ = _newest(context)
-    except RunError:
-        state = None
-    if state is None or (state.stage, state.step) != (stages, 0):
-        raise RunError(
-            f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
-        )
-    text = resolved_toml(recipe)
-    facts = {**state.content["facts"], "went_on_from": source.name}
-    content = {**state.content, "recipe": text, "facts": facts}
-
-    said = (tracker.get("files", ()) for tracker in content["trackers"].values())
-    taken = {CHECKPOINTS, *chain.from_iterable(said)}
-
-    def fill(target: Path) -> None:
-        for part in (path for path in source.iterdir() if path.name in taken):
-            if part.is_dir():
-                shutil.copytree(part, target / part.name, copy_function=_link)
-            else:
-                shutil.copy2(part, target / part.name)
-        states.write(target, state.stage, state.step, content, None)
-        write_atomic(target / RESOLVED, text)
-        write_atomic(target / MANIFEST, json.dumps({"name": recipe.run.name, "status": "interrupted"}) + "\n")
-
-    write_directory(directory, fill)
-
-
-def _link(source: str, target: str) -> None:
-    """Hard-link a file that is no longer written to, or copy it if the file system has no links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes, as TOML data."""
     if isinstance(before, dict) and isinstance(after, dict):
@@ -167,7 +116,7 @@ def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]
     return [(stage["name"], stage["train"] or encoders) for stage in stages]
 
 
-def _newest(context: RunContext) -> tuple[State | None, list[str]]:
+def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
     """Return the newest intact state and messages about damaged newer ones; set `context.kept`.
 
     Raises:

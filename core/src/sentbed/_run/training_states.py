@@ -43,7 +43,7 @@ class State:
         return self.path / TRAINER
 
 
-def write(
+def write_state(
     run: Path, stage: int, step: int, content: Mapping[str, Any], trainer: Callable[[Path], None] | None
 ) -> State:
     """Write a state; `trainer` fills a subdirectory. Raises `RunError` if the disk is full."""

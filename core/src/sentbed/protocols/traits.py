@@ -42,6 +42,8 @@ class BackboneTraits(ComponentTraits):
     """Why it cannot be trained; None if it can."""
     pretrained: bool = True
     """Whether its weights are pretrained instead of random."""
+    runs_code: bool = False
+    """Whether building it runs Python code that comes with its model."""
     model: str | None = attrs.field(default=None, validator=_TEXT)
     """Model that its weights or its architecture come from: a hub id or a directory."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
@@ -49,6 +50,8 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
             f"the model in `{directory}` brings Python code of its own; "
             "read it, then set `trust_remote_code = true`, or choose a model of a known architecture"
         )
+    if needs_weights:
+        yield from _outside(directory, content)
     if needs_weights and not any(directory.glob("*.safetensors")):
         pickles = sorted(p.name for pattern in PICKLES for p in directory.glob(pattern))
         found = f"only pickled weights (`{pickles[0]}`), which can run any code" if pickles else "no weights"
@@ -56,3 +59,25 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
             f"found {found} in `{directory}`, expected `*.safetensors`; "
             "convert them with `save_pretrained` on a machine where you trust the file"
         )
+
+
+def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
+    """Yield why weights that the model names are not safetensors files in its own directory."""
+    named: list[tuple[str, Any]] = []
+    if "transformers_weights" in config:
+        named.append(("config.json", config["transformers_weights"]))
+    for index in sorted(directory.glob("*.safetensors.index.json")):
+        try:
+            found = json.loads(index.read_text("utf-8"))["weight_map"].values()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            yield f"`{index}` is no index of weights ({error!r}); fetch the model again"
+            continue
+        named += [(index.name, name) for name in dict.fromkeys(map(str, found))]
+    for file, name in named:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            yield (
+                f"`{directory / file}` names the weights {name!r}, expected a `.safetensors` file beside it; "
+                "fetch the model again, or do not trust it"
+            )
+        elif not (directory / name).is_file():
+            yield f"`{directory / file}` names `{name}`, which is not there; fetch the model again"

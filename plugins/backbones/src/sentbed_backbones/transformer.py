@@ -62,7 +62,7 @@ class Transformer(Backbone):
     device_map: Literal["auto", "balanced", "sequential"] | None = None
     """Spread the weights over the machine's GPUs as accelerate does."""
     trust_remote_code: bool = False
-    """Whether Python code that comes with the model may run."""
+    """Whether Python code that comes with the model may run. Who loads the saved encoder decides anew."""
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without loading."""
@@ -100,6 +100,7 @@ class Transformer(Backbone):
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
             pretrained=self.init == "pretrained",
+            runs_code=self.trust_remote_code,
             model=self.model,
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from sentbed.tools import trust_option
 
 FILE_ENDING = ".npy"
 
@@ -37,14 +38,14 @@ FILE_ENDING = ".npy"
     type=click.Choice(["npy", "parquet"]),
     default="npy",
     show_default=True,
-    help="Of the shards: npy is read by `sentbed_corpus.open_vectors`, parquet has a column `vector`.",
+    help="Format of the shards: npy is read by `sentbed_corpus.open_vectors`, parquet has a column `vector`.",
 )
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
     default="float32",
     show_default=True,
-    help="Of the vectors.",
+    help="Type of the vectors' numbers.",
 )
 @click.option(
     "--keep", default="", metavar="COLUMN,...", help="Columns to copy beside the vectors (parquet)."
@@ -74,8 +75,10 @@ FILE_ENDING = ".npy"
     help="GPUs that each has for itself; with 0, local workers see all of them.",
 )
 @click.option(
-    "--ray-address", help="Of a running cluster, or `auto`; if left out, RAY_ADDRESS, else this machine."
+    "--ray-address",
+    help="Address of a running cluster, or `auto`; if left out, RAY_ADDRESS, else this machine.",
 )
+@trust_option
 @click.pass_context
 def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: str, **options: Any) -> None:
     """Encode texts with the encoder in ENCODER; row i of the vectors is text i.
@@ -87,17 +90,22 @@ def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: 
     if options["precision"]:
         table["precision"] = options["precision"]
     if output.lower().endswith(FILE_ENDING) and not Path(output).is_dir():
-        _encode_lines(ctx, encoder, sources, output, table)
+        _encode_lines(ctx, encoder, sources, output, table, options["trust_remote_code"])
     else:
         _encode_corpus(encoder, sources, output, table, options)
 
 
 def _encode_lines(
-    ctx: click.Context, encoder: str, sources: Sequence[str], output: str, table: Mapping[str, Any]
+    ctx: click.Context,
+    encoder: str,
+    sources: Sequence[str],
+    output: str,
+    table: Mapping[str, Any],
+    trust_remote_code: bool,
 ) -> None:
     from sentbed_corpus.encode_lines import encode_lines
 
-    files_only = ("ctx", "encoder", "sources", "output", "runtime", "precision")
+    files_only = ("ctx", "encoder", "sources", "output", "runtime", "precision", "trust_remote_code")
     given = [
         parameter.opts[0]
         for parameter in ctx.command.params
@@ -111,7 +119,7 @@ def _encode_lines(
             f"a `{FILE_ENDING}` file takes the lines of one text file, found {what}; "
             "name a directory with `--output`"
         )
-    rows, width = encode_lines(encoder, table, sources[0], Path(output))
+    rows, width = encode_lines(encoder, table, sources[0], Path(output), trust_remote_code)
     click.echo(f"{output}: {rows} x {width}", err=True)
 
 
@@ -147,6 +155,7 @@ def _encode_corpus(
         tuple(name.strip() for name in options["keep"].split(",") if name.strip()),
         options["format"],
         options["dtype"],
+        options["trust_remote_code"],
         options["shard_rows"],
     )
     chosen = {

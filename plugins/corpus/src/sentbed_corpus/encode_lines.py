@@ -19,11 +19,13 @@ from sentbed_corpus.input_rows import text_row
 from sentbed_corpus.vector_writer import require_finite, write_npy_header
 
 
-def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: Path) -> tuple[int, int]:
+def encode_lines(
+    encoder: str, runtime: Mapping[str, Any], source: str, output: Path, trust_remote_code: bool = False
+) -> tuple[int, int]:
     """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
 
-    Memory stays bounded: lines are read a window at a time and vectors go straight into the file. The file
-    appears when it is complete.
+    `trust_remote_code` is that of `Encoder.load`. Memory stays bounded: lines are read a window at a time and
+    vectors go straight into the file. The file appears when it is complete.
 
     Raises:
         DataError: for bytes that are not UTF-8 (with the line), an empty or a missing file.
@@ -33,7 +35,7 @@ def encode_lines(encoder: str, runtime: Mapping[str, Any], source: str, output: 
         if rows == 0:
             raise DataError("the file is empty, expected one sentence a line", source)
         stream.seek(0)
-        loaded = Encoder.load(encoder, runtime)
+        loaded = Encoder.load(encoder, runtime, trust_remote_code=trust_remote_code)
         with atomic_file(output) as file, bar(rows) as advance:
             write_npy_header(file, rows, loaded.width, "float32")
             window: list[str] = []

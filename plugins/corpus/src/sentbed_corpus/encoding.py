@@ -206,7 +206,7 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
 
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
     """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
-    recipe = saved_recipe(Path(request.encoder), plugins)
+    recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
     found = {part: plugins.origin(type(component)) for part, component in parts.items()}
     return {part: info.release for part, info in found.items() if info is not None}
@@ -238,7 +238,8 @@ class Encoding:
         runtime = self.runtime
         if threads is not None:
             runtime = runtime.with_threads(threads)
-        return partial(self._encode, Encoder.load(directory, runtime))
+        trust = self.request.trust_remote_code
+        return partial(self._encode, Encoder.load(directory, runtime, trust_remote_code=trust))
 
     def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> dict[str, Any]:
         """Encode a shard into its file; return the encoder's description."""

@@ -83,9 +83,8 @@ def asked(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> 
 
     `plugins`: part of the encoder -> distribution and version.
     """
-    table = attrs.asdict(
-        request, filter=attrs.filters.exclude("inputs", "output", "encoder"), value_serializer=_plain
-    )
+    apart = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
+    table = attrs.asdict(request, filter=apart, value_serializer=_plain)
     encoder = {"path": request.encoder, "sha256": encoder_digest}
     return {"sentbed": __version__, "plugins": dict(plugins), "encoder": encoder, **table}
 

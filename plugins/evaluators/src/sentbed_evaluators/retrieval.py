@@ -22,8 +22,8 @@ from sentbed.protocols import (
 
 from sentbed_evaluators import beir_files
 from sentbed_evaluators.nearest import CHUNK, nearest, unit
-from sentbed_evaluators.ranking import FORMULAS, Ranking
 from sentbed_evaluators.retrieval_data import Collection, of_pairs
+from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.text_pairs import TextPairFile
 

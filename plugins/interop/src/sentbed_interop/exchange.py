@@ -31,11 +31,13 @@ def export_encoder(
     overrides: Sequence[str] = (),
     runtime: Runtime | Mapping[str, Any] | None = None,
     plugins: Plugins | None = None,
+    trust_remote_code: bool = False,
 ) -> tuple[str, ...]:
     """Write an encoder on disk into a new directory, as the exporter `to` does, or for sentbed.
 
     `overrides` (`FIELD=VALUE`) set the exporter's fields. Formats with tensors need a `runtime` on PyTorch;
-    default: `cpu`. Returns the exporter's notes for users, such as which texts get other vectors.
+    default: `cpu`. `trust_remote_code` is that of `Encoder.load`. Returns the exporter's notes for users,
+    such as which texts get other vectors.
 
     Raises:
         RunError: if `output` is not new, or the name or an option is wrong.
@@ -46,10 +48,10 @@ def export_encoder(
     if to is None:
         if overrides:
             raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
-        Encoder.load(encoder, runtime, plugins).export(target)
+        Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code).export(target)
         return ()
     exporter: Exporter = _part(_To, "--to", to, overrides, plugins)
-    loaded = Encoder.load(encoder, runtime, plugins)
+    loaded = Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code)
     notes: list[str] = []
     write_directory(target.resolve(), lambda directory: notes.extend(exporter.write(loaded, directory) or ()))
     return tuple(notes)

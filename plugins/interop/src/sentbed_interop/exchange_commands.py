@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import set_option
+from sentbed.tools import set_option, trust_option
 
 _set = set_option(
     "Set an option: FIELD=VALUE; `sentbed show exporter NAME` and `show importer NAME` list them."
@@ -15,14 +15,17 @@ _set = set_option(
 @click.argument("output", type=click.Path(file_okay=False))
 @click.option("--to", help="An exporter by name; see `sentbed plugins`. An encoder of sentbed if left out.")
 @_set
-def export(encoder: str, output: str, to: str | None, overrides: tuple[str, ...]) -> None:
+@trust_option
+def export(
+    encoder: str, output: str, to: str | None, overrides: tuple[str, ...], trust_remote_code: bool
+) -> None:
     """Write the encoder in ENCODER to the new directory OUTPUT, for another library.
 
     Adapters are merged: plain weights, the same vectors to the rounding of the backbone's `dtype`.
     """
     from sentbed_interop.exchange import export_encoder
 
-    for note in export_encoder(encoder, output, to, overrides):
+    for note in export_encoder(encoder, output, to, overrides, trust_remote_code=trust_remote_code):
         click.echo(f"note: {note}", err=True)
     click.echo(output)
 

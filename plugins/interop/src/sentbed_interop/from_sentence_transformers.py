@@ -140,7 +140,13 @@ def _own(source: Path) -> dict[str, Any] | None:
 
     file = source / OWN / OWN_FILE
     if file.is_file():
-        return dict(read_json(file))
+        own = dict(read_json(file))
+        if unknown := sorted(own.keys() - {"pooler", "prompt", "max_length"}):
+            raise ModelError(
+                f"`{file}` has `{unknown[0]}`, which `sentbed export` does not write; copy the directory "
+                "again from the folder that it wrote, or do not trust it"
+            )
+        return own
     tokenizer = source / "tokenizer.json"
     around = read_json(tokenizer).get("post_processor") if tokenizer.is_file() else None
     if isinstance(around, dict) and {PREFIX, SUFFIX} & set(around.get("special_tokens") or ()):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sentbed_interop.loading import Held, missing
+from sentbed_interop.lazy_encoder import LazyEncoder, missing_library
 
 try:
     # Users import this module; the plugin's registration does not.
     from langchain_core.embeddings import Embeddings
 except ImportError as error:
-    raise missing("langchain-core", "langchain") from error
+    raise missing_library("langchain-core", "langchain") from error
 
 
 class SentbedEmbeddings(Embeddings):
@@ -21,7 +21,7 @@ class SentbedEmbeddings(Embeddings):
     """
 
     def __init__(self, encoder: str | Path, precision: str = "fp32") -> None:
-        self._held = Held(encoder, precision)
+        self._held = LazyEncoder(encoder, precision)
         # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
 

@@ -6,14 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from sentbed_interop.loading import Held, missing
+from sentbed_interop.lazy_encoder import LazyEncoder, missing_library
 
 try:
     # Users import this module; the plugin's registration does not.
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
 except ImportError as error:
-    raise missing("llama-index-core", "llama-index") from error
+    raise missing_library("llama-index-core", "llama-index") from error
 
 BATCH = 2048
 """Texts per call of LlamaIndex, its largest number; sentbed makes its own batches of them."""
@@ -28,12 +28,12 @@ class SentbedEmbedding(BaseEmbedding):
 
     encoder: str = Field(description="The directory of a saved encoder.")
     precision: str = Field(description="That of the runtime `cpu`.")
-    _held: Held = PrivateAttr()
+    _held: LazyEncoder = PrivateAttr()
 
     def __init__(self, encoder: str | Path, precision: str = "fp32", **options: Any) -> None:
         named = {"encoder": str(encoder), "precision": precision}
         super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options, **named})
-        self._held = Held(encoder, precision)
+        self._held = LazyEncoder(encoder, precision)
         # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentbed_interop.loading import Held, missing
+from sentbed_interop.lazy_encoder import LazyEncoder, missing_library
 
 try:
     # Users import this module; the plugin's registration does not.
@@ -16,7 +16,7 @@ try:
         TransformerMixin,
     )
 except ImportError as error:
-    raise missing("scikit-learn", "sklearn") from error
+    raise missing_library("scikit-learn", "sklearn") from error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,8 +51,8 @@ class SentbedVectorizer(
         return self._encoder().encode(_texts(X))
 
     def _encoder(self) -> Encoder:
-        wanted = Held(self.encoder, self.precision)
-        self._held: Held = getattr(self, "_held", wanted).at(self.encoder, self.precision)
+        wanted = LazyEncoder(self.encoder, self.precision)
+        self._held: LazyEncoder = getattr(self, "_held", wanted).at(self.encoder, self.precision)
         return self._held.encoder
 
     @property

@@ -27,7 +27,7 @@ def losses() -> Mapping[str, Lazy]:
             "`queue` with positives from a moving average of the trained encoder (MoCo).",
         ),
         "classification": Lazy(
-            "sentbed_losses.classification:Classification",
+            "sentbed_losses.pair_classification:PairClassification",
             "A linear classifier that tells true pairs from all other pairs of the batch (SentBench's CLS).",
         ),
         "nli-softmax": Lazy(

@@ -43,7 +43,7 @@ def compare(
     More runs, or two with `--out`, become a table: runs of one recipe under several seeds are a row, and each
     row is compared with the first over seeds and items.
     """
-    from sentbed_report.run_results import compare_runs, comparison_json, comparison_text
+    from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
 
     if len(runs) < 2:
         raise click.UsageError("name two runs or more")
@@ -106,7 +106,7 @@ def table(
     Of a task that an evaluator scores by several metrics it is the first, or that of `--metric`. Several
     tables as CSV are one, with a value a line.
     """
-    from sentbed_report.run_results import run_tables
+    from sentbed_report.run_tables import run_tables
     from sentbed_report.table_formats import FORMATS, to_long_csv
 
     found = run_tables(runs, evaluator, protocol, metric)

@@ -22,7 +22,6 @@ from sentbed.tools import (
     Plugins,
     Recipe,
     RunContext,
-    branch,
     execute,
     executor_of,
     is_locked,
@@ -33,8 +32,9 @@ from sentbed.tools import (
     resume,
 )
 from sentbed_report.recipe_tables import ReportTable
-from sentbed_report.study.run_results import RANKING
+from sentbed_report.study.cell_run import RANKING
 
+from sentbed_studies.branch import branch
 from sentbed_studies.cell_keys import Identities, slug
 from sentbed_studies.cells import Study
 from sentbed_studies.search import search

@@ -10,7 +10,7 @@ from attrs.validators import ge, optional
 from sentbed import FilePath
 from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluator, RecipeTable, TableTraits
-from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, test_data_problem
+from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, problem_of_test_data
 
 from sentbed_studies.demonstrations import read_candidates
 
@@ -46,7 +46,7 @@ class Search(RecipeTable):
         elif self.encoder is None and len(recipe.encoders) > 1:
             yield ("encoder",), f"the recipe has several encoders ({names}); say which one with `encoder`"
         if not self.with_.traits.development:
-            yield ("with",), test_data_problem("a search chooses what scores best", self.with_)
+            yield ("with",), problem_of_test_data("a search chooses what scores best", self.with_)
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))
         if searched is not None and fitting and look:

@@ -12,8 +12,8 @@ import tomli_w
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 from sentbed.tools import MANIFEST, Recipe, differences, is_locked, unstructure
+from sentbed_report.study.cell_run import read_run
 from sentbed_report.study.published import Published
-from sentbed_report.study.run_results import read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
 
 from sentbed_studies.cells import Study

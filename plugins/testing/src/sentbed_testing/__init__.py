@@ -18,7 +18,7 @@ from sentbed_testing.conformance import (
 )
 from sentbed_testing.encoding import check_encode
 from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
-from sentbed_testing.engine_pair import Bench, batch
+from sentbed_testing.engine_pair import EnginePair, batch
 from sentbed_testing.gradients import (
     check_derivative,
     check_frozen_columns,
@@ -35,15 +35,15 @@ from sentbed_testing.states import (
     check_state,
 )
 from sentbed_testing.steps import check_clipping, check_momentum_and_queue, check_steps
-from sentbed_testing.subject import NotRunError
+from sentbed_testing.subject import NotRunError, offered
 from sentbed_testing.suite import engine_suite, parametrize_engine
 
 __all__ = [
     "PAIRS",
     "SENTENCES",
-    "Bench",
     "Case",
     "ConformanceError",
+    "EnginePair",
     "Failure",
     "NotRunError",
     "Report",
@@ -67,6 +67,7 @@ __all__ = [
     "component_rules",
     "cover",
     "engine_suite",
+    "offered",
     "parametrize_component",
     "parametrize_engine",
     "part",

@@ -9,7 +9,7 @@ from sentbed import Encoder
 from sentbed.helpers import pad
 
 from sentbed_testing.engine_cases import MAX_LENGTH, Case
-from sentbed_testing.engine_pair import Bench
+from sentbed_testing.engine_pair import EnginePair
 from sentbed_testing.measures import apart, at_most, holds
 from sentbed_testing.sentences import SENTENCES
 
@@ -22,7 +22,7 @@ SOME = 8
 """Number of sentences per batch, of 2 to 19 words."""
 
 
-def check_encode(bench: Bench, case: Case, tolerance: float = 1e-5) -> None:
+def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """Vectors are the reference's, and depend on nothing but their own text.
 
     All are measured as the largest difference over the largest value of the reference's vectors: with padding
@@ -31,7 +31,7 @@ def check_encode(bench: Bench, case: Case, tolerance: float = 1e-5) -> None:
     """
     import numpy as np
 
-    mine, theirs = bench.shared(case, bench.engine), bench.shared(case, bench.reference)
+    mine, theirs = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
     tokens = theirs.tokenizer().encode(SENTENCES, MAX_LENGTH)
     mixed = np.arange(SOME)
     shortest = int(tokens.lengths[mixed].argmin())

@@ -1,4 +1,4 @@
-"""Engine and reference with the same encoders."""
+"""An engine under test and a reference engine, with encoders of equal weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _directory() -> Path:
 
 
 @attrs.define(eq=False)
-class Bench:
+class EnginePair:
     """An engine and its reference, with encoders that have the same weights on both.
 
     An encoder is initialised once, on the reference, warmed up there, saved, and built on either engine from
@@ -53,8 +53,8 @@ class Bench:
     schedule: Schedule
     """Constant schedule."""
     warm_up: Loss | None = None
-    """Takes `WARM_UP` steps on the reference before an encoder is saved. The first token of a random BERT is
-    the same for all texts to four digits, and of the difference of such vectors half is rounding."""
+    """Takes `WARM_UP` steps on the reference before an encoder is saved. To four digits, a random BERT's
+    first token is the same for all texts: half of the difference of two such vectors would be rounding."""
     directory: Path = attrs.field(factory=_directory)
     _saved: dict[str, Path] = attrs.field(factory=dict, init=False)
     _shared: dict[tuple[int, str], Encoder] = attrs.field(factory=dict, init=False)
@@ -63,8 +63,8 @@ class Bench:
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
 
     @classmethod
-    def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> Bench:
-        """Return a bench with the optimiser `adamw` and the schedule `constant`."""
+    def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> EnginePair:
+        """Return a pair with the optimiser `adamw` and the schedule `constant`."""
         # With `eps` far above every gradient, Adam without memory is gradient descent at the rate `lr / eps`.
         plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
         adamw, descent = (part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain))

@@ -9,7 +9,7 @@ import attrs
 from sentbed.protocols import Columns, Engine, Optimizer, Trainer
 
 from sentbed_testing.engine_cases import Case
-from sentbed_testing.engine_pair import Bench, batch
+from sentbed_testing.engine_pair import EnginePair, batch
 from sentbed_testing.measures import apart, at_most, farthest, holds, norm
 from sentbed_testing.sentences import SENTENCES
 
@@ -22,7 +22,9 @@ FLOOR = 1e-2
 Gradients = tuple[float, Mapping[str, "NDArray[Any]"]]
 
 
-def check_loss_and_gradients(bench: Bench, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_loss_and_gradients(
+    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+) -> None:
     """Loss and gradients of a batch are the reference's, and asking for them changes nothing.
 
     `loss` is relative to the loss, or absolute where that is below 1. `gradient` is relative to the L2 norm
@@ -30,9 +32,9 @@ def check_loss_and_gradients(bench: Bench, case: Case, loss: float = 1e-5, gradi
     gradient of the keys' biases is zero but for rounding, since a softmax is blind to them.
     """
     rule = "gradients"
-    encoder = bench.shared(case, bench.engine)
-    expected = _of_reference(bench, case)
-    mine = bench.trainer(case, bench.engine, encoder)
+    encoder = pair.shared(case, pair.engine)
+    expected = _of_reference(pair, case)
+    mine = pair.trainer(case, pair.engine, encoder)
     columns = batch(case, encoder)
     before = encoder.encode(SENTENCES[:4])
     found = mine.gradients(columns)
@@ -44,32 +46,32 @@ def check_loss_and_gradients(bench: Bench, case: Case, loss: float = 1e-5, gradi
     at_most(rule, case.id, "vectors changed", after, loss, then)
 
 
-def check_uneven_batch(bench: Bench, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_uneven_batch(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
     """Batches of 5 and 3 rows after one of 6, as end an epoch, have the reference's loss and gradient."""
-    mine = bench.trainer(case, bench.engine, bench.shared(case, bench.engine))
-    mine.gradients(batch(case, bench.shared(case, bench.engine)))
+    mine = pair.trainer(case, pair.engine, pair.shared(case, pair.engine))
+    mine.gradients(batch(case, pair.shared(case, pair.engine)))
     for rows in (5, 3):
-        columns = batch(case, bench.shared(case, bench.engine), rows=rows)
-        expected = _of_reference(bench, case, columns)
+        columns = batch(case, pair.shared(case, pair.engine), rows=rows)
+        expected = _of_reference(pair, case, columns)
         what = f"the reference's in a batch of {rows} rows; rows that fill a shape may not count"
         _agree("uneven-batch", case.id, mine.gradients(columns), expected, loss, gradient, what)
 
 
 def check_grad_cache(
-    bench: Bench, case: Case, micro_batch: int = 2, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair, case: Case, micro_batch: int = 2, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
     """With `micro_batch`, loss and gradient are those of the whole batch on the same engine."""
-    encoder = bench.shared(case, bench.engine)
+    encoder = pair.shared(case, pair.engine)
     for rows in (6, 5):
         columns = batch(case, encoder, rows=rows)
-        whole = bench.trainer(case, bench.engine, encoder).gradients(columns)
-        trainer = bench.trainer(case, bench.engine, encoder, micro_batch=micro_batch)
+        whole = pair.trainer(case, pair.engine, encoder).gradients(columns)
+        trainer = pair.trainer(case, pair.engine, encoder, micro_batch=micro_batch)
         what = f"the whole batch's, with `micro_batch = {micro_batch}` and {rows} rows; see Gao et al., 2021"
         _agree("grad-cache", case.id, trainer.gradients(columns), whole, loss, gradient, what)
 
 
 def check_derivative(
-    bench: Bench, case: Case, micro_batch: int | None = None, tolerance: float = 0.03
+    pair: EnginePair, case: Case, micro_batch: int | None = None, tolerance: float = 0.03
 ) -> None:
     """The loss falls along the gradient as fast as the gradient says, with the dropout of one seed.
 
@@ -77,54 +79,54 @@ def check_derivative(
     seed: `(before - after) / (r |g|^2)` is 1 in the limit. It is not where the backward pass drops others
     than the forward pass, as gradient caching does that does not rewind its generators.
     """
-    encoder = bench.fresh(case, bench.engine)
+    encoder = pair.fresh(case, pair.engine)
     columns = batch(case, encoder)
 
     def trainer(optimizer: Optimizer) -> Trainer:
-        return bench.trainer(
-            case, bench.engine, encoder, optimizer=optimizer, max_grad_norm=0.0, micro_batch=micro_batch
+        return pair.trainer(
+            case, pair.engine, encoder, optimizer=optimizer, max_grad_norm=0.0, micro_batch=micro_batch
         )
 
-    before, gradients = trainer(bench.descent).gradients(columns)
+    before, gradients = trainer(pair.descent).gradients(columns)
     squared = norm(gradients) ** 2
     # Small enough for a linear change, large enough to exceed rounding.
     rate = 3e-4 * abs(before) / squared
-    descent: Any = bench.descent
-    trainer(attrs.evolve(descent, lr=descent.lr * rate / bench.descent_rate)).step(columns)
-    after, _ = trainer(bench.descent).gradients(columns)
+    descent: Any = pair.descent
+    trainer(attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)).step(columns)
+    after, _ = trainer(pair.descent).gradients(columns)
     found = abs((before - after) / (rate * squared) - 1)
     then = "dropout differs between the loss and its gradient, or draws again with every pass of a batch"
     at_most("derivative", case.id, "the loss and its gradient disagree", found, tolerance, then)
 
 
-def check_frozen_columns(bench: Bench, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_frozen_columns(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
     """A column may be float32 vectors, of a tower that is not trained: they enter the loss as they are."""
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
-    columns = batch(case, bench.shared(case, bench.engine))
-    expected = _of_reference(bench, case, columns)
-    mine = bench.trainer(case, bench.engine, bench.shared(case, bench.engine))
+    columns = batch(case, pair.shared(case, pair.engine))
+    expected = _of_reference(pair, case, columns)
+    mine = pair.trainer(case, pair.engine, pair.shared(case, pair.engine))
     what = "the reference's where `positive` is vectors"
     _agree("frozen-columns", case.id, mine.gradients(columns), expected, loss, gradient, what)
 
 
-def check_towers(bench: Bench, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_towers(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
     """Two encoders in training have gradients of their own, each of its columns."""
     first, *others = case.texts
     towers = {first: "left", **dict.fromkeys(others, "right")}
 
     def gradients(engine: Engine) -> Gradients:
-        encoders = {"left": bench.shared(case, engine), "right": bench.fresh(case, engine)}
-        trainer = bench.trainer(case, engine, encoders, towers=towers)
+        encoders = {"left": pair.shared(case, engine), "right": pair.fresh(case, engine)}
+        trainer = pair.trainer(case, engine, encoders, towers=towers)
         return trainer.gradients(batch(case, encoders["left"]))
 
-    found, expected = gradients(bench.engine), gradients(bench.reference)
+    found, expected = gradients(pair.engine), gradients(pair.reference)
     what = f"the reference's where `{first}` has an encoder of its own"
     _agree("towers", case.id, found, expected, loss, gradient, what)
 
 
-def _of_reference(bench: Bench, case: Case, columns: Columns | None = None) -> Gradients:
-    encoder = bench.shared(case, bench.reference)
-    return bench.trainer(case, bench.reference, encoder).gradients(columns or batch(case, encoder))
+def _of_reference(pair: EnginePair, case: Case, columns: Columns | None = None) -> Gradients:
+    encoder = pair.shared(case, pair.reference)
+    return pair.trainer(case, pair.reference, encoder).gradients(columns or batch(case, encoder))
 
 
 def _agree(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed.errors import SentbedError
 
 from sentbed_testing.engine_cases import Case, cases
-from sentbed_testing.engine_pair import Bench
+from sentbed_testing.engine_pair import EnginePair
 from sentbed_testing.gradients import check_grad_cache, check_loss_and_gradients
 from sentbed_testing.subject import NotRunError, Subject, installed
 
@@ -71,10 +71,10 @@ def _engine(runtime: str) -> Any:
 
 
 @cache
-def _bench(engine: Any, reference: Any) -> Bench:
-    bench = Bench.of(engine, reference, installed())
-    bench.warm_up = None
-    return bench
+def _bench(engine: Any, reference: Any) -> EnginePair:
+    pair = EnginePair.of(engine, reference, installed())
+    pair.warm_up = None
+    return pair
 
 
 def _case(subject: Subject) -> Case:

@@ -34,7 +34,7 @@ ODD: Mapping[Any, tuple[Any, ...]] = {
 
 
 def field_types(subject: Subject) -> Findings:
-    """The types of its fields are ones that a recipe can have."""
+    """Every field has a type that TOML can represent."""
     if not attrs.has(subject.cls):
         raise NotRunError("it is no attrs class; see the rule `frozen`")
     hints = get_type_hints(subject.cls)
@@ -84,7 +84,7 @@ def _shown(hint: Any) -> str:
 
 
 def defaults(subject: Subject) -> Findings:
-    """Its defaults are values that it takes itself, and it can be made."""
+    """Its defaults pass its own validators, and it can be constructed."""
     if not attrs.has(subject.cls):
         raise NotRunError("it is no attrs class; see the rule `frozen`")
     refused = False
@@ -126,7 +126,7 @@ def defaults(subject: Subject) -> Findings:
 
 
 def toml(subject: Subject) -> Findings:
-    """What a recipe would say of it gives it back."""
+    """Written to TOML and read again, the component is equal."""
     import tomli_w
 
     part = subject.part
@@ -144,7 +144,7 @@ def toml(subject: Subject) -> Findings:
 
 
 def values(subject: Subject) -> Findings:
-    """It is equal to its like, and can be sent to another process."""
+    """Two with the same fields are equal, and it can be pickled."""
     part = subject.part
     like = subject.cls(
         **{field.alias: getattr(part, field.name) for field in attrs.fields(subject.cls) if field.init}

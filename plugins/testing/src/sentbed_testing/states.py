@@ -14,7 +14,7 @@ from sentbed.errors import ModelError
 from sentbed.protocols import Head, Optimizer, Trainer
 
 from sentbed_testing.engine_cases import Case
-from sentbed_testing.engine_pair import SEED, Bench, batch
+from sentbed_testing.engine_pair import SEED, EnginePair, batch
 from sentbed_testing.measures import apart, at_most, farthest, holds
 from sentbed_testing.sentences import SENTENCES
 
@@ -23,7 +23,7 @@ STILL = 1e-12
 
 
 def check_state(
-    bench: Bench, case: Case, optimizer: Optimizer | None = None, steps: int = 3, tolerance: float = 0.0
+    pair: EnginePair, case: Case, optimizer: Optimizer | None = None, steps: int = 3, tolerance: float = 0.0
 ) -> None:
     """A trainer that went on from a saved state takes the steps that the uninterrupted one took.
 
@@ -31,17 +31,17 @@ def check_state(
     is set before the state is loaded: with dropout in `case`, the generators' state counts. A state that does
     not fit the trainer is refused with `ModelError`.
     """
-    rule = f"state of {(optimizer or bench.optimizer).name}"
-    encoder = bench.fresh(case, bench.engine)
-    trainer = bench.trainer(case, bench.engine, encoder, optimizer=optimizer, steps=2 * steps)
+    rule = f"state of {(optimizer or pair.optimizer).name}"
+    encoder = pair.fresh(case, pair.engine)
+    trainer = pair.trainer(case, pair.engine, encoder, optimizer=optimizer, steps=2 * steps)
     _steps(trainer, case, encoder, range(steps))
-    state = Path(tempfile.mkdtemp(dir=bench.directory))
+    state = Path(tempfile.mkdtemp(dir=pair.directory))
     trainer.save(state)
     losses = _steps(trainer, case, encoder, range(steps, 2 * steps))
-    weights = bench.weights(encoder)
+    weights = pair.weights(encoder)
 
-    later = bench.fresh(case, bench.engine)
-    trainer = bench.trainer(case, bench.engine, later, optimizer=optimizer, seed=SEED + 1, steps=2 * steps)
+    later = pair.fresh(case, pair.engine)
+    trainer = pair.trainer(case, pair.engine, later, optimizer=optimizer, seed=SEED + 1, steps=2 * steps)
     trainer.load(state)
     again = _steps(trainer, case, later, range(steps, 2 * steps))
     for number, (found, expected) in enumerate(zip(again, losses, strict=True), 1):
@@ -51,11 +51,11 @@ def check_state(
         )
         difference = abs(found - expected) / max(1.0, abs(expected))
         at_most(rule, case.id, f"{number} steps after `load` the loss differs", difference, tolerance, then)
-    worst, where = farthest(bench.weights(later), weights, 1e-2)
+    worst, where = farthest(pair.weights(later), weights, 1e-2)
     at_most(rule, case.id, "weights differ after going on", worst, tolerance, f"the farthest is `{where}`")
 
     other = attrs.evolve(case, head=Head(projection=5))
-    trainer = bench.trainer(other, bench.engine, bench.fresh(other, bench.engine), optimizer=optimizer)
+    trainer = pair.trainer(other, pair.engine, pair.fresh(other, pair.engine), optimizer=optimizer)
     try:
         trainer.load(state)
     except ModelError:
@@ -63,19 +63,19 @@ def check_state(
     holds(rule, case.id, False, "the state of another encoder was loaded; raise `ModelError`")
 
 
-def check_dropout_advances(bench: Bench, case: Case, seeds: bool = True) -> None:
+def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:
     """Dropout is another with every batch and every step, the same from the same seed, and none in `encode`.
 
     `case` has dropout, and a loss without memory. Without `seeds` only steps are tried: one compilation, not
     four.
     """
     rule = "dropout"
-    encoder = bench.fresh(case, bench.engine)
+    encoder = pair.fresh(case, pair.engine)
     columns = batch(case, encoder)
     before = encoder.encode(SENTENCES[:4])
-    optimizer: Any = bench.optimizer
+    optimizer: Any = pair.optimizer
     still = attrs.evolve(optimizer, lr=STILL)
-    trainer = bench.trainer(case, bench.engine, encoder, optimizer=still)
+    trainer = pair.trainer(case, pair.engine, encoder, optimizer=still)
     one, other = (trainer.step(columns).loss for _ in range(2))
     message = (
         f"the loss of two steps of rate {STILL} is {one!r}: there is no dropout, or it is always the same"
@@ -88,7 +88,7 @@ def check_dropout_advances(bench: Bench, case: Case, seeds: bool = True) -> None
         return
 
     def losses(seed: int) -> list[float]:
-        trainer = bench.trainer(case, bench.engine, encoder, seed=seed)
+        trainer = pair.trainer(case, pair.engine, encoder, seed=seed)
         return [trainer.gradients(columns)[0] for _ in range(2)]
 
     first, second = losses(SEED)
@@ -100,17 +100,17 @@ def check_dropout_advances(bench: Bench, case: Case, seeds: bool = True) -> None
     holds(rule, case.id, losses(SEED + 1)[0] != first, "another seed gave the same loss; use the seed")
 
 
-def check_not_finite(bench: Bench, case: Case, tolerance: float = 1e-6) -> None:
+def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> None:
     """A step whose loss is not finite is told, and changes neither weights nor state.
 
     `case` has a loss with the columns `anchor` and `positive`; the latter is given as vectors, one infinite.
     """
     rule = "not-finite"
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
-    encoder = bench.fresh(case, bench.engine)
-    trainer = bench.trainer(case, bench.engine, encoder)
+    encoder = pair.fresh(case, pair.engine)
+    trainer = pair.trainer(case, pair.engine, encoder)
     trainer.step(batch(case, encoder))
-    weights, probe = bench.weights(encoder), batch(case, encoder, 1)
+    weights, probe = pair.weights(encoder), batch(case, encoder, 1)
     before, gradients = trainer.gradients(probe)
     bad: dict[str, Any] = dict(batch(case, encoder, 2))
     bad["positive"] = bad["positive"].copy()
@@ -119,7 +119,7 @@ def check_not_finite(bench: Bench, case: Case, tolerance: float = 1e-6) -> None:
     told = not (math.isfinite(result.loss) and math.isfinite(result.grad_norm))
     message = f"a vector was infinite, and the step says loss {result.loss} and norm {result.grad_norm}"
     holds(rule, case.id, told, f"{message}; return what was computed")
-    worst, where = farthest(bench.weights(encoder), weights, 1e-2)
+    worst, where = farthest(pair.weights(encoder), weights, 1e-2)
     what = "a step whose loss is not finite changed weights"
     at_most(rule, case.id, what, worst, 0.0, f"the farthest is `{where}`; take no step then")
     after, again = trainer.gradients(probe)
@@ -129,12 +129,12 @@ def check_not_finite(bench: Bench, case: Case, tolerance: float = 1e-6) -> None:
     at_most(rule, case.id, what, difference, tolerance, then)
     worst, where = farthest(again, gradients, 1e-2)
     at_most(rule, case.id, "the next gradient differs", worst, 100 * tolerance, f"the farthest is `{where}`")
-    _check_moments(rule, bench, case, trainer, encoder, tolerance)
+    _check_moments(rule, pair, case, trainer, encoder, tolerance)
 
 
-def check_counters_and_describe(bench: Bench) -> None:
+def check_counters_and_describe(pair: EnginePair) -> None:
     """The engine says what it is and what it has used, in values that a manifest can hold."""
-    rule, engine = "describe", bench.engine
+    rule, engine = "describe", pair.engine
     found = dict(engine.describe())
     precision = found.get("precision")
     said = isinstance(precision, str)
@@ -156,15 +156,15 @@ def check_counters_and_describe(bench: Bench) -> None:
 
 
 def _check_moments(
-    rule: str, bench: Bench, case: Case, trainer: Trainer, encoder: Encoder, tolerance: float
+    rule: str, pair: EnginePair, case: Case, trainer: Trainer, encoder: Encoder, tolerance: float
 ) -> None:
     """Compare the next step's weights with those of a trainer that never saw the bad batch."""
-    other = bench.fresh(case, bench.engine)
-    clean = bench.trainer(case, bench.engine, other)
+    other = pair.fresh(case, pair.engine)
+    clean = pair.trainer(case, pair.engine, other)
     clean.step(batch(case, other))
     clean.step(batch(case, other, 1))
     trainer.step(batch(case, encoder, 1))
-    worst, where = farthest(bench.weights(encoder), bench.weights(other), 1e-2)
+    worst, where = farthest(pair.weights(encoder), pair.weights(other), 1e-2)
     then = f"the farthest is `{where}`; keep the optimiser's state of the step before"
     at_most(rule, case.id, "the next step took weights elsewhere", worst, tolerance, then)
 

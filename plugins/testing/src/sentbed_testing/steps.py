@@ -9,7 +9,7 @@ from sentbed import Encoder
 from sentbed.protocols import Engine, Optimizer, StepResult
 
 from sentbed_testing.engine_cases import Case
-from sentbed_testing.engine_pair import TOWER, Bench, batch
+from sentbed_testing.engine_pair import TOWER, EnginePair, batch
 from sentbed_testing.measures import (
     Arrays,
     apart,
@@ -30,7 +30,7 @@ SMALL = 1e-2
 
 
 def check_steps(
-    bench: Bench,
+    pair: EnginePair,
     case: Case,
     optimizer: Optimizer | None = None,
     steps: int = 10,
@@ -45,10 +45,10 @@ def check_steps(
     nothing but rounding (`measures.NOTHING` of the whole one, on the reference, before and after) they make
     steps of full length in a random direction. Such tensors change no vector, and are left out of both.
     """
-    rule = f"steps of {(optimizer or bench.optimizer).name}"
-    start = bench.weights(bench.shared(case, bench.reference))
-    _, theirs, expected, tiny = _train(bench, case, bench.reference, optimizer, steps)
-    encoder, mine, found, _ = _train(bench, case, bench.engine, optimizer, steps)
+    rule = f"steps of {(optimizer or pair.optimizer).name}"
+    start = pair.weights(pair.shared(case, pair.reference))
+    _, theirs, expected, tiny = _train(pair, case, pair.reference, optimizer, steps)
+    encoder, mine, found, _ = _train(pair, case, pair.engine, optimizer, steps)
     for number, (one, other) in enumerate(zip(found, expected, strict=True), 1):
         for what in ("loss", "grad_norm", "learning_rate"):
             value, wanted = getattr(one, what), getattr(other, what)
@@ -74,13 +74,13 @@ def check_steps(
     then = "compare the optimiser's fields, its clipping, its decay and the schedule"
     what = f"in {steps} steps weights went elsewhere than the reference's"
     at_most(rule, case.id, what, share, movement, then)
-    _check_fresh(rule, bench, case, encoder)
+    _check_fresh(rule, pair, case, encoder)
 
 
-def check_momentum_and_queue(bench: Bench, case: Case, steps: int = 6, tolerance: float = 1e-4) -> None:
+def check_momentum_and_queue(pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4) -> None:
     """The memory of a loss and its moving average go on as the reference's: so do losses and metrics."""
-    *_, expected, _ = _train(bench, case, bench.reference, None, steps)
-    *_, found, _ = _train(bench, case, bench.engine, None, steps)
+    *_, expected, _ = _train(pair, case, pair.reference, None, steps)
+    *_, found, _ = _train(pair, case, pair.engine, None, steps)
     for number, (one, other) in enumerate(zip(found, expected, strict=True), 1):
         values = {"loss": (one.loss, other.loss)}
         values |= {name: (one.metrics.get(name, math.nan), value) for name, value in other.metrics.items()}
@@ -91,44 +91,44 @@ def check_momentum_and_queue(bench: Bench, case: Case, steps: int = 6, tolerance
             at_most("momentum-and-queue", case.id, what, difference, tolerance, then)
 
 
-def check_clipping(bench: Bench, case: Case, tolerance: float = 1e-3) -> None:
+def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
     """Gradients are clipped once, to `max_grad_norm` over all parameters; 0 leaves them as they are.
 
     Under plain descent the weights move by the rate times the clipped gradient, which needs no reference. The
     loss of `case` has no weights of its own, and none of the encoder's are saved twice.
     """
-    shared = bench.shared(case, bench.engine)
+    shared = pair.shared(case, pair.engine)
     columns = batch(case, shared)
-    _, gradients = bench.trainer(case, bench.engine, shared).gradients(columns)
+    _, gradients = pair.trainer(case, pair.engine, shared).gradients(columns)
     whole = norm(gradients)
-    start = bench.weights(shared)
+    start = pair.weights(shared)
     for limit in (whole / 4, whole * 4, 0.0):
-        encoder = bench.fresh(case, bench.engine)
-        trainer = bench.trainer(case, bench.engine, encoder, optimizer=bench.descent, max_grad_norm=limit)
+        encoder = pair.fresh(case, pair.engine)
+        trainer = pair.trainer(case, pair.engine, encoder, optimizer=pair.descent, max_grad_norm=limit)
         result = trainer.step(columns)
         then = f"found {result.grad_norm!r}, expected {whole!r}: the norm before clipping"
         at_most(
             "clipping", case.id, "`grad_norm` differs", abs(result.grad_norm / whole - 1), tolerance, then
         )
-        expected = bench.descent_rate * (min(whole, limit) if limit else whole)
-        moved = norm(differences(bench.weights(encoder), start))
+        expected = pair.descent_rate * (min(whole, limit) if limit else whole)
+        moved = norm(differences(pair.weights(encoder), start))
         what = f"with `max_grad_norm = {limit:.3g}` and a gradient of {whole:.3g} the step's length is off"
         then = f"weights moved by {moved:.4g}, expected {expected:.4g}; clip once, over all parameters"
         at_most("clipping", case.id, what, abs(moved / expected - 1), tolerance, then)
 
 
 def _train(
-    bench: Bench, case: Case, engine: Engine, optimizer: Optimizer | None, steps: int
+    pair: EnginePair, case: Case, engine: Engine, optimizer: Optimizer | None, steps: int
 ) -> tuple[Encoder, Arrays, list[StepResult], set[str]]:
     """Return the trained encoder, its weights, what each step did, and what has no gradient."""
-    encoder = bench.fresh(case, engine)
+    encoder = pair.fresh(case, engine)
     # What an engine keeps for encoding would be of before the first step.
     encoder.encode(SENTENCES[:1])
-    trainer = bench.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
-    tiny = _without_gradient(trainer, case, encoder) if engine is bench.reference else set()
+    trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
+    tiny = _without_gradient(trainer, case, encoder) if engine is pair.reference else set()
     results = [trainer.step(batch(case, encoder, number)) for number in range(steps)]
     tiny &= _without_gradient(trainer, case, encoder) if tiny else set()
-    return encoder, bench.weights(encoder), results, tiny
+    return encoder, pair.weights(encoder), results, tiny
 
 
 def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
@@ -139,11 +139,11 @@ def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
     return without_gradient(own)
 
 
-def _check_fresh(rule: str, bench: Bench, case: Case, encoder: Encoder) -> None:
+def _check_fresh(rule: str, pair: EnginePair, case: Case, encoder: Encoder) -> None:
     """Compare the vectors of a trained encoder with those of its saved weights."""
-    path = bench.directory / "trained"
+    path = pair.directory / "trained"
     encoder.save(path)
-    again = Encoder.build(case.recipe, bench.engine, saved=path)
+    again = Encoder.build(case.recipe, pair.engine, saved=path)
     texts = SENTENCES[:8]
     found = apart(encoder.encode(texts), again.encode(texts))
     then = "drop what `encode` keeps of the weights with every step"

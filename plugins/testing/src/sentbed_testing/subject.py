@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -11,6 +12,7 @@ from unittest import SkipTest
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
+from sentbed.protocols import Lazy
 from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
@@ -83,3 +85,11 @@ def installed() -> Plugins:
 def deduce_kind(cls: type[Any]) -> str | None:
     """Return the kind whose base class a class inherits from, or None."""
     return next((name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None)
+
+
+def offered(found: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
+    """Return the classes that a plugin's hook returned, such as `offered(my_plugin.poolers())`."""
+    if not isinstance(found, Mapping):
+        return list(found)
+    places = [lazy.target.partition(":") for lazy in found.values()]
+    return [getattr(import_module(module), name) for module, _, name in places]

@@ -13,7 +13,7 @@ from sentbed.tools import Plugins, load_plugins
 
 from sentbed_testing.encoding import check_encode
 from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
-from sentbed_testing.engine_pair import Bench
+from sentbed_testing.engine_pair import EnginePair
 from sentbed_testing.gradients import (
     check_derivative,
     check_frozen_columns,
@@ -66,12 +66,12 @@ def engine_suite(
     arguments = dict(tolerances or {})
 
     @cache
-    def bench() -> Bench:
+    def pair() -> EnginePair:
         engine, other = (_runtime(of, plugins).build() for of in (runtime, reference or {"use": "cpu"}))
-        return Bench.of(engine, other, plugins)
+        return EnginePair.of(engine, other, plugins)
 
     def call(check: Callable[..., None], rule: str, *of: Any, **more: Any) -> None:
-        check(bench(), *of, **more, **arguments.get(rule, {}))
+        check(pair(), *of, **more, **arguments.get(rule, {}))
 
     def one(
         check: Callable[..., None], rule: str, *of: Any, name: str = "", **more: Any

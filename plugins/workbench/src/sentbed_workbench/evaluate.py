@@ -40,11 +40,15 @@ class _Request:
 
 
 def evaluate_encoder(
-    encoder: str, evaluator: str, overrides: Sequence[str], store: VectorStore | None = None
+    encoder: str,
+    evaluator: str,
+    overrides: Sequence[str],
+    store: VectorStore | None = None,
+    trust_remote_code: bool = False,
 ) -> Evaluation:
     """Evaluate a saved encoder; `overrides` set the evaluator's fields, or `runtime.FIELD`.
 
-    Vectors that are in `store` are not computed again.
+    Vectors that are in `store` are not computed again. `trust_remote_code` is that of `Encoder.load`.
 
     Raises:
         RecipeError: if fields are invalid; lists all of them.
@@ -56,6 +60,6 @@ def evaluate_encoder(
     request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
     if problems:
         raise RecipeError(problems)
-    loaded = Encoder.load(encoder, request.runtime, plugins)
+    loaded = Encoder.load(encoder, request.runtime, plugins, trust_remote_code=trust_remote_code)
     with _bars() as told:
         return loaded.evaluate(request.evaluate, encoder, progress=told, store=store, plugins=plugins)

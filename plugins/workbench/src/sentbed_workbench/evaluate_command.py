@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import set_option
+from sentbed.tools import set_option, trust_option
 
 
 @click.command()
@@ -12,7 +12,15 @@ from sentbed.tools import set_option
 @set_option()
 @click.option("--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
-def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache: bool, as_json: bool) -> None:
+@trust_option
+def evaluate(
+    encoder: str,
+    evaluator: str,
+    overrides: tuple[str, ...],
+    no_cache: bool,
+    as_json: bool,
+    trust_remote_code: bool,
+) -> None:
     """Evaluate the encoder in ENCODER.
 
     `--set` sets the evaluator's fields (`tasks=["STSB"]`) and the runtime's (`runtime.precision=bf16`).
@@ -25,7 +33,7 @@ def evaluate(encoder: str, evaluator: str, overrides: tuple[str, ...], no_cache:
     from sentbed_workbench.evaluate import evaluate_encoder
 
     store = None if no_cache else VectorStore(say=partial(click.echo, err=True))
-    evaluation = evaluate_encoder(encoder, evaluator, overrides, store)
+    evaluation = evaluate_encoder(encoder, evaluator, overrides, store, trust_remote_code)
     if as_json:
         click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
     else:

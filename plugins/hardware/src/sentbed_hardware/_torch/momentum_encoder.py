@@ -13,7 +13,7 @@ from sentbed_hardware._torch.gradient_caching import encode
 from sentbed_hardware._torch.tower import Chunk, Tower
 
 
-class Average:
+class MomentumEncoder:
     """An exponential moving average of a tower's weights, which encodes keys (He et al., 2020, section 3.2).
 
     Only the trained weights and the buffers of pooler and head are held twice; the backbone's buffers are

@@ -30,7 +30,7 @@ from sentbed_hardware._common.requirements import (
 )
 from sentbed_hardware._torch import gradients, training_state
 from sentbed_hardware._torch.gradient_caching import BatchVectors
-from sentbed_hardware._torch.momentum_encoder import Average
+from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 
@@ -54,7 +54,7 @@ class TorchTrainer(Trainer):
         self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
         self.averages = {
-            name: Average(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
+            name: MomentumEncoder(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
         }
         self.loss = training.loss.build(width).to(engine.device)
         self.state: Mapping[str, torch.Tensor] | None = None
@@ -121,9 +121,6 @@ class TorchTrainer(Trainer):
             # The copy for encoding shares pooler and head, which are now in training mode.
             tower.encoder.weights_changed()
         return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
-
-    def _forget_gradients(self) -> None:
-        gradients.forget(self)
 
     def reseed(self) -> None:
         """Seed each process differently, by the number of steps; a loss draws the same in all."""

@@ -1,4 +1,4 @@
-"""Pooling by a state that the backbone has already picked."""
+"""Poolers that return a state which the backbone has already selected."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import tomli
 from sentbed.errors import RunError
 from sentbed.tools import RESOLVED, differences
 
-from sentbed_report.study.run_results import read_run
+from sentbed_report.study.cell_run import read_run
 from sentbed_report.study.study_data import CellInfo, StudyData
 
 

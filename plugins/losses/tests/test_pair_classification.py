@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import torch
-from sentbed_losses.classification import Classification
+from sentbed_losses.pair_classification import PairClassification
 
 Vectors = Mapping[str, torch.Tensor]
 
@@ -27,7 +27,7 @@ def test_loss_and_gradients_are_those_of_the_equation(
     draw: Callable[..., Vectors], agrees: Callable[..., None], rows: int
 ) -> None:
     torch.manual_seed(0)
-    module = Classification().build(4)
+    module = PairClassification().build(4)
     vectors = draw(rows=rows, negatives=False)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
@@ -44,7 +44,7 @@ def test_loss_and_gradients_are_those_of_the_equation(
 
 
 def test_a_classifier_that_says_nothing_costs_log_2_a_pair(draw: Callable[..., Vectors]) -> None:
-    module = Classification().build(4)
+    module = PairClassification().build(4)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.zero_()
@@ -56,7 +56,7 @@ def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(
     draw: Callable[..., Vectors], rows: int
 ) -> None:
     torch.manual_seed(3)
-    module = Classification().build(4)
+    module = PairClassification().build(4)
     vectors = {name: value.float() for name, value in draw(rows=rows).items()}
     right: dict[bool, list[bool]] = {True: [], False: []}
     for i, u in enumerate(vectors["anchor"]):
@@ -70,7 +70,7 @@ def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(
 
 
 def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(draw: Callable[..., Vectors]) -> None:
-    module = Classification().build(4)
+    module = PairClassification().build(4)
     with torch.no_grad():
         module.classifier.weight.zero_()
         module.classifier.bias.copy_(torch.tensor([1.0, -1.0]))
@@ -78,7 +78,7 @@ def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(draw: Callab
 
 
 def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
-    module = Classification().build(1)
+    module = PairClassification().build(1)
     with torch.no_grad():
         module.classifier.weight.copy_(torch.tensor([[0.0, 0.0], [1e4, 0.0]]))
         module.classifier.bias.zero_()
@@ -90,6 +90,6 @@ def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
 
 
 def test_hard_negatives_are_not_used(draw: Callable[..., Vectors]) -> None:
-    module = Classification().build(4)
-    assert Classification.traits.takes == frozenset()
+    module = PairClassification().build(4)
+    assert PairClassification.traits.takes == frozenset()
     assert torch.equal(module(draw(negatives=True)).loss, module(draw(negatives=False)).loss)

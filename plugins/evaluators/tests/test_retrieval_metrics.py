@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from sentbed_evaluators.ranking import FORMULAS, Ranking
+from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sklearn.metrics import ndcg_score
 
 PLACES = np.array([[4, 0, 2, 1], [3, 2, 1, 0], [0, 1, 2, 3]])

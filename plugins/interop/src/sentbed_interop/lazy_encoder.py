@@ -1,4 +1,4 @@
-"""Shared parts of the classes for other libraries."""
+"""A saved encoder that is loaded at first use, for the classes of other libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @attrs.define
-class Held:
+class LazyEncoder:
     """An encoder on disk, loaded on the runtime `cpu` at first use.
 
     Pickles and copies hold only the path and the precision.
@@ -31,16 +31,16 @@ class Held:
             self._loaded = Encoder.load(self.place, runtime={"use": "cpu", "precision": self.precision})
         return self._loaded
 
-    def at(self, place: str | Path, precision: str) -> Held:
+    def at(self, place: str | Path, precision: str) -> LazyEncoder:
         """Return this object if it has that path and precision, else a new one."""
-        wanted = Held(place, precision)
+        wanted = LazyEncoder(place, precision)
         return self if self == wanted else wanted
 
-    def __reduce__(self) -> tuple[type[Held], tuple[str, str]]:
-        return Held, (self.place, self.precision)
+    def __reduce__(self) -> tuple[type[LazyEncoder], tuple[str, str]]:
+        return LazyEncoder, (self.place, self.precision)
 
 
-def missing(library: str, extra: str) -> ImportError:
+def missing_library(library: str, extra: str) -> ImportError:
     """Return the error for a library that is not installed."""
     return ImportError(
         f"{library} is not installed; install it with `pip install 'sentbed-interop[{extra}]'`"

@@ -9,7 +9,7 @@ from sentbed.protocols import Loss, LossTraits, Module
 
 
 @attrs.frozen
-class Classification(Loss):
+class PairClassification(Loss):
     """A linear classifier that tells true pairs from all other pairs of the batch (SentBench's CLS).
 
     For anchors v and positives v+ of a batch of n rows, the loss of row i is
@@ -35,9 +35,9 @@ class Classification(Loss):
         Metrics: `accuracy`, balanced: the mean of the shares of true pairs and of other pairs that are
         classified correctly; guessing gives 0.5.
         """
-        from sentbed_losses._torch.classification import ClassificationLoss
+        from sentbed_losses._torch.pair_classification import PairClassificationLoss
 
-        return ClassificationLoss(width)
+        return PairClassificationLoss(width)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the number of false pairs per anchor: one for each other row."""

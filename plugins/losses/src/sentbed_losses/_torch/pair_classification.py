@@ -9,8 +9,8 @@ from sentbed.protocols import LossOutput
 from torch.nn import functional
 
 
-class ClassificationLoss(torch.nn.Module):
-    """See `sentbed_losses.Classification`."""
+class PairClassificationLoss(torch.nn.Module):
+    """See `sentbed_losses.pair_classification.PairClassification`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,0 +1,68 @@
+"""A run that goes on from where another one ended, so that cells share their first stages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from itertools import chain
+from pathlib import Path
+
+from sentbed.errors import RunError
+from sentbed.helpers import write_atomic, write_directory
+from sentbed.tools import (
+    CHECKPOINTS,
+    MANIFEST,
+    RESOLVED,
+    Recipe,
+    RunContext,
+    newest_state,
+    resolved_toml,
+    write_state,
+)
+
+
+def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
+    """Create a run directory from which `resume` continues where the run in `source` ended.
+
+    `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`). The
+    directory is written atomically.
+
+    Raises:
+        RunError: if `source` has no intact state, or the disk is full.
+    """
+    context = RunContext(recipe.run.name, source, recipe)
+    try:
+        state, _ = newest_state(context)
+    except RunError:
+        state = None
+    if state is None or (state.stage, state.step) != (stages, 0):
+        raise RunError(
+            f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
+        )
+    text = resolved_toml(recipe)
+    facts = {**state.content["facts"], "went_on_from": source.name}
+    content = {**state.content, "recipe": text, "facts": facts}
+
+    said = (tracker.get("files", ()) for tracker in content["trackers"].values())
+    taken = {CHECKPOINTS, *chain.from_iterable(said)}
+
+    def fill(target: Path) -> None:
+        for part in (path for path in source.iterdir() if path.name in taken):
+            if part.is_dir():
+                shutil.copytree(part, target / part.name, copy_function=_link)
+            else:
+                shutil.copy2(part, target / part.name)
+        write_state(target, state.stage, state.step, content, None)
+        write_atomic(target / RESOLVED, text)
+        write_atomic(target / MANIFEST, json.dumps({"name": recipe.run.name, "status": "interrupted"}) + "\n")
+
+    write_directory(directory, fill)
+
+
+def _link(source: str, target: str) -> None:
+    """Hard-link a file that is no longer written to, or copy it if the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
