@@ -183,9 +183,8 @@ def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
                 return None
             if command is main and words[0] in plugins.commands:
                 # Also of a plugin that is not installed, such as an example.
-                module, _, attribute = plugins.commands[words[0]].value.target.partition(":")
                 name, *words = words
-                found = getattr(importlib.import_module(module), attribute)
+                found = plugins.commands[name].value
             else:
                 name, found, words = command.resolve_command(context, words)
             assert found is not None

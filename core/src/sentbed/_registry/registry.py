@@ -86,8 +86,9 @@ class Plugins:
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the information about a component class, or None if no plugin offers it."""
         claims = (one for clash in self.clashes.values() for one in clash.claims)
-        offered = (*self.components.values(), *claims)
-        return next((one for one in offered if one.name == cls.name and one.cls is cls), None)
+        name = getattr(cls, "name", None)
+        named = (one for one in (*self.components.values(), *claims) if one.name == name)
+        return next((one for one in named if one.cls is cls), None)
 
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
