@@ -17,6 +17,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.schedule import Constant
+from sentbed_interop.merged import save_merged
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt_eol import PromptEOL
@@ -83,7 +84,7 @@ def test_only_the_adapter_is_trained_saved_and_exported(
     assert written == {"adapter_model.safetensors"}
     np.testing.assert_array_equal(Encoder.load(tmp_path / "saved").encode(SENTENCES), vectors)
 
-    encoder.export(tmp_path / "exported")
+    save_merged(encoder, tmp_path / "exported")
     exported = Encoder.load(tmp_path / "exported")
     assert (exported.recipe.backbone.lora, exported.recipe.backbone.quantization) == (None, None)
     np.testing.assert_allclose(exported.encode(SENTENCES), vectors, atol=2e-5)
@@ -124,7 +125,7 @@ def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) ->
     encoder.save(tmp_path / "saved")
     before = sorted(path.name for path in (tmp_path / "saved").rglob("*"))
     with pytest.raises(sentbed.RunError, match="is not empty; export into a new directory"):
-        Encoder.load(tmp_path / "saved").export(tmp_path / "saved")
+        save_merged(Encoder.load(tmp_path / "saved"), tmp_path / "saved")
     assert sorted(path.name for path in (tmp_path / "saved").rglob("*")) == before
 
 

@@ -21,6 +21,7 @@ from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_interop.merged import save_merged
 from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.decoder import Decoder
 from sentbed_poolers.first import First
@@ -295,7 +296,7 @@ def test_a_saved_and_an_exported_encoder_give_the_same_vectors(
     encoder.save(tmp_path / "saved")
     again = Encoder.load(tmp_path / "saved")
     assert_close(again.encode(SENTENCES), vectors)
-    encoder.export(tmp_path / "exported")
+    save_merged(encoder, tmp_path / "exported")
     exported = Encoder.load(tmp_path / "exported")
     assert_close(exported.encode(SENTENCES), vectors)
     assert getattr(exported.recipe.backbone, "lora", None) is None

@@ -298,39 +298,6 @@ def test_a_template_that_asks_for_no_word_cannot_take_a_demonstration(name: str)
     assert [message in problem for problem in prompt.check()] == [True]
 
 
-@pytest.mark.parametrize("base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "'])
-def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str):
-    whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
-    assert parse_template(base).demonstration_in(whole) is None
-
-
-def test_a_demonstration_is_found_again():
-    base = parse_template("prompt-eol")
-    shown = Demonstration("Don't _ {text} 我 'so' 😀", "Word")
-    assert base.demonstration_in(base.after(shown)) == shown
-    assert base.demonstration_in(base) is None
-    assert base.demonstration_in(parse_template("prompt")) is None
-    other = parse_template('In short: "{text}" is "')
-    assert base.demonstration_in(other.after(shown)) is None
-
-
-PIECES = st.text(st.sampled_from('":. _aThis{}')) | st.sampled_from(
-    ['" means in one word:"', 'This sentence : "', '".', "{text}", "{mask}", "ok"]
-)
-
-
-BASES = [parse_template("prompt-eol"), Template("", '"'), Template('x "', '" "'), Template('" "', '" "')]
-
-
-@given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
-def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: Template):
-    whole = base.after(Demonstration(text, word))
-    found = base.demonstration_in(whole)
-    assert found is None or base.after(found) == whole
-    if base is BASES[0] and '"' not in text + word:
-        assert found == Demonstration(text, word)
-
-
 @given(st.text(), st.text(), st.text())
 def test_a_demonstration_is_data_too(text: str, word: str, sentence: str):
     prompt = Prompt("prompt-eol", demonstration=Demonstration(text, word))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress
-    from sentbed._encoder.encoder import ENCODER_FILE, saved_recipe, self_contained
+    from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
     from sentbed._encoder.vector_store import (
         ABOUT,
         HEADER_SIZE,

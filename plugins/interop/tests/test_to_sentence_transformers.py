@@ -24,6 +24,7 @@ from sentbed.protocols import (
 )
 from sentbed_interop._torch import prompt_in_tokenizer, st_verify
 from sentbed_interop.exchange import export_encoder
+from sentbed_interop.merged import save_merged
 from sentbed_interop.sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
@@ -353,14 +354,13 @@ def test_a_model_that_transformers_does_not_know_is_refused(
     change: dict[str, Any], sentence: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = Encoder.load(tiny_bert)
-    export_plain = Encoder.export
 
-    def export_changed(self: Encoder, path: Path) -> None:
-        export_plain(self, path)
+    def save_changed(encoder: Encoder, path: Path) -> None:
+        save_merged(encoder, path)
         file = path / "backbone" / "config.json"
         file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8")
 
-    monkeypatch.setattr(Encoder, "export", export_changed)
+    monkeypatch.setattr("sentbed_interop._torch.st_folder.save_merged", save_changed)
     with pytest.raises(ModelError, match=sentence):
         export(encoder, tmp_path / "folder")
 

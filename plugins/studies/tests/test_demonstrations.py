@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sentbed import DataError, SentbedError
-from sentbed._recipe.prompts import Demonstration, Prompt, parse_template
+from sentbed._recipe.prompts import Demonstration, Prompt, Template, parse_template
 from sentbed.protocols import Pooler, PoolerTraits
-from sentbed_studies.demonstrations import read_candidates
+from sentbed_studies.demonstrations import demonstration_in, read_candidates
 
 Put = Callable[[str, str | bytes], Path]
 
@@ -173,3 +175,36 @@ def test_each_published_demonstration_makes_the_prompt_of_its_line():
         assert candidate.demonstration is not None
         shown = f'"{candidate.demonstration.text}" means in one word:"{candidate.demonstration.word}".This'
         assert shown in expected
+
+
+@pytest.mark.parametrize("base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "'])
+def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str) -> None:
+    whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
+    assert demonstration_in(parse_template(base), whole) is None
+
+
+def test_a_demonstration_is_found_again() -> None:
+    base = parse_template("prompt-eol")
+    shown = Demonstration("Don't _ {text} 我 'so' 😀", "Word")
+    assert demonstration_in(base, base.after(shown)) == shown
+    assert demonstration_in(base, base) is None
+    assert demonstration_in(base, parse_template("prompt")) is None
+    other = parse_template('In short: "{text}" is "')
+    assert demonstration_in(base, other.after(shown)) is None
+
+
+PIECES = st.text(st.sampled_from('":. _aThis{}')) | st.sampled_from(
+    ['" means in one word:"', 'This sentence : "', '".', "{text}", "{mask}", "ok"]
+)
+
+
+BASES = [parse_template("prompt-eol"), Template("", '"'), Template('x "', '" "'), Template('" "', '" "')]
+
+
+@given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
+def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: Template) -> None:
+    whole = base.after(Demonstration(text, word))
+    found = demonstration_in(base, whole)
+    assert found is None or base.after(found) == whole
+    if base is BASES[0] and '"' not in text + word:
+        assert found == Demonstration(text, word)

@@ -23,7 +23,6 @@ from sentbed._source_hash import code_of
 from sentbed._version import __version__
 from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError
 from sentbed.protocols import (
-    Backbone,
     BuildContext,
     BuiltBackbone,
     Engine,
@@ -295,12 +294,6 @@ class Encoder:
 
     def save(self, path: str | Path) -> None:
         """Write weights, tokenizer and the encoder's part of the recipe atomically."""
-        self._write(path, None)
-
-    def _write(self, path: str | Path, merged: tuple[Backbone, BuiltBackbone] | None) -> None:
-        """Write the encoder, with the backbone `merged` instead of its own if given."""
-        import shutil
-
         import tomli_w
 
         target = Path(path).resolve()
@@ -312,28 +305,10 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             self.placed.save(directory)
-            recipe = self.recipe
-            if merged is not None:
-                component, backbone = merged
-                recipe = attrs.evolve(recipe, backbone=component)
-                shutil.rmtree(directory / BACKBONE)
-                backbone.save(directory / BACKBONE)
-            table = {"schema": SCHEMA, **unstructure(recipe)}
+            table = {"schema": SCHEMA, **unstructure(self.recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
 
         write_directory(target, fill)
-
-    def export(self, path: str | Path) -> None:
-        """Write the encoder with its adapters merged into the weights.
-
-        transformers can load the directory's `backbone/` without peft. The vectors are the same up to
-        rounding in the backbone's `dtype`.
-        """
-        target = Path(path)
-        if target.is_dir() and any(target.iterdir()):
-            raise RunError(f"`{path}` is not empty; export into a new directory")
-        merged = self.backbone.merged()
-        self._write(path, merged if merged and merged[0] != self.recipe.backbone else None)
 
     def restore(self, path: Path) -> None:
         """Restore the weights that `save` wrote to `path`."""

@@ -157,7 +157,7 @@ class Template:
         Raises:
             SentbedError: if the template does not end in an open quotation mark.
         """
-        if not self._takes_demonstrations:
+        if not self.takes_demonstrations:
             raise SentbedError(
                 f'the template {str(self)!r} cannot take a demonstration: its word goes behind a last `"`; '
                 f"use a template that ends in one, such as {TEMPLATES['prompt-eol']!r}"
@@ -165,16 +165,9 @@ class Template:
         shown = f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
         return Template(shown + self.prefix, self.suffix)
 
-    def demonstration_in(self, whole: Template) -> Demonstration | None:
-        """Return the demonstration with which `self.after` gives `whole`, or None if there is none."""
-        if not self._takes_demonstrations:
-            return None
-        text, _, word = whole.prefix.removeprefix(self.prefix).rpartition(self.suffix)
-        found = Demonstration(text, word.removesuffix(self.prefix).removesuffix('".'))
-        return found if self.after(found) == whole else None
-
     @property
-    def _takes_demonstrations(self) -> bool:
+    def takes_demonstrations(self) -> bool:
+        """Whether it ends in an open quotation mark, behind which a demonstration's word goes."""
         return self.suffix.endswith(OPEN_QUOTE) and MASK not in self.suffix
 
 

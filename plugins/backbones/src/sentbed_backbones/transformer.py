@@ -134,7 +134,7 @@ class Transformer(Backbone):
         return outline(self, context)
 
     def plain(self) -> Transformer:
-        """Return the same backbone without adapter and quantisation, as `Encoder.export` writes it."""
+        """Return the same backbone without adapter and quantisation, as `sentbed export` writes it."""
         return attrs.evolve(self, lora=None, adapter=None, adapter_revision=None, quantization=None)
 
 

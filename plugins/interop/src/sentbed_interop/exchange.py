@@ -13,6 +13,8 @@ from sentbed.helpers import reason_of, write_directory
 from sentbed.protocols import Exporter, Importer, Runtime
 from sentbed.tools import ENCODER_FILE, Document, Plugins, apply_overrides, load_plugins, structure
 
+from sentbed_interop.merged import save_merged
+
 
 @attrs.frozen
 class _To:
@@ -48,7 +50,7 @@ def export_encoder(
     if to is None:
         if overrides:
             raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
-        Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code).export(target)
+        save_merged(Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code), target)
         return ()
     exporter: Exporter = _part(_To, "--to", to, overrides, plugins)
     loaded = Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code)

@@ -13,6 +13,8 @@ from attrs.validators import min_len, optional
 from sentbed import FilePath, ModelError
 from sentbed.protocols import Exporter
 
+from sentbed_interop.merged import save_merged
+
 if TYPE_CHECKING:
     from sentbed import Encoder
 
@@ -94,5 +96,5 @@ def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[
     except ModelError as error:
         for left in directory.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        encoder.export(directory)
+        save_merged(encoder, directory)
         return str(error), ()

@@ -59,4 +59,13 @@ def _table_row(line: str, base: Template) -> Demonstration:
 
 def _shell_line(line: str, base: Template) -> Demonstration | Template:
     whole = parse_template(line)
-    return base.demonstration_in(whole) or whole
+    return demonstration_in(base, whole) or whole
+
+
+def demonstration_in(base: Template, whole: Template) -> Demonstration | None:
+    """Return the demonstration with which `base.after` gives `whole`, or None if there is none."""
+    if not base.takes_demonstrations:
+        return None
+    text, _, word = whole.prefix.removeprefix(base.prefix).rpartition(base.suffix)
+    found = Demonstration(text, word.removesuffix(base.prefix).removesuffix('".'))
+    return found if base.after(found) == whole else None

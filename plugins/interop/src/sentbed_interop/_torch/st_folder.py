@@ -16,6 +16,7 @@ from sentbed.tools import unstructure
 
 from sentbed_interop._torch.st_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.st_tokenizer import write_tokenizer
+from sentbed_interop.merged import save_merged
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -44,7 +45,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     """
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
-    encoder.export(directory / "encoder")
+    save_merged(encoder, directory / "encoder")
     for file in (directory / "encoder" / "backbone").iterdir():
         file.rename(directory / file.name)
     shutil.rmtree(directory / "encoder")
