@@ -5,7 +5,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from sentbed._registry.plugin_code import reason_of, would_offer, written_api
+from sentbed._registry.plugin_code import would_offer, written_api
+from sentbed.errors import reason_of
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 

@@ -82,3 +82,14 @@ def suggest(found: str, choices: Sequence[str]) -> str:
         return f" Did you mean `{close[0]}`?"
     listed = ", ".join(f"`{choice}`" for choice in sorted(choices))
     return f" Choose one of {listed}." if listed else ""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error says, with its type unless sentbed raised it deliberately."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its own words included
+        said = ""
+    if isinstance(error, SentbedError) and said:
+        return said
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         write_atomic,
         write_directory,
     )
-    from sentbed._registry.plugin_code import reason_of
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._source_hash import code_of, package_code
     from sentbed._text_table import TextTable
+    from sentbed.errors import reason_of
     from sentbed.protocols.evaluation import score_digits
 
 if not TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items, Score
-from sentbed.tools import score_of
 from sentbed_report import score_items as items
+from sentbed_report.report_json import read_score
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
@@ -108,7 +108,7 @@ def test_items_of_a_run_with_flat_protocols_are_still_found(tmp_path: Path) -> N
     former = {**{name: entry["score"][name] for name in names}, "protocol": flat}
     arrays["index"] = np.array(json.dumps([{**entry, "score": former}]))
     np.savez(file, **arrays)
-    read = score_of({**former, "value": 80.0})
+    read = read_score({**former, "value": 80.0})
     assert read.protocol == {"encoder": {"max_length": 16}, "evaluator": {"id": "p"}}
     assert (read.note, read.direction) == ("odd", "none")
     same(items.attach_items(tmp_path, [read])[0].items, PAIRS)

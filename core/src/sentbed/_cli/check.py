@@ -24,8 +24,9 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     Of a directory, all recipes in it and below; files that others extend and that have no `schema` are
     passed over. Of a recipe with `[study]`, every cell: those that cannot work are listed with the reason.
     """
+    from sentbed._registry.culprit import blame
     from sentbed._registry.registry import load_plugins
-    from sentbed.errors import RecipeError
+    from sentbed.errors import RecipeError, SentbedError
 
     plugins = load_plugins()
     bad = False
@@ -36,6 +37,10 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
                 found = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
                 found, bad = [str(problem) for problem in error.problems], True
+            except SentbedError as error:
+                found, bad = [f"{error} @ {file}"], True
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
+                found, bad = [f"{blame(error, plugins)} @ {file}"], True
             count += bool(found)
             for line in found:
                 click.echo(line)

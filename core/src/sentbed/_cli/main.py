@@ -63,6 +63,17 @@ class _Group(click.Group):
             for line in ("interrupted", *getattr(error, "__notes__", ())):
                 click.echo(line, err=True)
             ctx.exit(INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise  # for click itself
+        except Exception as error:
+            if ctx.params.get("traceback"):
+                raise
+            from sentbed._registry.culprit import blame
+            from sentbed._registry.registry import load_plugins
+
+            for line in (f"error: {blame(error, load_plugins())}", *getattr(error, "__notes__", ())):
+                click.echo(line, err=True)
+            ctx.exit(FAILED)
 
 
 def _offered(ctx: click.Context) -> Mapping[str, Offer]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import traceback
 import types
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,7 +22,7 @@ import cattrs
 
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._paths import FilePath, ModelId, absolute
-from sentbed.errors import PluginError, Problem, suggest
+from sentbed.errors import PluginError, Problem, reason_of, suggest
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -187,9 +188,23 @@ def _component(
     except PluginError as error:
         raise _InvalidError([(("use",), str(error))]) from error
     part: Component = converter.structure(fields, info.cls)
-    if check and (problems := list(part.check())):
+    if check and (problems := _problems(part, kind)):
         raise _InvalidError([((), message) for message in problems])
     return part
+
+
+def _problems(part: Component, kind: str) -> list[str]:
+    """Return what a component's `check` yields, or what is wrong with `check` itself."""
+    try:
+        found = part.check()
+        if not isinstance(found, str):
+            return [str(problem) for problem in found]
+        wrong = "returned a string, expected several"
+    except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        wrong = f"raised {reason_of(error)} @ {last.filename}:{last.lineno}"
+    remedy = "test it with `sentbed_testing.check_component`, or tell its authors"
+    return [f"`check` of the {kind} `{part.name}` {wrong}; {remedy}"]
 
 
 def _fault(value: Any, expected: str) -> _InvalidError:

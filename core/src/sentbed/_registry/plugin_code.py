@@ -16,7 +16,6 @@ from itertools import accumulate
 from pathlib import Path
 
 from sentbed._version import API_VERSION, __version__
-from sentbed.errors import SentbedError
 
 API_NAME = "sentbed_api"
 """Name in a plugin's module for the API version it was made for."""
@@ -71,17 +70,6 @@ def unmet_sentbed(distribution: str) -> str:
         f"; it asks for sentbed{asked}, and this is sentbed {__version__}: install the sentbed that it asks "
         f"for, or another release of `{distribution}`"
     )
-
-
-def reason_of(error: BaseException) -> str:
-    """Return the message for an error raised by a plugin."""
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its own words included
-        said = ""
-    if isinstance(error, SentbedError) and said:
-        return said
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def place_of(error: BaseException, value: str) -> str | None:

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed._registry.plugin_code import file_of, place_of, reason_of
+from sentbed._registry.plugin_code import file_of, place_of
 from sentbed._registry.rules import fault_of
-from sentbed.errors import PluginError
+from sentbed.errors import PluginError, reason_of
 from sentbed.protocols.lazy import Lazy
 
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
@@ -75,6 +75,12 @@ class ComponentInfo(Offer):
         return found
 
     @property
+    def module(self) -> str:
+        """Name of the module of its class, which need not have been imported."""
+        lazy = isinstance(self.offered, Lazy)
+        return str(self.offered.target.partition(":")[0] if lazy else self.offered.__module__)
+
+    @property
     def release(self) -> str:
         """Distribution and version, as in scores and manifests."""
         return f"{self.distribution} {self.version}"
@@ -82,10 +88,8 @@ class ComponentInfo(Offer):
     @property
     def origin(self) -> str:
         """Distribution, version, module and file, for messages."""
-        lazy = isinstance(self.offered, Lazy)
-        module = self.offered.target.partition(":")[0] if lazy else self.offered.__module__
-        file = file_of(module)
-        return f"`{self.distribution}` {self.version} ({module}{f', {file}' if file else ''})"
+        file = file_of(self.module)
+        return f"`{self.distribution}` {self.version} ({self.module}{f', {file}' if file else ''})"
 
 
 @attrs.frozen

@@ -22,7 +22,6 @@ from sentbed._registry.plugin_code import (
     declared_api,
     defined_at,
     place_of,
-    reason_of,
     unmet_sentbed,
     would_offer,
     written_api,
@@ -33,7 +32,7 @@ from sentbed._registry.plugin_info import Offer as Offer
 from sentbed._registry.plugin_info import PluginInfo as PluginInfo
 from sentbed._registry.rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.settings import Settings, fits, read_settings
-from sentbed.errors import PluginError, suggest
+from sentbed.errors import PluginError, reason_of, suggest
 from sentbed.kinds import KINDS
 
 GROUP = "sentbed"

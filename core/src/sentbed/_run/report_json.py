@@ -15,9 +15,6 @@ RECORD = "report.json"
 SCHEMA = 2
 """Schema version; increased when a key of `report.json` changes its meaning or is removed."""
 
-_OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
-"""Keys of the flat protocol of schema 1 that belong to the encoder."""
-
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
     """Return `report.json`, with the keys `more`; non-finite numbers become null, as JSON has no NaN."""
@@ -72,7 +69,7 @@ def score_record(score: Score) -> dict[str, Any]:
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
-    """Return the score of a record from `score_record`, without items; accepts schema 1, too.
+    """Return the score of a record from `score_record`, without items.
 
     Raises:
         KeyError: if a key is missing.
@@ -81,8 +78,6 @@ def score_of(record: Mapping[str, Any]) -> Score:
     names = ("task", "metric", "encoder", "evaluator")
     if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
         raise TypeError("a score without names or protocol")
-    if "direction" not in record:
-        record = _of_schema_1(record)
     value = math.nan if record["value"] is None else float(record["value"])
     if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
         raise TypeError("a score without the protocol of its encoder or evaluator")
@@ -97,15 +92,6 @@ def score_of(record: Mapping[str, Any]) -> Score:
         axis=record.get("axis", ""),
         **{name: record[name] for name in names},
     )
-
-
-def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a record of schema 1, which has a flat protocol and no direction."""
-    protocol = dict(record["protocol"])
-    note = str(protocol.pop("note", ""))
-    of_encoder = {key: protocol.pop(key) for key in _OF_ENCODER if key in protocol}
-    parts = {"encoder": of_encoder, "evaluator": protocol}
-    return {**record, "direction": "none", "note": note, "protocol": parts}
 
 
 def fields(thing: object, names: str) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import attrs
 from sentbed import Encoder, ModelError, RecipeError, RunError
 from sentbed.helpers import sha256
 from sentbed.protocols import Score
-from sentbed.tools import ENCODER_FILE, score_of
+from sentbed.tools import ENCODER_FILE
+from sentbed_report.report_json import read_score
 from sentbed_report.score_tables import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
@@ -100,7 +101,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
         recipe = tomllib.loads((directory / RECIPE).read_text("utf-8"))
         for key in ("name", "status"):
             report[key]
-        scores = [score_of(one) for one in report["scores"]]
+        scores = [read_score(one) for one in report["scores"]]
         manifest = report["manifest"]
         for table in [*manifest.get("data", {}).values(), manifest.get("libraries", {})]:
             table.keys()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from sentbed.tools import record_json, score_record
+from sentbed.protocols import Score
+from sentbed.tools import record_json, score_of, score_record
 
 from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
+
+_OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
+"""Keys of the flat protocol of schema 1 that belong to the encoder."""
 
 
 def to_json(data: RunReport) -> str:
@@ -59,3 +64,24 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
             for rank, candidate, difference in ranking.rows
         ],
     }
+
+
+def read_score(record: Mapping[str, Any]) -> Score:
+    """Return the score of a record of `report.json`, without items; schema 1 is still read.
+
+    Raises:
+        KeyError: if a key is missing.
+        TypeError: if the record is not a score.
+    """
+    if "direction" not in record and isinstance(record["protocol"], dict):
+        record = _of_schema_1(record)
+    return score_of(record)
+
+
+def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a record of schema 1, which has a flat protocol and no direction."""
+    protocol = dict(record["protocol"])
+    note = str(protocol.pop("note", ""))
+    of_encoder = {key: protocol.pop(key) for key in _OF_ENCODER if key in protocol}
+    parts = {"encoder": of_encoder, "evaluator": protocol}
+    return {**record, "direction": "none", "note": note, "protocol": parts}

@@ -8,7 +8,8 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
-from sentbed.tools import score_of
+
+from sentbed_report.report_json import read_score
 
 REPORT = "report.json"
 
@@ -36,7 +37,7 @@ def read_results(run: str | Path) -> Results:
     directory = Path(run)
     try:
         report = json.loads((directory / REPORT).read_bytes())
-        scores = tuple(score_of(record) for record in report["scores"])
+        scores = tuple(read_score(record) for record in report["scores"])
         name = str(report["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(

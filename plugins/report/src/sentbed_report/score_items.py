@@ -20,12 +20,13 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Items, Score
-from sentbed.tools import plain, score_of, score_record
+from sentbed.tools import plain, score_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from sentbed_report.plugin import DIRECTORY
+from sentbed_report.report_json import read_score
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
@@ -100,7 +101,7 @@ def _read(path: Path) -> dict[str, Items]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         return {
-            json.dumps(_key(score_of(entry.pop("score")))): Items(
+            json.dumps(_key(read_score(entry.pop("score")))): Items(
                 **{**entry, **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")}}
             )
             for entry in json.loads(str(arrays["index"]))

@@ -1,0 +1,36 @@
+"""Whose code raised an error that is no `SentbedError`."""
+
+from __future__ import annotations
+
+import traceback
+
+from sentbed._registry.registry import Plugins
+from sentbed._version import __version__
+from sentbed.errors import reason_of
+
+
+def blame(error: BaseException, plugins: Plugins) -> str:
+    """Return a sentence: whose code raised the error, what it said, where, and what to do.
+
+    The innermost frame in the code of a plugin counts: what a library raises is told of its caller.
+    """
+    owners = {plugin.value.partition(":")[0].partition(".")[0]: plugin for plugin in plugins.plugins}
+    said, place = reason_of(error), ""
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        module, own = str(frame.f_globals.get("__name__")), f" @ {frame.f_code.co_filename}:{line}"
+        place = place or own
+        if (plugin := owners.get(module.partition(".")[0])) is None:
+            continue
+        offered = [one for one in plugins.components.values() if one.distribution == plugin.distribution]
+        name = getattr(frame.f_locals.get("self"), "name", None)
+        named = [one for one in offered if one.name == name] or [o for o in offered if o.module == module]
+        one, *others = [*(named or offered), None]
+        what = f"the {one.kind} `{one.name}` of " if one and others == [None] else ""
+        return (
+            f"{what}`{plugin.distribution}` {plugin.version} raised {said}{own}; test it with "
+            "`sentbed_testing.check_component`, or tell its authors (`--traceback` shows the rest)"
+        )
+    return (
+        f"sentbed {__version__} raised {said}{place}; this is a fault of sentbed: tell its authors "
+        "what `--traceback` shows"
+    )
