@@ -7,8 +7,11 @@ follows after `@`. The command line prints these errors without a traceback.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import attrs
+
+T = TypeVar("T")
 
 
 class SentbedError(Exception):
@@ -93,3 +96,13 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, SentbedError) and said:
         return said
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def returned(found: T, expected: Any, component: Any, method: str) -> T:
+    """Return what a component's method returned. Raises `PluginError` if it is not what was expected."""
+    if isinstance(found, expected):
+        return found
+    raise PluginError(
+        f"`{method}` of `{component.name}` (`{type(component).__module__}`) returned {found!r:.80}, expected "
+        f"`{getattr(expected, '__name__', expected)}`; test it with `sentbed_testing.check_component`"
+    )

@@ -41,11 +41,6 @@ class Kind:
         return found
 
     @property
-    def required(self) -> tuple[str, ...]:
-        """Names of the methods and properties that a component must define."""
-        return tuple(sorted(self.base.__abstractmethods__))
-
-    @property
     def on_command_line(self) -> bool:
         """Whether fields are options of a command instead of keys of a recipe."""
         return self.example.startswith("sentbed ")

@@ -69,9 +69,8 @@ class _Group(click.Group):
             if ctx.params.get("traceback"):
                 raise
             from sentbed._registry.culprit import blame
-            from sentbed._registry.registry import load_plugins
 
-            for line in (f"error: {blame(error, load_plugins())}", *getattr(error, "__notes__", ())):
+            for line in (f"error: {blame(error)}", *getattr(error, "__notes__", ())):
                 click.echo(line, err=True)
             ctx.exit(FAILED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -21,7 +21,7 @@ from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._source_hash import code_of
 from sentbed._version import __version__
-from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError
+from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError, returned
 from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
@@ -83,7 +83,7 @@ class Encoder:
         """
         recipe = self_contained(recipe)
         context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs)
-        backbone = recipe.backbone.build(context)
+        backbone = returned(recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build")
         if head_seed is not None:
             engine.seed(head_seed)
         encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
@@ -264,7 +264,7 @@ class Encoder:
         fills the store for other encoders as well; `bar` counts the texts encoded so far.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
-        prepared = prepared or evaluator.prepare()
+        prepared = prepared or returned(evaluator.prepare(), Preparation, evaluator, "prepare")
         if isinstance(prepared, Prepared):
             bar = bar or EncodeBar(prepared.size)
             own = _Seen(self, progress, store, shared[0], bar)
@@ -272,6 +272,7 @@ class Encoder:
             evaluation = prepared.evaluate(own, other, own.device, own.progress)
         else:
             evaluation = prepared.evaluate(_Seen(self, progress, store, shared[0]))
+        returned(evaluation, Evaluation, evaluator, "score")
         how = self.protocol()
         if second is not None:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
@@ -462,6 +463,5 @@ def _require_list(texts: object) -> None:
 
 def _engine(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) -> Engine:
     if runtime is None or isinstance(runtime, Mapping):
-        found: Runtime = component_of(Runtime, runtime or {"use": "cpu"}, plugins, "runtime")
-        return found.build()
-    return runtime.build()
+        runtime = cast(Runtime, component_of(Runtime, runtime or {"use": "cpu"}, plugins, "runtime"))
+    return returned(runtime.build(), Engine, runtime, "build")

@@ -1,19 +1,17 @@
-"""Whose code raised an error that is no `SentbedError`."""
+"""Whose code raised an error that is no `SentbedError`: the innermost frame in a plugin's code counts."""
 
 from __future__ import annotations
 
 import traceback
 
-from sentbed._registry.registry import Plugins
+from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._version import __version__
 from sentbed.errors import reason_of
 
 
-def blame(error: BaseException, plugins: Plugins) -> str:
-    """Return a sentence: whose code raised the error, what it said, where, and what to do.
-
-    The innermost frame in the code of a plugin counts: what a library raises is told of its caller.
-    """
+def blame(error: BaseException, plugins: Plugins | None = None) -> str:
+    """Return a sentence: whose code raised the error, what it said, where, and what to do."""
+    plugins = plugins or load_plugins()
     owners = {plugin.value.partition(":")[0].partition(".")[0]: plugin for plugin in plugins.plugins}
     said, place = reason_of(error), ""
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
@@ -30,7 +28,4 @@ def blame(error: BaseException, plugins: Plugins) -> str:
             f"{what}`{plugin.distribution}` {plugin.version} raised {said}{own}; test it with "
             "`sentbed_testing.check_component`, or tell its authors (`--traceback` shows the rest)"
         )
-    return (
-        f"sentbed {__version__} raised {said}{place}; this is a fault of sentbed: tell its authors "
-        "what `--traceback` shows"
-    )
+    return f"sentbed {__version__} raised {said}{place}; tell its authors what `--traceback` shows"

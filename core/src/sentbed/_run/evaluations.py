@@ -12,6 +12,7 @@ from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
 from sentbed._encoder.vector_store import SharedPasses, VectorStore
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
+from sentbed.errors import returned
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared
 
 Entry: TypeAlias = Evaluate | Validate | Watch
@@ -40,7 +41,7 @@ class Evaluations:
         for one, found in self._prepared:
             if type(one) is type(evaluator) and one == evaluator:
                 return found
-        found = evaluator.prepare()
+        found = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
         self._prepared.append((evaluator, found))
         return found
 

@@ -33,7 +33,7 @@ from sentbed._run.stage_inputs import VECTORS
 from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, RunError, SentbedError
+from sentbed.errors import RecipeError, RunError, SentbedError, returned
 from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score
 
 ENCODER = "encoder"
@@ -170,7 +170,7 @@ def _go(context: RunContext, resumed: State | None) -> None:
     recipe = context.recipe
     context.evaluations.prepare(context.begun)
     context.evaluations.store = _store(context)
-    engine = recipe.runtime.build()
+    engine = returned(recipe.runtime.build(), Engine, recipe.runtime, "build")
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
     try:

@@ -14,7 +14,7 @@ from sentbed._run.sampling import Batch, Sampler
 from sentbed._run.stage_inputs import Feed, length_of
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
-from sentbed.errors import RunError, SentbedError
+from sentbed.errors import RunError, SentbedError, returned
 from sentbed.protocols import Dataset, StepResult, Training
 
 FIRST_ROWS = 5
@@ -216,7 +216,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
     """Open the data of a stage; in a resumed run it must be unchanged."""
-    dataset = stage.data.open()
+    dataset = returned(stage.data.open(), Dataset, stage.data, "open")
     rows = len(dataset)
     if rows < 2:
         raise RunError(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
+from sentbed.errors import returned
 from sentbed.helpers import cache_root
 from sentbed.protocols import (
     BuiltBackbone,
@@ -138,7 +139,8 @@ class JaxEngine(Engine):
     ) -> JaxEncoder:
         """Build pooler and head and put all weights on the devices."""
         width = backbone.width
-        module = EncoderModule(backbone.module, pooler.build(width), head, pooler.output_width(width))
+        pooling = returned(pooler.build(width), torch.nn.Module, pooler, "build")
+        module = EncoderModule(backbone.module, pooling, head, pooler.output_width(width))
         if saved is not None:
             load_modules(module, saved / MODULES_FILE)
         encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
@@ -147,7 +149,7 @@ class JaxEngine(Engine):
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         # Its weights are drawn in one process and sent to all.
-        loss = training.loss.build(common_width(encoders))
+        loss = returned(training.loss.build(common_width(encoders)), torch.nn.Module, training.loss, "build")
         trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
         return trainer
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
+from sentbed.errors import returned
 from sentbed.protocols import (
     BuiltBackbone,
     Engine,
@@ -87,7 +88,8 @@ class TorchEngine(Engine):
     ) -> TorchEncoder:
         """Build pooler and head and put everything on the device."""
         width = backbone.width
-        module = EncoderModule(backbone.module, pooler.build(width), head, pooler.output_width(width))
+        pooling = returned(pooler.build(width), torch.nn.Module, pooler, "build")
+        module = EncoderModule(backbone.module, pooling, head, pooler.output_width(width))
         if saved is not None:
             load_modules(module, saved / MODULES_FILE)
         encoder: TorchEncoder = self.processes.together(type(self).place, self, backbone, module)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sentbed.errors import returned
 from sentbed.helpers import derive
 from sentbed.protocols import (
     Columns,
@@ -56,7 +57,8 @@ class TorchTrainer(Trainer):
         self.averages = {
             name: MomentumEncoder(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
         }
-        self.loss = training.loss.build(width).to(engine.device)
+        loss = returned(training.loss.build(width), torch.nn.Module, training.loss, "build")
+        self.loss = loss.to(engine.device)
         self.state: Mapping[str, torch.Tensor] | None = None
         if training.loss.traits.stateful:
             self.state = {name: value.to(engine.device) for name, value in self.loss.initial_state().items()}

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sentbed import __version__
+from sentbed._cli.main import main
+from sentbed._registry.culprit import blame
+from sentbed._registry.registry import load_plugins
+from toy_plugin import RECIPE
+
+Run = Callable[[str, str], tuple[int, str, str]]
+Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+
+SOURCE = '''
+from typing import ClassVar
+
+import attrs
+import sentbed
+from sentbed.protocols import Evaluation
+from toy_plugin import {base}
+
+
+@attrs.frozen
+class Faulty({base}):
+    """A component with a fault."""
+
+    name: ClassVar[str] = "faulty"
+
+    {body}
+
+
+@sentbed.hookimpl
+def {hook}():
+    return [Faulty]
+'''
+
+RAISE = 'raise ValueError("broken")'
+FORWARD = f"def weights(mask):\n            {RAISE}"
+ADVICE = "; test it with `sentbed_testing.check_component`"
+USE = {
+    "backbones": ("backbone", "Characters", "encoder.backbone.use"),
+    "poolers": ("pooler", "Average", "encoder.pooler.use"),
+    "losses": ("loss", "Pull", "stage.0.loss.use"),
+    "data_sources": ("data", "Words", "stage.0.data.use"),
+    "optimizers": ("optimizer", "Sgd", "stage.0.optimizer.use"),
+    "schedules": ("schedule", "Falling", "stage.0.schedule.use"),
+    "evaluators": ("evaluator", "Gap", "evaluate.0.use"),
+    "runtimes": ("runtime", "Toy", "runtime.use"),
+}
+"""Hook -> kind, class to change, and where the recipe names it."""
+
+
+@pytest.fixture
+def run(installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path], tmp_path: Path) -> Run:
+    """Return a function that runs a recipe with a faulty component: exit code, last line, source."""
+
+    def run_with(hook: str, body: str) -> tuple[int, str, str]:
+        _, base, path = USE[hook]
+        source = SOURCE.format(base=base, body=body, hook=hook)
+        distribute("faulty-parts", {"faulty_parts": source})
+        arguments = ["run", str(put("r.toml", RECIPE)), "--out", str(tmp_path / "run")]
+        result = CliRunner().invoke(main, [*arguments, "--set", f"{path}=faulty"])
+        assert isinstance(result.exception, SystemExit), result.exception
+        assert "Traceback" not in result.output
+        return result.exit_code, result.output.splitlines()[-1], source
+
+    return run_with
+
+
+@pytest.mark.parametrize(
+    ("hook", "body"),
+    [
+        ("backbones", f"def build(self, context): {RAISE}"),
+        ("poolers", f"def build(self, width): {RAISE}"),
+        ("poolers", f"def build(self, width):\n        {FORWARD}\n        return weights"),
+        ("losses", f"def build(self, width): {RAISE}"),
+        ("losses", f"def misfits(self, batch_size, fixed): {RAISE}"),
+        ("losses", f"@property\n    def traits(self): {RAISE}"),
+        ("data_sources", f"def open(self): {RAISE}"),
+        ("data_sources", f"@property\n    def columns(self): {RAISE}"),
+        ("optimizers", f"def build(self, *_): {RAISE}"),
+        ("schedules", f"def factor(self, step, steps): {RAISE}"),
+        ("evaluators", f"def prepare(self): {RAISE}"),
+        ("evaluators", f"def _score(self, vectors): {RAISE}"),
+        ("runtimes", f"def build(self): {RAISE}"),
+    ],
+)
+def test_what_a_component_raises_is_told_with_its_name_and_line(
+    hook: str, body: str, run: Run, tmp_path: Path
+) -> None:
+    code, said, source = run(hook, body)
+    line = next(number for number, text in enumerate(source.splitlines(), start=1) if RAISE in text)
+    place = f"{tmp_path / 'site' / 'faulty_parts.py'}:{line}"
+    who = f"the {USE[hook][0]} `faulty` of `faulty-parts` 1.0"
+    rest = ", or tell its authors (`--traceback` shows the rest)"
+    assert (code, said) == (1, f"error: {who} raised ValueError: broken @ {place}{ADVICE}{rest}")
+
+
+@pytest.mark.parametrize(
+    ("hook", "method", "expected"),
+    [
+        ("backbones", "build(self, context)", "`BuiltBackbone`"),
+        ("data_sources", "open(self)", "`Dataset`"),
+        ("evaluators", "prepare(self)", "`sentbed.protocols.evaluation.Prepared | "),
+        ("runtimes", "build(self)", "`Engine`"),
+    ],
+)
+def test_what_a_component_should_not_return_is_told_with_what_it_should(
+    hook: str, method: str, expected: str, run: Run
+) -> None:
+    code, said, _ = run(hook, f"def {method}: return None")
+    name = method.partition("(")[0]
+    start = f"error: `{name}` of `faulty` (`faulty_parts`) returned None, expected {expected}"
+    assert (code, said.startswith(start)) == (1, True), said
+    assert said.endswith(ADVICE)
+
+
+def test_an_evaluation_that_is_none_is_told(run: Run) -> None:
+    code, said, _ = run("evaluators", "def _score(self, vectors): return 3")
+    assert (code, said) == (
+        1,
+        f"error: `score` of `faulty` (`faulty_parts`) returned 3, expected `Evaluation`{ADVICE}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        (RAISE, r"raised ValueError: broken @ .*faulty_parts\.py:16"),
+        ("return 'too small'", "returned a string, expected several"),
+        ("return None", "raised TypeError: 'NoneType' object is not iterable @ .*"),
+    ],
+)
+def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
+    body: str, wrong: str, installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path]
+) -> None:
+    source = SOURCE.format(base="Pull", body=f"def check(self): {body}", hook="losses")
+    distribute("faulty-parts", {"faulty_parts": source})
+    text = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }')
+    bad = put("bad.toml", text.replace("batch_size = 4", "batch_size = 0"))
+    good = put("good.toml", RECIPE)
+    result = CliRunner().invoke(main, ["check", str(bad), str(good)])
+    assert result.exit_code == 2
+    *problems, last = result.output.splitlines()
+    assert last == f"{good}: no problems"
+    assert len(problems) == 2
+    pattern = (
+        rf"`check` of the loss `faulty` {wrong}; test it with .* @ {re.escape(str(bad))}:18 stage\.0\.loss"
+    )
+    assert any(re.fullmatch(pattern, problem) for problem in problems), problems
+    assert any("batch_size" in problem for problem in problems)
+
+
+def test_a_component_that_raises_in_check_does_not_hide_the_next_recipe(
+    installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path]
+) -> None:
+    body = f"def misfits(self, batch_size, fixed): {RAISE}"
+    distribute("faulty-parts", {"faulty_parts": SOURCE.format(base="Pull", body=body, hook="losses")})
+    bad = put("bad.toml", RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }'))
+    good = put("good.toml", RECIPE)
+    result = CliRunner().invoke(main, ["check", str(bad), str(good)])
+    first, second = result.output.splitlines()
+    assert first.startswith("the loss `faulty` of `faulty-parts` 1.0 raised ValueError: broken @ ")
+    assert first.endswith(f" @ {bad}")
+    assert (second, result.exit_code) == (f"{good}: no problems", 2)
+
+
+def test_a_traceback_is_shown_when_asked_for(run: Run, tmp_path: Path) -> None:
+    run("runtimes", f"def build(self): {RAISE}")
+    arguments = ["--traceback", "run", str(tmp_path / "r.toml"), "--set", "runtime.use=faulty"]
+    result = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "again")])
+    assert isinstance(result.exception, ValueError)
+
+
+def test_an_error_of_nobodys_plugin_is_our_own() -> None:
+    try:
+        int("x")
+    except ValueError as error:
+        said = blame(error, load_plugins([]))
+    assert said.startswith(
+        f"sentbed {__version__} raised ValueError: invalid literal for int() with base 10: 'x' @ "
+    )
+    assert said.endswith("; tell its authors what `--traceback` shows")
