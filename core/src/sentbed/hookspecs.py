@@ -58,7 +58,7 @@ def backbones() -> Sequence[type[Backbone]] | Mapping[str, Lazy]:
 
 @hookspec
 def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
-    """Return pooler classes: token states -> one vector a sentence."""
+    """Return pooler classes: token states -> one vector per sentence."""
 
 
 @hookspec

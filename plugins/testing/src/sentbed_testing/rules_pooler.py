@@ -63,7 +63,7 @@ def finite(subject: Subject) -> Findings:
 
 
 def shape(subject: Subject) -> Findings:
-    """It gives one vector a sentence, of the width that it says, however the sentences are padded."""
+    """It gives one vector per sentence, of the width that it says, however the sentences are padded."""
     torch = load_torch()
     module = build(subject)
     width = subject.ready.output_width(WIDTH)
