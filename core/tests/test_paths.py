@@ -28,6 +28,13 @@ def test_a_path_below_home_is_expanded(tmp_path: Path, monkeypatch: pytest.Monke
     assert locate("~/x.txt") == tmp_path / "x.txt"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match=r"pipe` is a pipe or a device, expected a file; check the path"):
+        locate(str(tmp_path / "pipe"))
+
+
 def test_pkg_is_a_file_inside_an_installed_package():
     assert locate("pkg:sentbed/py.typed").is_file()
     assert locate("pkg:sentbed/_registry/catalog.toml").name == "catalog.toml"

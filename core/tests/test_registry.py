@@ -134,9 +134,15 @@ def test_a_function_without_the_marker_is_no_hook(distribute: Distribute):
         ("def f(:", "SyntaxError: "),
         (LOSS + "    raise KeyError('late')".replace("    raise", "\nraise"), "KeyError: 'late'"),
         (LOSS.replace("return [Mine]", "raise OSError('asked')"), "OSError: asked"),
-        (LOSS.replace("[Mine]", "None"), "its hook `losses` returned None, expected a list of classes, or"),
+        (
+            LOSS.replace("[Mine]", "None"),
+            "its hook `losses` returned None, expected names with a `Lazy`",
+        ),
         (LOSS.replace("[Mine]", "Mine"), "its hook `losses` returned <class 'broken_plugin.Mine'>, expected"),
-        (LOSS.replace("[Mine]", "'mine'"), "its hook `losses` returned 'mine', expected a list of classes"),
+        (
+            LOSS.replace("[Mine]", "'mine'"),
+            "its hook `losses` returned 'mine', expected names with a",
+        ),
         (LOSS.replace("[Mine]", "[Mine, Mine]"), "it offers the loss `mine` twice; give each a name of its"),
         (LOSS.replace("[Mine]", "{'other': Mine}"), "`Mine` is called `mine`, and offered as `other`"),
         (LOSS.replace('"mine"', '"Mine 2"'), "its name has to be of small letters, digits and single dashes"),

@@ -41,13 +41,12 @@ def locate(location: str) -> Path:
     """
     path = _resolve(location)
     try:
-        found = path.exists()
+        wrong = "" if path.is_file() or path.is_dir() else "does not exist"
+        wrong = "is a pipe or a device, expected a file" if wrong and path.exists() else wrong
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
-    if not found:
-        raise DataError(
-            f"`{location}` does not exist; check the path", path if str(path) != location else None
-        )
+    if wrong:
+        raise DataError(f"`{location}` {wrong}; check the path", path if str(path) != location else None)
     return path
 
 

@@ -324,9 +324,7 @@ def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]
     if isinstance(offers, Mapping):
         return offers.items()
     if hook in NAMED or not isinstance(offers, Iterable) or isinstance(offers, str):
-        expected = (
-            "names with a `Lazy` each" if hook in NAMED else "a list of classes, or names with a `Lazy` each"
-        )
+        expected = f"names with a `Lazy` each{'' if hook in NAMED else ', or a list of classes'}"
         raise _FaultError(f"its hook `{hook}` returned {offers!r}, expected {expected}", function)
     return [(str(getattr(cls, "name", "")), cls) for cls in offers]
 
