@@ -62,6 +62,18 @@ def test_pkg_does_not_import_a_package_that_holds_the_named_one(
         locate("pkg:heavy_package.other/data.tsv")
 
 
+def test_pkg_of_a_package_of_several_directories_is_found_in_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for part in ("one", "two"):
+        inner = tmp_path / part / "several_places" / part
+        inner.mkdir(parents=True)
+        (inner / "x.txt").touch()
+        monkeypatch.syspath_prepend(str(tmp_path / part))
+    assert locate("pkg:several_places.one/x.txt").parent.name == "one"
+    assert locate("pkg:several_places.two/x.txt").parent.name == "two"
+
+
 def test_pkg_of_a_package_that_is_not_installed_names_what_to_install():
     with pytest.raises(DataError) as caught:
         locate("pkg:no_such_package/data.tsv")

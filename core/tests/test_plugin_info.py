@@ -124,3 +124,26 @@ def test_faults_of_lazy_parts_of_a_recipe_are_told_with_the_others(
     assert found[5, "extra"].startswith("the recipe table `extra` of `lazy` 1.0 cannot be imported from")
     assert reason in found[5, "extra"]
     assert len(found) > 2
+
+
+def test_whose_a_class_is_is_found_without_an_import(loaded: Callable[[str], Plugins]) -> None:
+    plugins = loaded("raise RuntimeError")
+
+    class Stranger:
+        name = "bad"
+
+    assert plugins.origin(Stranger) is None
+    assert "lazy_bad" not in sys.modules
+
+
+def test_a_submodule_of_a_hooks_name_is_refused_before_it_hides_the_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "lazy_package"
+    package.mkdir()
+    source = PLUGIN.replace("lazy_good:Good", "lazy_package.losses:Good")
+    (package / "__init__.py").write_text(source)
+    (package / "losses.py").write_text(GOOD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (plugin,) = load_plugins([EntryPoint("lazy", "lazy_package", "sentbed")]).plugins
+    assert plugin.problem == "its module `losses` hides its hook of that name; rename the module"

@@ -60,12 +60,13 @@ def _resolve(location: str) -> Path:
         except (ImportError, ValueError):  # not a name
             spec = None
         places = spec.submodule_search_locations or () if spec else ()
-        if (place := next(map(Path, places), None)) is None or not place.joinpath(*below).is_dir():
+        found = (Path(place).joinpath(*below) for place in places)
+        if (directory := next((path for path in found if path.is_dir()), None)) is None:
             raise DataError(
                 f"`{location}` names the Python package `{package}`, which is not installed; "
                 f"install it with `pip install {package.replace('_', '-')}`"
             )
-        return place.joinpath(*below, inner)
+        return directory / inner
     if scheme == "data":
         root = data_root()
         if root is None:

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._cli.common import (
-        FAILED,
-        done_elsewhere,
-        progress_bars,
-        set_before_axes,
-        set_option,
-        trust_option,
-    )
+    from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_option, trust_option
     from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.field_docs import field_docs

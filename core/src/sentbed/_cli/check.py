@@ -37,10 +37,9 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
                 found = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
                 found, bad = [str(problem) for problem in error.problems], True
-            except SentbedError as error:
-                found, bad = [f"{error} @ {file}"], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
-                found, bad = [f"{blame(error, plugins)} @ {file}"], True
+                said = error if isinstance(error, SentbedError) else blame(error, plugins)
+                found, bad = [f"{said} @ {file}"], True
             count += bool(found)
             for line in found:
                 click.echo(line)

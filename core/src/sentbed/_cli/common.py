@@ -25,7 +25,6 @@ def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callab
 trust_option = click.option(
     "--trust-remote-code", is_flag=True, help="Run Python code that comes with the encoder's model."
 )
-set_before_axes = set_option("Override a value, before the axes do.")
 
 
 def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:

@@ -12,7 +12,7 @@ import math
 import re
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -197,12 +197,13 @@ def _problems(part: Component, kind: str) -> list[str]:
     """Return what a component's `check` yields, or what is wrong with `check` itself."""
     try:
         found = part.check()
-        if not isinstance(found, str):
+        if isinstance(found, Iterable) and not isinstance(found, str):
             return [str(problem) for problem in found]
-        wrong = "returned a string, expected several"
+        wrong = f"returned {found!r:.80}, expected several sentences"
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        wrong = f"raised {reason_of(error)} @ {last.filename}:{last.lineno}"
+        frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is this one
+        place = f" @ {frames[0].filename}:{frames[0].lineno}" if frames else ""
+        wrong = f"raised {reason_of(error)}{place}"
     remedy = "test it with `sentbed_testing.check_component`, or tell its authors"
     return [f"`check` of the {kind} `{part.name}` {wrong}; {remedy}"]
 

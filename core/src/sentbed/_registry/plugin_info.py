@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
@@ -73,6 +74,12 @@ class ComponentInfo(Offer):
         """The class, imported if need be. Raises `PluginError` if that fails, or it breaks a rule."""
         found: type[Any] = self.value
         return found
+
+    def offers(self, cls: type[Any]) -> bool:
+        """Whether this class is the component; nothing is imported."""
+        if isinstance(self.offered, Lazy):
+            return getattr(sys.modules.get(self.module), self.offered.target.partition(":")[2], None) is cls
+        return self.offered is cls
 
     @property
     def module(self) -> str:

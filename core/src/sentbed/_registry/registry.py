@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -85,9 +86,7 @@ class Plugins:
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the information about a component class, or None if no plugin offers it."""
         claims = (one for clash in self.clashes.values() for one in clash.claims)
-        name = getattr(cls, "name", None)
-        named = (one for one in (*self.components.values(), *claims) if one.name == name)
-        return next((one for one in named if one.cls is cls), None)
+        return next((one for one in (*self.components.values(), *claims) if one.offers(cls)), None)
 
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
@@ -206,9 +205,10 @@ def _load(
 
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
-    """Refuse a package with a hook hidden by a submodule of the same name, once that is imported."""
+    """Refuse a package with a submodule of a hook's name, which hides the hook once it is imported."""
     for name in hooks:
-        if inspect.ismodule(getattr(plugin, name, None)):
+        files = (Path(place) / f"{name}.py" for place in getattr(plugin, "__path__", ()))
+        if inspect.ismodule(getattr(plugin, name, None)) or any(file.is_file() for file in files):
             raise PluginError(f"its module `{name}` hides its hook of that name; rename the module")
 
 

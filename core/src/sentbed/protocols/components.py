@@ -94,7 +94,7 @@ class BuiltBackbone:
         raise NotImplementedError
 
     def merged(self) -> tuple[Backbone, BuiltBackbone] | None:
-        """Return component and backbone with adapters merged, for `Encoder.export`; None without adapters."""
+        """Return component and backbone with adapters merged, for `sentbed export`; None without adapters."""
         return None
 
 

@@ -48,7 +48,8 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
     if "auto_map" in content and not trust_remote_code:
         yield (
             f"the model in `{directory}` brings Python code of its own; "
-            "read it, then set `trust_remote_code = true`, or choose a model of a known architecture"
+            "read it, then set `trust_remote_code = true` in the recipe's backbone or the saved encoder's "
+            "`encoder.toml`, or choose a model of a known architecture"
         )
     if needs_weights:
         yield from _outside(directory, content)

@@ -94,11 +94,11 @@ def _recogniser(source: Path, plugins: Plugins) -> str:
     names = plugins.names("importer")
     found, unasked = [], []
     for name in names:
-        cls = plugins.find("importer", name).cls
-        if any(field.default is attrs.NOTHING for field in attrs.fields(cls)):
-            unasked.append(f"`{name}` was not asked: it needs `--from {name}` and its fields by `--set`")
-            continue
         try:
+            cls = plugins.find("importer", name).cls
+            if any(field.default is attrs.NOTHING for field in attrs.fields(cls)):
+                unasked.append(f"`{name}` was not asked: it needs `--from {name}` and its fields by `--set`")
+                continue
             found += [name] if cls().recognises(source) else []
         except Exception as error:  # noqa: BLE001 - one importer's fault must not hide what others recognise
             unasked.append(f"`{name}` could not look: {reason_of(error)}")

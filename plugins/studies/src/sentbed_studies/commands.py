@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from sentbed.tools import FAILED, set_before_axes
+from sentbed.tools import FAILED, set_option
 
 if TYPE_CHECKING:
     from sentbed_report.study.study_data import StudyData
@@ -41,7 +41,7 @@ def study() -> None:
 
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@set_before_axes
+@set_option("Override a value, before the axes do.")
 @click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
 @click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")

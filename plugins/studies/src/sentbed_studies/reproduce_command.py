@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 
 import click
-from sentbed.tools import FAILED, set_before_axes
+from sentbed.tools import FAILED, set_option
 
 
 @click.command()
 @click.argument("what", metavar="PAPER[:TABLE]", required=False)
 @click.option("--size", help="Only the cells of this label of the axis `size`, such as `base`.")
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
-@set_before_axes
+@set_option("Override a value, before the axes do.")
 @click.option("--recipes", type=click.Path(file_okay=False), help="The directory of the papers' recipes.")
 @click.option("--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Cells at a time.")
