@@ -56,12 +56,10 @@ class _Group(click.Group):
         except SentbedError as error:
             if ctx.params.get("traceback"):
                 raise
-            for line in (f"error: {error}", *getattr(error, "__notes__", ())):
-                click.echo(line, err=True)
+            _say(f"error: {error}", error)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
         except (KeyboardInterrupt, click.Abort) as error:
-            for line in ("interrupted", *getattr(error, "__notes__", ())):
-                click.echo(line, err=True)
+            _say("interrupted", error)
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise  # for click itself
@@ -70,9 +68,13 @@ class _Group(click.Group):
                 raise
             from sentbed._registry.culprit import blame
 
-            for line in (f"error: {blame(error)}", *getattr(error, "__notes__", ())):
-                click.echo(line, err=True)
+            _say(f"error: {blame(error)}", error)
             ctx.exit(FAILED)
+
+
+def _say(message: str, error: BaseException) -> None:
+    for line in (message, *getattr(error, "__notes__", ())):
+        click.echo(line, err=True)
 
 
 def _offered(ctx: click.Context) -> Mapping[str, Offer]:

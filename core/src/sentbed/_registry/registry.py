@@ -299,8 +299,8 @@ def _offers(
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
         if not caller.has_spec():
-            hooks = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
-            message = f"there is no hook `{caller.name}`.{suggest(caller.name, hooks)}"
+            message = f"there is no hook `{caller.name}`."
+            message += suggest(caller.name, [*OFFERED, *OFFERS, *LIFECYCLE])
             raise _FaultError(message, next(_functions(caller, plugin), None))
     found: dict[tuple[str, str], Offer] = {}
     for hook, kind in asked.items():

@@ -155,8 +155,8 @@ def _encode_corpus(
         tuple(name.strip() for name in options["keep"].split(",") if name.strip()),
         options["format"],
         options["dtype"],
-        options["trust_remote_code"],
         options["shard_rows"],
+        options["trust_remote_code"],
     )
     chosen = {
         "workers": options["workers"],

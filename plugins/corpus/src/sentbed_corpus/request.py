@@ -31,7 +31,7 @@ class Request:
     dtype: Literal["float32", "float16"] = attrs.field(
         default="float32", validator=in_(("float32", "float16"))
     )
-    trust_remote_code: bool = False
-    """See `Encoder.load`."""
     shard_rows: int = attrs.field(default=WINDOW, validator=ge(1))
     """Number of rows encoded and written together, which are held in memory and lost if a worker dies."""
+    trust_remote_code: bool = False
+    """See `Encoder.load`."""
