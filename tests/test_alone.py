@@ -35,10 +35,14 @@ def needs(plugin: str) -> list[str]:
 
 
 def environment(directory: Path, *parts: str) -> Path:
-    """Make a clean environment with these distributions; returns the directory of its programs."""
+    """Make a clean environment with these distributions; returns the directory of its programs.
+
+    Most of torch and transformers is never imported, and need not be compiled.
+    """
     venv.create(directory, with_pip=True)
     binaries = directory / ("Scripts" if sys.platform == "win32" else "bin")
     pip = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip += ["--no-compile"]
     sources = ["-c", "requirements/constraints.txt", *(f"./{part}" for part in parts)]
     subprocess.run([*pip, *sources], cwd=ROOT, check=True, timeout=900)
     return binaries
