@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         ABOUT,
         HEADER_SIZE,
         LIMIT_VARIABLE,
-        SharedPasses,
         Space,
         VectorStore,
+        list_digest,
     )
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, problem_of_test_data

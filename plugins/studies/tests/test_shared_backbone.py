@@ -15,13 +15,13 @@ import pytest
 from numpy.typing import NDArray
 from sentbed import Encoder, build_encoder
 from sentbed import _source_hash as sources
-from sentbed._encoder.vector_store import SEGMENT, VectorStore
+from sentbed._encoder.vector_store import SEGMENT
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
-from sentbed_studies.shared_pass import SharedBackbone, share_passes
+from sentbed_studies.shared_pass import SharedBackbone, SharedStore, share_passes
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -85,11 +85,11 @@ def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> SharedBackbone:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> VectorStore:
-    return VectorStore(tmp_path / "vectors")
+def store(tmp_path: Path) -> SharedStore:
+    return SharedStore(tmp_path / "vectors")
 
 
-def kept(encoder: Encoder, store: VectorStore, texts: list[str], shared: Any = None) -> NDArray[np.float32]:
+def kept(encoder: Encoder, store: SharedStore, texts: list[str], shared: Any = None) -> NDArray[np.float32]:
     """The vectors, by way of the store."""
     found: list[NDArray[np.float32]] = []
 
@@ -98,15 +98,16 @@ def kept(encoder: Encoder, store: VectorStore, texts: list[str], shared: Any = N
         return Evaluation((), 0.0)
 
     prepared = Prepared({"texts": Texts(texts)}, score)
-    encoder.evaluate(Gap(), "e", store=store, prepared=prepared, shared=(shared, None))
+    store.passes = [shared] if shared else []
+    encoder.evaluate(Gap(), "e", store=store, prepared=prepared)
     return found[0]
 
 
-def segments(store: VectorStore) -> list[Path]:
+def segments(store: SharedStore) -> list[Path]:
     return sorted(store.root.glob(f"*/*{SEGMENT}"))
 
 
-def spaces(store: VectorStore) -> set[str]:
+def spaces(store: SharedStore) -> set[str]:
     return {path.parent.name for path in segments(store)}
 
 
@@ -119,7 +120,7 @@ def names(companions: SharedBackbone) -> set[str]:
 
 
 def test_a_pass_fills_the_space_of_every_companion(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore
 ):
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert spaces(store) == names(companions)
@@ -143,7 +144,7 @@ def build_alone(companion: Encoder) -> NDArray[np.float32]:
 
 
 def test_a_segment_that_is_there_is_not_written_again(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore
 ):
     second = companions.others[1]
     kept(second, store, TEXTS)
@@ -154,7 +155,7 @@ def test_a_segment_that_is_there_is_not_written_again(
     assert len(segments(store)) == len(HEADS)
 
 
-def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: VectorStore):
+def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: SharedStore):
     encoder = build_encoder(recipes[0])
     companions = accompanied(encoder, (recipes[0], recipes[1], recipes[1]))
     kept(encoder, store, TEXTS, companions)
@@ -163,7 +164,7 @@ def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: Vecto
 
 
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delattr(Placed, "fingerprint")
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -177,7 +178,7 @@ def test_an_engine_without_a_way_has_no_companions(recipes: list[Recipe], monkey
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -188,7 +189,7 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
 
 
 def test_where_nothing_may_be_kept_no_other_is_encoded(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore
 ):
     store.limit = 0
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -196,7 +197,7 @@ def test_where_nothing_may_be_kept_no_other_is_encoded(
 
 
 def test_where_there_is_room_for_some_only_these_are_encoded(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore
 ):
     # Four distinct texts of width 4 take 40 + 64 bytes.
     store.limit = 2 * 104
@@ -205,7 +206,7 @@ def test_where_there_is_room_for_some_only_these_are_encoded(
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -220,7 +221,7 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
 
 def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise ValueError("a pooler's fault")
@@ -234,12 +235,11 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
 
 
 def test_progress_goes_to_the_end_and_not_beyond(
-    encoder: Encoder, companions: SharedBackbone, store: VectorStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedStore
 ):
     told: list[tuple[str, int, int]] = []
-    encoder.evaluate(
-        Gap(), "e", progress=lambda *part: told.append(part), store=store, shared=(companions, None)
-    )
+    store.passes = [companions]
+    encoder.evaluate(Gap(), "e", progress=lambda *part: told.append(part), store=store)
     assert told[-1] == ("encode", 2, 2)
 
 

@@ -12,7 +12,7 @@ import attrs
 from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._encoder.vector_store import SharedPasses, Space, VectorStore
+from sentbed._encoder.vector_store import Space, VectorStore
 from sentbed._paths import write_atomic, write_directory
 from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.load import component_of
@@ -252,7 +252,6 @@ class Encoder:
         plugins: Plugins | None = None,
         *,
         prepared: Preparation | None = None,
-        shared: Sequence[SharedPasses | None] = (None, None),
         bar: EncodeBar | None = None,
     ) -> Evaluation:
         """Evaluate the encoder as `name`; scores record encoder, evaluator, plugin and protocol.
@@ -260,18 +259,17 @@ class Encoder:
         `second`, a name and an encoder, encodes the second sentence of pairs for a `two_sided` evaluator.
         `progress` is called with the progress of each part. Vectors found in `store` are not computed again,
         which changes no score. `plugins`, by default the installed ones, identify the evaluator's plugin.
-        `prepared` is the result of `evaluator.prepare()`; `shared`, for this encoder and the second one,
-        fills the store for other encoders as well; `bar` counts the texts encoded so far.
+        `prepared` is the result of `evaluator.prepare()`; `bar` counts the texts encoded so far.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         prepared = prepared or returned(evaluator.prepare(), Preparation, evaluator, "prepare")
         if isinstance(prepared, Prepared):
             bar = bar or EncodeBar(prepared.size)
-            own = _Seen(self, progress, store, shared[0], bar)
-            other = None if second is None else _Seen(second[1], progress, store, shared[1], bar)
+            own = _Seen(self, progress, store, bar)
+            other = None if second is None else _Seen(second[1], progress, store, bar)
             evaluation = prepared.evaluate(own, other, own.device, own.progress)
         else:
-            evaluation = prepared.evaluate(_Seen(self, progress, store, shared[0]))
+            evaluation = prepared.evaluate(_Seen(self, progress, store))
         returned(evaluation, Evaluation, evaluator, "score")
         how = self.protocol()
         if second is not None:
@@ -386,7 +384,6 @@ class _Seen(TextEncoder):
     encoder: Encoder
     told: PartProgress | None = None
     store: VectorStore | None = None
-    shared: SharedPasses | None = None
     bar: EncodeBar | None = None
     """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
@@ -426,7 +423,6 @@ class _Seen(TextEncoder):
             texts,
             lambda missing: self.encoder.encode(missing, advance),
             self.encoder.width,
-            self.shared,
             advance,
         )
         advance(len(texts))

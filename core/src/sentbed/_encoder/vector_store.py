@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -49,8 +49,6 @@ _HEADER = struct.Struct("<8sQQ16s")
 _MAGIC = b"sbvec\0\0\1"
 HEADER_SIZE = _HEADER.size
 """Size of a file's header in bytes."""
-TOGETHER = 2**30
-"""Maximum size in bytes of the vectors of one shared pass; further encoders need another pass."""
 _ABANDONED = 3600.0
 """Age in seconds from which a temporary file counts as left by a killed writer."""
 
@@ -86,19 +84,6 @@ def size_limit() -> int:
     return int(gigabytes * 1e9)
 
 
-class SharedPasses(Protocol):
-    """Protocol for computing the vectors of several encoders in one pass."""
-
-    @property
-    def spaces(self) -> Sequence[tuple[Space, int]]:
-        """Space and width of each further encoder."""
-
-    def encode(
-        self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
-    ) -> NDArray[np.float32]:
-        """Return the encoder's own vectors and, concatenated along the width, those of `spaces[chosen]`."""
-
-
 @attrs.define(eq=False)
 class VectorStore:
     """On-disk cache of vectors."""
@@ -112,7 +97,8 @@ class VectorStore:
     """Number of distinct texts whose vectors were found."""
     encoded: int = 0
     """Number of distinct texts that had to be encoded."""
-    _writes: bool = attrs.field(default=True, init=False)
+    writes: bool = attrs.field(default=True, init=False)
+    """Whether vectors can be kept; not after an error."""
     _room: int = attrs.field(default=0, init=False)
     """Bytes that may be written before the store's size is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
@@ -123,14 +109,12 @@ class VectorStore:
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
-        shared: SharedPasses | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
         """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
 
         Texts are deduplicated and encoded per window, as in `encode_into`. Without a space nothing is read or
-        kept. Missing lists are encoded by the `shared` pass, if given, which reports to `progress`; the
-        vectors of its further encoders are kept too.
+        kept. A `compute` that does not call `encode` reports to `progress`.
         """
         import numpy as np
 
@@ -145,51 +129,31 @@ class VectorStore:
                 else:
                     self.taken += len(distinct)
             if vectors is None:
-                if space and shared:
-                    vectors = self._together(distinct, width, shared, progress, digest)
-                if vectors is None:
-                    vectors = encode(distinct)
+                vectors = self.compute(space, distinct, encode, progress)
                 if space:
-                    self._keep(space, digest, vectors)
+                    self.keep(space, digest, vectors)
             output[start : start + len(rows)] = vectors[rows]
         return output
 
-    def _together(
-        self, texts: list[str], width: int, shared: SharedPasses, progress: Progress | None, digest: str
-    ) -> NDArray[np.float32] | None:
-        """Encode for the shared encoders too and keep their vectors; None if none needs to be kept."""
-        import numpy as np
+    def compute(
+        self,
+        space: Space | None,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], NDArray[np.float32]],
+        progress: Progress | None,
+    ) -> NDArray[np.float32]:
+        """Return the vectors of distinct texts that are not stored; a subclass may keep others' as well."""
+        return encode(texts)
 
-        size = HEADER_SIZE + 4 * len(texts) * width
-        if not self._writes or size > self.limit:
-            return None
-        spaces, chosen = shared.spaces, []
-        for number, (space, its) in enumerate(spaces):
-            more = HEADER_SIZE + 4 * len(texts) * its
-            if size + more <= min(self.limit, TOGETHER) and not self._path(space, digest).exists():
-                chosen.append(number)
-                size += more
-        if not chosen:
-            return None
-        try:
-            vectors = shared.encode(texts, chosen, progress)
-        except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
-            self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
-            return None
-        ends = np.cumsum([width, *(spaces[number][1] for number in chosen)])
-        own, *parts = np.split(vectors, ends[:-1], axis=1)
-        for number, part in zip(chosen, parts, strict=True):
-            self._keep(spaces[number][0], digest, part)
-        return np.ascontiguousarray(own)
-
-    def _path(self, space: Space, digest: str) -> Path:
+    def path(self, space: Space, digest: str) -> Path:
+        """Return the file for the vectors of a list of texts in a space."""
         return self.root / space.name / (digest + SEGMENT)
 
     def _read(self, space: Space, digest: str, shape: tuple[int, int]) -> NDArray[np.float32] | None:
         """Return the stored vectors, or None if there are none; a damaged file is removed."""
         import numpy as np
 
-        path = self._path(space, digest)
+        path = self.path(space, digest)
         try:
             with path.open("rb") as stream:
                 header, content = stream.read(HEADER_SIZE), stream.read()
@@ -202,10 +166,11 @@ class VectorStore:
             os.utime(path) if whole else path.unlink(missing_ok=True)
         return np.frombuffer(content, "<f4").reshape(shape) if whole else None
 
-    def _keep(self, space: Space, digest: str, vectors: NDArray[np.float32]) -> None:
-        path = self._path(space, digest)
+    def keep(self, space: Space, digest: str, vectors: NDArray[np.float32]) -> None:
+        """Store the vectors of a list of texts in a space, if there is room."""
+        path = self.path(space, digest)
         content = vectors.astype("<f4", copy=False).tobytes()
-        if not self._writes or HEADER_SIZE + len(content) > self.limit:
+        if not self.writes or HEADER_SIZE + len(content) > self.limit:
             return
         header = _HEADER.pack(_MAGIC, *vectors.shape, _checksum(content))
         try:
@@ -224,7 +189,7 @@ class VectorStore:
                 # Another process has just cleared the store.
                 return
             with self._lock:
-                first, self._writes = self._writes, False
+                first, self.writes = self.writes, False
             if first:
                 self.say(
                     f"vectors are not kept for later evaluations: {error}, "

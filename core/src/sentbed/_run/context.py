@@ -11,7 +11,7 @@ import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._encoder.vector_store import SharedPasses
+from sentbed._encoder.vector_store import VectorStore
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
@@ -71,8 +71,8 @@ class RunContext:
     stages: int | None = None
     """Number of stages to run, without any evaluation after them; other runs continue from the final state.
     None means all."""
-    share: Callable[[Mapping[str, Encoder], Callable[[str], None]], Mapping[str, SharedPasses]] | None = None
-    """Called with the built encoders and `warn`; returns passes that fill the store for other runs too."""
+    share: Callable[[VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore] | None = None
+    """Called with store, built encoders and `warn`; returns a store that is filled for other runs too."""
     stop: Stop = attrs.field(factory=Stop)
     """Signal handling: whether the run was asked to end."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
-from sentbed._encoder.vector_store import SharedPasses, VectorStore
+from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.errors import returned
@@ -25,8 +25,6 @@ class Evaluations:
     plugins: Plugins | None = None
     store: VectorStore | None = None
     """Store for the vectors of the evaluations before and after training."""
-    shared: Mapping[str, SharedPasses] = attrs.field(factory=dict)
-    """Encoder -> passes that fill the store for encoders of other runs too."""
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(factory=list, init=False)
 
     def prepare(self, recipe: Recipe) -> None:
@@ -78,6 +76,5 @@ class Evaluations:
             self.store if keep else None,
             self.plugins,
             prepared=self.prepared(entry.with_),
-            shared=(self.shared.get(name), self.shared.get(entry.second or "")),
             bar=bar,
         )

@@ -187,8 +187,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     recipe = context.recipe
     encoders = build_encoders(recipe, engine, context.evaluations)
     require_fit(context.begun, encoders)
-    if context.share is not None and context.evaluations.store is not None:
-        context.evaluations.shared = context.share(encoders, context.warn)
+    if context.share is not None and (store := context.evaluations.store) is not None:
+        context.evaluations.store = context.share(store, encoders, context.warn)
     # Reseed: building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})

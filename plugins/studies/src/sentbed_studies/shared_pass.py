@@ -11,19 +11,25 @@ from sentbed import Encoder, RunError
 from sentbed.helpers import reason_of
 from sentbed.protocols import PlacedEncoder
 from sentbed.tools import (
+    HEADER_SIZE,
     EncoderRecipe,
     Progress,
     Recipe,
-    SharedPasses,
     Space,
+    VectorStore,
     head_seed,
     heeded_by,
+    list_digest,
     self_contained,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+TOGETHER = 2**30
+"""Maximum size in bytes of the vectors of one shared pass; further encoders need another pass."""
 
 
 def can_share(a: Recipe, b: Recipe) -> bool:
@@ -58,9 +64,13 @@ def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
 
 
 def share_passes(
-    recipe: Recipe, others: Sequence[Recipe], encoders: Mapping[str, Encoder], warn: Callable[[str], None]
-) -> Mapping[str, SharedPasses]:
-    """Return the shared passes that give a run's encoders' vectors together with other runs'.
+    recipe: Recipe,
+    others: Sequence[Recipe],
+    store: VectorStore,
+    encoders: Mapping[str, Encoder],
+    warn: Callable[[str], None],
+) -> VectorStore:
+    """Return a store for a run whose passes also give the vectors of other runs' encoders.
 
     Recipes of `others` that cannot share are skipped; `warn` reports those whose encoder cannot be built.
     """
@@ -72,7 +82,56 @@ def share_passes(
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
                 warn(f"{what}: {reason_of(error)}")
-    return {name: shared for name, shared in passes.items() if shared.others}
+    found = [shared for shared in passes.values() if shared.others]
+    return SharedStore(store.root, store.limit, store.say, store.taken, store.encoded, passes=found)
+
+
+@attrs.define(eq=False)
+class SharedStore(VectorStore):
+    """A vector store in which one pass through a backbone fills the spaces of several encoders."""
+
+    passes: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
+
+    def compute(
+        self,
+        space: Space | None,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], NDArray[np.float32]],
+        progress: Progress | None,
+    ) -> NDArray[np.float32]:
+        """Return the vectors of texts for one encoder, and keep those of the encoders that share its pass."""
+        shared = next((one for one in self.passes if space and one.space == space), None)
+        vectors = self._together(shared, texts, progress) if shared else None
+        return encode(texts) if vectors is None else vectors
+
+    def _together(
+        self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
+    ) -> NDArray[np.float32] | None:
+        """Encode for the other encoders too and keep their vectors; None if none needs to be kept."""
+        import numpy as np
+
+        digest, width = list_digest(texts), shared.encoder.width
+        size = HEADER_SIZE + 4 * len(texts) * width
+        if not self.writes or size > self.limit:
+            return None
+        spaces, chosen = shared.spaces, []
+        for number, (space, its) in enumerate(spaces):
+            more = HEADER_SIZE + 4 * len(texts) * its
+            if size + more <= min(self.limit, TOGETHER) and not self.path(space, digest).exists():
+                chosen.append(number)
+                size += more
+        if not chosen:
+            return None
+        try:
+            vectors = shared.encode(texts, chosen, progress)
+        except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
+            self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
+            return None
+        ends = np.cumsum([width, *(spaces[number][1] for number in chosen)])
+        own, *parts = np.split(vectors, ends[:-1], axis=1)
+        for number, part in zip(chosen, parts, strict=True):
+            self.keep(spaces[number][0], digest, part)
+        return np.ascontiguousarray(own)
 
 
 @attrs.define(eq=False, slots=False)
@@ -97,9 +156,14 @@ class SharedBackbone:
         return self.encoder.placed.beside([one.placed for one in others]) if others else None
 
     @cached_property
+    def space(self) -> Space | None:
+        """Space of the encoder, or None if a part cannot report it."""
+        return self.encoder.space()
+
+    @cached_property
     def _members(self) -> dict[str, tuple[Space, Encoder]]:
         """Name of a space -> space and encoder; empty if the engine cannot guarantee identical bits."""
-        if (together := self._together(self.others)) is None or (own := self.encoder.space()) is None:
+        if (together := self._together(self.others)) is None or (own := self.space) is None:
             return {}
         hashed = together.fingerprints() or [None] * (1 + len(self.others))
         members = {
