@@ -117,13 +117,84 @@ def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of: Make) -> None:
     }
     grid = interaction(*with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler")
     assert grid.means == ((71.0, 76.0), (61.0, 63.0), (51.0, 60.0))
-    assert grid.counts == ((2, 2),) * 3
-    assert grid.balanced
+    assert (grid.contexts, grid.left) == (2, {})
     values |= {"mean, nli, raw": None, "mean, nli, unit": None, "first, ctr, unit": None}
     grid = interaction(*with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler")
-    assert grid.means == ((70.0, 76.0), (61.0, 63.0), (51.0, None))
-    assert grid.counts == ((1, 2), (2, 2), (2, 0))
-    assert not grid.balanced
+    # `first, ctr` has finished with `raw` only, and so all means are of `raw`.
+    assert grid.means == ((70.0, 75.0), (60.0, 62.0), (50.0, None))
+    assert grid.contexts == 1
+    assert grid.left == {("nli", "mean"): "none of its cells has finished with this score"}
+
+
+def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of: Make) -> None:
+    """Simpson's reversal: `mean` is better with both models, and was run with the weak one more often."""
+    model, seed = AxisInfo("model", ("weak", "strong")), AxisInfo("data", ("a", "b", "c"))
+    values: dict[str, float | None] = {}
+    for name, base in (("weak", 30.0), ("strong", 80.0)):
+        for data, shift in (("a", 0.0), ("b", 1.0), ("c", 2.0)):
+            values[f"first, {name}, {data}"] = base + shift if name == "strong" or data == "a" else None
+            values[f"mean, {name}, {data}"] = base + shift + 5 if name == "weak" or data == "a" else None
+    data, summary = with_summary(study_of, values, [POOLER, model, seed])
+    grid = interaction(data, summary, "model", "pooler")
+    assert grid.means == ((30.0, 35.0), (80.0, 85.0))
+    assert grid.contexts == 1
+    pooler = main_effects(data, summary)[0]
+    assert [(one.mean, one.contexts) for one in pooler.labels] == [(55.0, 2), (60.0, 2)]
+    # Over all cells that finished it would be the other way round.
+    finished = [[v for k, v in values.items() if v and k.startswith(label)] for label in POOLER.labels]
+    assert statistics.fmean(finished[0]) > statistics.fmean(finished[1])
+
+
+def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of: Make) -> None:
+    """A decoder needs one, which BERT has not: that cell is left out of the study."""
+    pooler = AxisInfo("pooler", ("first", "mean", "decoder"))
+    model = AxisInfo("model", ("bert", "roberta"))
+    numbers = {"first, bert": 60.0, "mean, bert": 62.0, "first, roberta": 70.0, "mean, roberta": 73.0}
+    excluded = [(f"decoder, {name}", ("`decoder` needs a decoder.",)) for name in model.labels]
+    data, summary = with_summary(study_of, dict(numbers), [pooler, model], excluded=tuple(excluded))
+    effect, other = main_effects(data, summary)
+    assert effect.compared
+    assert [(one.label, one.mean, one.contexts) for one in effect.labels] == [
+        ("first", 65.0, 2),
+        ("mean", 67.5, 2),
+        ("decoder", None, 0),
+    ]
+    assert effect.left == {"decoder": "left out of the study: `decoder` needs a decoder."}
+    assert (other.compared, other.left) == (True, {})
+    grid = interaction(data, summary, "pooler", "model")
+    assert grid.means == ((60.0, 70.0), (62.0, 73.0), (None, None))
+    assert set(grid.left) == {("decoder", "bert"), ("decoder", "roberta")}
+
+
+def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(study_of: Make) -> None:
+    """BERT has no last token to pool, and OPT no first one: only `mean` goes with every model."""
+    pooler, model = (
+        AxisInfo("pooler", ("first", "mean", "last")),
+        AxisInfo("model", ("bert", "roberta", "opt")),
+    )
+    values: dict[str, float | None] = {
+        "first, bert": 60.0,
+        "mean, bert": 62.0,
+        "first, roberta": 70.0,
+        "mean, roberta": 73.0,
+        "mean, opt": 50.0,
+        "last, opt": 55.0,
+    }
+    found = main_effects(*with_summary(study_of, values, [pooler, model], baseline="mean, bert"))[0]
+    assert (found.reference, [one.mean for one in found.labels]) == ("mean", [65.0, 67.5, None])
+    assert found.labels[2].difference == 5.0
+    assert found.left == {"last": "no combination of everything else in common with what is compared"}
+    # With the baseline's label among them, even where others have more.
+    found = main_effects(*with_summary(study_of, values, [pooler, model], baseline="last, opt"))[0]
+    assert (found.reference, [one.mean for one in found.labels]) == ("last", [None, 50.0, 55.0])
+
+
+def test_a_label_alone_is_no_comparison_and_says_so(study_of: Make) -> None:
+    values = {"first, ctr": 70.0, "mean, ctr": None, "first, cls": 60.0, "mean, cls": None}
+    loss = AxisInfo("loss", ("ctr", "cls"))
+    pooler, other = main_effects(*with_summary(study_of, values, [POOLER, loss], baseline="mean, ctr"))
+    assert (pooler.compared, set(pooler.left)) == (False, {"first", "mean"})
+    assert (other.compared, other.left) == (True, {})
 
 
 def test_a_task_is_asked_for_by_its_column(study_of: Make) -> None:

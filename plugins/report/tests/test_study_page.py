@@ -554,3 +554,24 @@ def test_the_same_study_gives_the_same_page(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         pages.append(write_study_report(tmp_path / name, study(seeds=(1,))).read_bytes())
     assert pages[0] == pages[1]
+
+
+def test_what_cannot_be_compared_is_named_in_both_forms(write) -> None:
+    """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
+    data = study()
+    poolers = AxisInfo("pooler", (*POOLER.labels, "decoder"))
+    out = tuple((f"decoder, {label}", ("`decoder` needs a decoder.",)) for label in TEMPERATURE.labels)
+    page, markdown = write(attrs.evolve(data, axes=(poolers, TEMPERATURE), excluded=out))
+    why = "pooler: no mean of decoder: left out of the study: `decoder` needs a decoder."
+    assert why in page.text
+    assert why.replace("`", r"\`") in markdown
+    rows = [line.split(" | ") for line in markdown.splitlines() if line.startswith("| pooler |")]
+    assert [(row[1], row[3:]) for row in rows[:3]] == [
+        ("first", ["3", rows[0][4], "3 |"]),
+        ("mean", ["3", "reference", " |"]),
+        ("decoder", ["0", "–", "0 |"]),
+    ]
+    missing = "; ".join(f"decoder, {label}" for label in TEMPERATURE.labels)
+    said = f"Mean of one cell, of the same combinations of everything else everywhere. Not shown: {missing}: "
+    assert said in page.text
+    assert said in markdown

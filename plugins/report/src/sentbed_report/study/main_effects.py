@@ -1,10 +1,15 @@
-"""Main effects of a study's axes on one score column, and interactions of two axes."""
+"""Main effects of a study's axes on one score column, and interactions of two axes.
+
+Means are compared on matched cells only: each is over the same combinations of everything else. A mean over
+other combinations may be higher although the label is worse in each of them (Simpson, 1951). What has no
+score in these combinations is left out, and said.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import attrs
 
@@ -14,6 +19,9 @@ from sentbed_report.study.summary import Summary, SummaryRow
 Context: TypeAlias = tuple[str, ...]
 """Labels of a cell on all axes but the examined ones, and its encoder."""
 
+Key = TypeVar("Key", bound=Hashable)
+"""What is compared: a label, or a label of each of two axes."""
+
 
 @attrs.frozen
 class LabelEffect:
@@ -21,7 +29,7 @@ class LabelEffect:
 
     label: str
     mean: float | None
-    """Mean over the contexts in which every label has finished, so that labels are comparable."""
+    """Mean over the contexts that all compared labels have; None for a label that is not compared."""
     contexts: int
     """How many these are."""
     difference: float | None
@@ -44,6 +52,13 @@ class AxisEffect:
     """Numbers of the labels; see `AxisInfo.numbers`."""
     together: tuple[str, ...]
     """Axes that change together with this one, so that their effects cannot be separated."""
+    left: Mapping[str, str] = attrs.field(factory=dict)
+    """Labels without a mean -> why."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether labels are compared at all."""
+        return any(one.mean is not None for one in self.labels)
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
@@ -54,16 +69,16 @@ class AxisEffect:
 
 @attrs.frozen
 class Grid:
-    """Means for each pair of labels of two axes."""
+    """Means for each pair of labels of two axes, all over the same contexts."""
 
     rows: AxisInfo
     columns: AxisInfo
     means: tuple[tuple[float | None, ...], ...]
-    """Means, by label of `rows` and label of `columns`; None if no such cell has finished."""
-    counts: tuple[tuple[int, ...], ...]
+    """Means, by label of `rows` and label of `columns`; None if no such cell can be compared."""
+    contexts: int
     """Number of cells of each mean."""
-    balanced: bool
-    """Whether all means are over the same contexts."""
+    left: Mapping[tuple[str, str], str]
+    """Pairs of labels without a mean -> why."""
 
 
 def main_effects(data: StudyData, summary: Summary, column: int = -1) -> tuple[AxisEffect, ...]:
@@ -76,17 +91,25 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str, colu
     axes = {axis.name: axis for axis in data.axes}
     first, second = axes[rows], axes[columns]
     hidden = {rows, columns, *_together(data, first), *_together(data, second)}
-    found: dict[tuple[str, str], dict[Context, float]] = {}
+    found: dict[tuple[str, str], dict[Context, float]] = {
+        (a, b): {} for a in first.labels for b in second.labels
+    }
     for row, value in _finished(summary, column):
-        place = row.labels[rows], row.labels[columns]
-        found.setdefault(place, {})[_context(data, row, hidden)] = value
-    table = [[found.get((a, b), {}) for b in second.labels] for a in first.labels]
+        found[row.labels[rows], row.labels[columns]][_context(data, row, hidden)] = value
+    kept, shared = _matched(found)
     return Grid(
         first,
         second,
-        tuple(tuple(_mean(list(cells.values())) for cells in line) for line in table),
-        tuple(tuple(map(len, line)) for line in table),
-        len({frozenset(cells) for line in table for cells in line}) == 1,
+        tuple(
+            tuple(_mean([found[a, b][c] for c in shared]) if (a, b) in kept else None for b in second.labels)
+            for a in first.labels
+        ),
+        len(shared),
+        {
+            pair: _why(data, cells, {rows: pair[0], columns: pair[1]})
+            for pair, cells in found.items()
+            if pair not in kept
+        },
     )
 
 
@@ -96,22 +119,73 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary, column: int) -> A
     for row, value in _finished(summary, column):
         values[row.labels[axis.name]][_context(data, row, {axis.name, *together})] = value
     baseline = next((cell for cell in data.cells if cell.name == data.baseline), None)
+    kept, shared = _matched(values, None if baseline is None else baseline.labels[axis.name])
+    if len(kept) < 2:
+        # The mean of one label is no comparison.
+        kept, shared = (), ()
     reference = axis.labels[0] if baseline is None else baseline.labels[axis.name]
-    shared = [c for c in values[axis.labels[0]] if all(c in cells for cells in values.values())]
+    if kept and reference not in kept:
+        reference = kept[0]
     effects = []
     for label, cells in values.items():
         differences = [value - values[reference][c] for c, value in cells.items() if c in values[reference]]
         effects.append(
             LabelEffect(
                 label,
-                _mean([cells[context] for context in shared]),
-                len(shared),
+                _mean([cells[context] for context in shared]) if label in kept else None,
+                len(shared) if label in kept else 0,
                 _mean(differences),
                 _std(differences),
                 len(differences),
             )
         )
-    return AxisEffect(axis.name, reference, tuple(effects), axis.numbers, together)
+    left = {
+        label: _why(data, cells, {axis.name: label}) for label, cells in values.items() if label not in kept
+    }
+    return AxisEffect(axis.name, reference, tuple(effects), axis.numbers, together, left)
+
+
+def _matched(
+    found: Mapping[Key, Mapping[Context, float]], reference: Key | None = None
+) -> tuple[tuple[Key, ...], tuple[Context, ...]]:
+    """Return what can be compared, and the contexts that all of it has.
+
+    That is everything with a score, if there is a context that all of it has; else what shares one: with
+    `reference` if possible, then as much as possible, then over as many contexts as possible.
+    """
+    scored = [key for key, cells in found.items() if cells]
+    contexts = dict.fromkeys(context for key in scored for context in found[key])
+    # More keys share fewer contexts, so that the keys of a context are the most that can be compared in it.
+    choices = dict.fromkeys(tuple(key for key in scored if context in found[key]) for context in contexts)
+
+    def shared(keys: Collection[Key]) -> tuple[Context, ...]:
+        return tuple(context for context in contexts if all(context in found[key] for key in keys))
+
+    best = max(choices, key=lambda keys: (reference in keys, len(keys), len(shared(keys))), default=())
+    return best, shared(best) if best else ()
+
+
+def _why(data: StudyData, cells: Collection[Context], labels: Mapping[str, str]) -> str:
+    """Return why something with these labels is not compared; `cells` are the contexts in which it is."""
+    if cells:
+        return "no combination of everything else in common with what is compared"
+    if any(_has(cell.labels, labels) for cell in data.cells):
+        return "none of its cells has finished with this score"
+    reasons = dict.fromkeys(" ".join(reasons) for reasons in _excluded(data, labels))
+    return f"left out of the study: {'; '.join(reasons)}" if reasons else "the study has no such cell"
+
+
+def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the reasons of each cell with these labels that the study leaves out."""
+    names = [axis.name for axis in data.axes]
+    for cell, reasons in data.excluded:
+        parts = cell.split(", ")
+        if len(parts) == len(names) and _has(dict(zip(names, parts, strict=True)), labels):
+            yield reasons
+
+
+def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(axis) == label for axis, label in wanted.items())
 
 
 def _finished(summary: Summary, column: int) -> list[tuple[SummaryRow, float]]:

@@ -40,7 +40,7 @@ class _Line:
 
 def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
     """Draw the cells of each label and the label's mean, all axes below each other on one scale."""
-    effects = [one for one in main_effects(data, summary) if any(e.mean is not None for e in one.labels)]
+    effects = [one for one in main_effects(data, summary) if one.compared]
     if not effects:
         return None
     cells = {

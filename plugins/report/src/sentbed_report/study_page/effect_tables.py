@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import attrs
@@ -14,11 +14,12 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
 from sentbed_report.study_page.results import ResultTable, result_tables
-from sentbed_report.wording import count, number, signed
+from sentbed_report.wording import number, signed
 
 EFFECTS = (
-    "Mean: over the combinations of everything else in which every label has finished. Difference: over the "
-    "pairs of cells that differ in nothing else, with its standard deviation over them."
+    "Mean: over matched cells, the combinations of everything else that all compared labels have. "
+    "Difference: from the reference, over all pairs of cells that differ in nothing else, with its standard "
+    "deviation over them; where there are more pairs than matched cells, it is not that of the means."
 )
 
 _HEAT = (6, 62)
@@ -30,10 +31,13 @@ class EffectRow:
     """One label of an axis."""
 
     label: str
-    reference: bool
     mean: str
+    cells: str
+    """Number of cells of the mean."""
     difference: str
-    pairs: int
+    """`reference` for the label that the others are compared with."""
+    pairs: str
+    """Number of pairs of the difference; empty for the reference."""
 
 
 @attrs.frozen
@@ -41,6 +45,8 @@ class EffectTable:
     """Effects of the axes on one column."""
 
     title: str
+    summary: Summary
+    """The table that has the column, its last."""
     axes: tuple[tuple[str, tuple[EffectRow, ...]], ...]
     """Axes, with one row per label."""
     remarks: tuple[str, ...]
@@ -64,7 +70,10 @@ class HeatMap:
     column_axis: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
+    shade: str
+    """What the shades of the page mean."""
     remark: str
+    """What the means are over, and what is left out."""
 
 
 @attrs.frozen
@@ -119,25 +128,44 @@ def title_of(summary: Summary) -> str:
 
 
 def _effects(data: StudyData, summary: Summary) -> EffectTable | None:
-    found = [one for one in main_effects(data, summary) if any(e.mean is not None for e in one.labels)]
-    if not found:
+    found = main_effects(data, summary)
+    if not any(row.status == "finished" for row in summary.rows) or not found:
         return None
-    remarks = (
-        f"{one.axis} changes together with {', '.join(one.together)}: one cannot be told from the other."
-        for one in found
-        if one.together
-    )
-    axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found)
-    return EffectTable(title_of(summary), tuple(axes), tuple(remarks))
+    axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found if effect.compared)
+    remarks = (remark for effect in found for remark in _remarks(effect))
+    return EffectTable(title_of(summary), summary, tuple(axes), tuple(remarks))
+
+
+def _remarks(effect: AxisEffect) -> Iterator[str]:
+    if effect.together:
+        others = ", ".join(effect.together)
+        yield f"{effect.axis} changes together with {others}: one cannot be told from the other."
+    if not effect.compared:
+        listed = "; ".join(f"{label}: {why}" for label, why in effect.left.items())
+        yield f"{effect.axis} is not shown, since no two of its labels can be compared: {listed}."
+        return
+    for why, labels in _by_reason(effect.left):
+        yield f"{effect.axis}: no mean of {', '.join(labels)}: {why}."
+
+
+def _by_reason(left: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each reason with what it holds for."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in left.items():
+        reasons.setdefault(why.rstrip("."), []).append(name)
+    yield from reasons.items()
 
 
 def _rows(effect: AxisEffect, places: int) -> Iterator[EffectRow]:
     for one in effect.labels:
-        reference = one.label == effect.reference
-        difference = "–" if reference else signed(one.difference, places)
-        if not reference and one.std is not None:
+        mean, cells = number(one.mean, places), str(one.contexts)
+        if one.label == effect.reference:
+            yield EffectRow(one.label, mean, cells, "reference", "")
+            continue
+        difference = signed(one.difference, places)
+        if one.std is not None:
             difference += f" ± {number(one.std, places)}"
-        yield EffectRow(one.label, reference, number(one.mean, places), difference, one.pairs)
+        yield EffectRow(one.label, mean, cells, difference, str(one.pairs))
 
 
 def _heat_maps(data: StudyData, summary: Summary) -> Iterator[HeatMap]:
@@ -165,12 +193,10 @@ def _heat_map(grid: Grid, summary: Summary) -> HeatMap:
         share = 1 - share if lower else share
         return HeatCell(number(mean, summary.digits), round(_HEAT[0] + share * (_HEAT[1] - _HEAT[0])))
 
-    most = max(most for line in grid.counts for most in line)
-    remark = f"Darker: {'lower' if lower else 'higher'}."
-    if most > 1:
-        remark += f" Each the mean of up to {count(most, 'cell')}."
-    if not grid.balanced:
-        remark += " The cells are not of the same combinations everywhere: compare with care."
+    each = "one cell" if grid.contexts == 1 else f"{grid.contexts:,} matched cells"
+    remarks = [f"Mean of {each}, of the same combinations of everything else everywhere."]
+    left = {f"{row}, {column}": why for (row, column), why in grid.left.items()}
+    remarks += (f"Not shown: {'; '.join(pairs)}: {why}." for why, pairs in _by_reason(left))
     return HeatMap(
         title_of(summary),
         grid.rows.name,
@@ -179,5 +205,6 @@ def _heat_map(grid: Grid, summary: Summary) -> HeatMap:
         tuple(
             (label, tuple(map(cell, line))) for label, line in zip(grid.rows.labels, grid.means, strict=True)
         ),
-        remark,
+        f"Darker: {'lower' if lower else 'higher'}.",
+        " ".join(remarks),
     )

@@ -61,7 +61,7 @@ def to_html(data: StudyData, views: Views) -> str:
         cells={cell.name: cell for cell in data.cells},
         views=views,
         effects_note=EFFECTS,
-        effects_plots=_plots(effects_plot(data, one, f"e{i}") for i, one in enumerate(views.ranked)),
+        effects_plots=[effects_plot(data, one.summary, f"e{i}") for i, one in enumerate(views.effects)],
         plots=_drawn(data, views),
         run_seeds=seeds,
         style=_resource("sentbed_report", "style.css") + _resource("sentbed_report.study_page", "study.css"),

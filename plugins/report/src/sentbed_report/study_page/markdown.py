@@ -86,11 +86,13 @@ def _views(views: Views) -> Iterator[str]:
     for effects in views.effects:
         yield f"**{escape(effects.title)}**"
         rows = [
-            (escape(axis), escape(row.label), row.mean, row.difference, str(row.pairs))
+            (escape(axis), escape(row.label), row.mean, row.cells, escape(row.difference), row.pairs)
             for axis, of_axis in effects.axes
             for row in of_axis
         ]
-        yield markdown_table(("axis", "label", "mean", "difference", "pairs"), rows, numbers=(2, 3, 4))
+        heading = ("axis", "label", "mean", "cells", "difference", "pairs")
+        if rows:
+            yield markdown_table(heading, rows, numbers=range(2, 6))
         yield from map(escape, effects.remarks)
     if views.effects:
         yield EFFECTS
@@ -98,9 +100,10 @@ def _views(views: Views) -> Iterator[str]:
         yield "## Two factors"
     for heat in views.heat_maps:
         yield f"**{escape(heat.title)}**, {escape(heat.row_axis)} by {escape(heat.column_axis)}"
-        heading = (escape(heat.row_axis), *map(escape, heat.columns))
+        columns = (escape(heat.row_axis), *map(escape, heat.columns))
         rows_of = [(escape(label), *(cell.text for cell in cells)) for label, cells in heat.rows]
-        yield markdown_table(heading, rows_of, numbers=range(1, len(heading)))
+        yield markdown_table(columns, rows_of, numbers=range(1, len(columns)))
+        yield escape(heat.remark)
 
 
 def _published(views: Views) -> Iterator[str]:
