@@ -45,24 +45,83 @@ def test_without_items_it_is_the_paired_t_test() -> None:
 
 
 def test_items_and_seeds_are_added_and_their_degrees_are_satterthwaites() -> None:
-    # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 the variance is 4/3, and the
-    # degrees of freedom (4/3)^2 / ((1/3)^2 / 2) = 32.
-    found = judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0)
-    assert found.degrees == pytest.approx(32)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(2 / math.sqrt(4 / 3), 32))
-    low, high = stats.t.interval(0.95, 32, loc=2, scale=math.sqrt(4 / 3))
+    # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 over 42 items the variance is 4/3,
+    # and the degrees of freedom (4/3)^2 / (1^2 / 41 + (1/3)^2 / 2).
+    found = judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)
+    degrees = (16 / 9) / (1 / 41 + 1 / 18)
+    assert found.degrees == pytest.approx(degrees)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(2 / math.sqrt(4 / 3), degrees))
+    low, high = stats.t.interval(0.95, degrees, loc=2, scale=math.sqrt(4 / 3))
     assert (found.low, found.high) == pytest.approx((low, high))
     assert found.basis == "items and seeds"
     # Few degrees, where the items say next to nothing: those of a t-test.
-    assert judge({1: 1.0, 2: 2.0, 3: 3.0}, 1e-12).degrees == pytest.approx(2)
+    assert judge({1: 1.0, 2: 2.0, 3: 3.0}, 1e-12, 41).degrees == pytest.approx(2)
+
+
+@pytest.mark.parametrize("items", [2, 8, 42, 1000])
+@pytest.mark.parametrize("seeds", [2, 3, 10])
+def test_degrees_are_never_more_than_items_and_seeds_have(items: int, seeds: int) -> None:
+    rng = np.random.default_rng(items)
+    for spread in (1e-6, 1e-3, 0.1, 1.0, 30.0):
+        differences = dict(enumerate(5 + spread * rng.normal(size=seeds)))
+        degrees = judge(differences, 0.01, items - 1).degrees
+        assert degrees is not None
+        assert min(items, seeds) - 1 - 1e-9 <= degrees <= items - 1 + seeds - 1
+
+
+def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
+    a, b = np.random.default_rng(5).normal(size=(2, 12))
+    found = one({1: scored(Items("mean", a))}, {1: scored(Items("mean", b))}, 20_000)
+    expected = stats.ttest_rel(b, a)
+    assert found.degrees == expected.df == 11
+    assert found.p_value == pytest.approx(expected.pvalue, rel=0.03)
+    low, high = expected.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((100 * low, 100 * high), rel=0.03)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_have_the_degrees_of_a_stratified_mean(weighted: bool) -> None:
+    """The variance is that of a mean of groups, whose degrees are Satterthwaite's for equal variances."""
+    sizes = (4, 10, 30)
+    groups = np.repeat(np.arange(3), sizes)
+    a, b = np.random.default_rng(6).normal(size=(2, sum(sizes)))
+    items = [Items("mean", values, groups=groups, weighted=weighted, scale=1.0) for values in (a, b)]
+    found = one({1: scored(items[0])}, {1: scored(items[1])}, 4000)
+    shares = np.array(sizes) / sum(sizes) if weighted else np.full(3, 1 / 3)
+    parts = shares**2 / np.array(sizes)
+    assert found.degrees == pytest.approx(parts.sum() ** 2 / (parts**2 / (np.array(sizes) - 1)).sum())
+    variances = [(b - a)[groups == group].var(ddof=1) for group in range(3)]
+    # A group's own variance is lifted by what all groups lack together, so that the sum is near, not equal.
+    assert found.item_variance == pytest.approx(float((parts * variances).sum()), rel=0.15)
+
+
+def test_one_item_says_nothing_of_others() -> None:
+    single = [{1: scored(Items("mean", np.array([value])))} for value in (0.0, 1.0)]
+    assert one(*single).reason == "there is one seed, and the score has no items"
+
+
+def test_few_items_and_seeds_never_give_a_tiny_p_value() -> None:
+    """42 items that all say the same, nearly, and three seeds that agree: still 43 degrees of freedom."""
+    rng = np.random.default_rng(8)
+    rows = {seed: 0.5 + 0.01 * rng.normal(size=42) for seed in range(3)}
+    before = {seed: scored(Items("mean", row)) for seed, row in rows.items()}
+    after = {
+        seed: scored(Items("mean", row + 0.1 + 0.01 * rng.normal(size=42))) for seed, row in rows.items()
+    }
+    found = one(before, after)
+    assert found.degrees is not None
+    assert found.degrees <= 43
+    error = (found.high - found.low) / 2 / stats.t.isf(0.025, found.degrees)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(found.difference / error, found.degrees))
+    assert found.p_value > 1e6 * 2 * stats.norm.sf(found.difference / error)
 
 
 @pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
 def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences: dict[int, float]) -> None:
-    found = judge(differences, 1.0)
-    assert found.degrees == math.inf
-    assert found.p_value == pytest.approx(2 * stats.norm.sf(2))
-    assert (found.low, found.high) == pytest.approx((2 - 1.959964, 2 + 1.959964))
+    found = judge(differences, 1.0, 20)
+    assert found.degrees == pytest.approx(20)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(2, 20))
+    assert (found.low, found.high) == pytest.approx((2 - 2.0859634, 2 + 2.0859634))
     assert found.basis == "items"
 
 
@@ -196,13 +255,15 @@ def test_a_column_is_corrected_and_each_score_resampled_once(monkeypatch: pytest
 
 
 def test_an_average_has_the_mean_difference_of_each_seed_and_a_quarter_of_two_variances() -> None:
-    first = {"c": Judged({1: 1.0, 2: 3.0}, 2.0)}
-    second = {"c": Judged({1: 3.0, 2: 5.0}, 4.0)}
+    first = {"c": Judged({1: 1.0, 2: 3.0}, 2.0, 10)}
+    second = {"c": Judged({1: 3.0, 2: 5.0}, 4.0, 50)}
     found = judge_average([first, second])["c"]
     assert dict(found.differences) == {1: 2.0, 2: 4.0}
     assert found.item_variance == pytest.approx(6 / 4)
+    # The items' own: those of a sum of two variances.
+    assert found.item_degrees == pytest.approx(6**2 / (2**2 / 10 + 4**2 / 50))
     # 1.5 + V_seeds / S = 2 / 2
-    assert found.degrees == pytest.approx(2.5**2 / 1.0)
+    assert found.degrees == pytest.approx(2.5**2 / (1.5**2 / found.item_degrees + 1.0))
 
 
 def test_an_average_without_all_items_rests_on_the_seeds() -> None:
@@ -232,17 +293,19 @@ def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean()
 STUDIES, SEEDS, ITEMS = 200, 3, 150
 
 
-def simulated(planted: float, items_spread: float, seeds_spread: float) -> list[Judged]:
+def simulated(
+    planted: float, items_spread: float, seeds_spread: float, seeds: int = SEEDS, items: int = ITEMS
+) -> list[Judged]:
     """Studies in which each item has its own difference, and each run an effect of its seed."""
     found = []
     for study in range(STUDIES):
         rng = np.random.default_rng([11, study])
-        hardness = rng.normal(size=ITEMS)
-        own = items_spread * rng.normal(size=ITEMS)
+        hardness = rng.normal(size=items)
+        own = items_spread * rng.normal(size=items)
         columns = []
-        for shift in (np.zeros(ITEMS), planted + own):
-            luck = seeds_spread * rng.normal(size=(SEEDS, 1)) / math.sqrt(2)
-            rows = hardness + shift + luck + 0.5 * rng.normal(size=(SEEDS, ITEMS))
+        for shift in (np.zeros(items), planted + own):
+            luck = seeds_spread * rng.normal(size=(seeds, 1)) / math.sqrt(2)
+            rows = hardness + shift + luck + 0.5 * rng.normal(size=(seeds, items))
             columns.append({s: scored(Items("mean", row, scale=1.0)) for s, row in enumerate(rows)})
         found.append(one(columns[0], columns[1], 200))
     return found
@@ -264,6 +327,16 @@ def test_a_null_difference_is_found_as_often_as_the_level_says(
     assert 0.005 <= share <= 20 / STUDIES
 
 
+@pytest.mark.parametrize(("seeds", "items"), [(1, 5), (3, 8), (3, 42)])
+def test_few_items_find_no_more_than_the_level_says(seeds: int, items: int) -> None:
+    studies = simulated(0.0, 1.0, 0.0, seeds, items)
+    assert 0.005 <= share_found(studies) <= 20 / STUDIES
+    if (seeds, items) == (1, 5):
+        # As if the variance were known, which it is not from five items.
+        known = [judge(study.differences, (study.item_variance or 0.0) * 4 / 5) for study in studies]
+        assert sum((one.p_value or 0.0) < 0.05 for one in known) > 20
+
+
 def test_a_planted_difference_is_found_as_often_as_its_size_says() -> None:
     # The standard error of the mean difference: items 1 / 150, seeds 0.1^2 / 3, noise 2 x 0.5^2 / (3 x 150).
     error = math.sqrt(1 / ITEMS + 0.1**2 / SEEDS + 2 * 0.25 / (SEEDS * ITEMS))
@@ -278,7 +351,7 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says() -> None:
 def test_items_alone_would_find_too_much() -> None:
     """Why the seeds are in it: with them left out, a null difference is found far more often."""
     studies = simulated(0.0, 0.2, 0.2)
-    naive = [judge({0: float(study.difference or 0)}, study.item_variance) for study in studies]
+    naive = [judge({0: float(study.difference or 0)}, study.item_variance, ITEMS - 1) for study in studies]
     share = sum(one.p_value is not None and one.p_value < 0.05 for one in naive) / STUDIES
     assert share > 0.3
 

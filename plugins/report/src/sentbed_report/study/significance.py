@@ -12,14 +12,18 @@ that knows only one of them finds too much. So:
 - V_seeds is the sample variance of d(s), over the same items: how it depends on the seed;
 - the variance of the estimate is V_items + V_seeds / S. What one seed does to one item is in both, so that
   the sum is a little too large and the test careful;
-- V_items rests on hundreds of items and counts as known, V_seeds has S - 1 degrees of freedom; those of the
-  sum are Satterthwaite's, (V_items + V_seeds / S)^2 / ((V_seeds / S)^2 / (S - 1));
+- V_items has as many degrees of freedom as there are items, less one (by group, where the score is a mean
+  of groups), V_seeds has S - 1. Those of the sum are Satterthwaite's (1946), as in Clark's (1973) quasi-F
+  test, where subjects and words are both chance: (V_items + V_seeds / S)^2 / (V_items^2 / (items - 1) +
+  (V_seeds / S)^2 / (S - 1)). They are never more than items - 1 + S - 1, so that few items and few seeds
+  cannot give a p-value of 1e-60, however small their variance happens to be;
 - p is two-sided, from Student's t; so is the interval.
 
-With one seed, or seeds that change nothing, only the items are left, with the normal distribution; without
-items, only the seeds, as a paired t-test, which takes two of them. The average of several columns has the
-mean of their differences, seed by seed; tasks have items of their own, so that V_items is the sum of theirs
-over the square of their number. In each column the p-values are corrected by Holm's method.
+With one seed, or seeds that change nothing, only the items are left, as a paired t-test over them; without
+items, only the seeds, as a paired t-test, which takes two of them. Only seeds that both have are paired. The
+average of several columns has the mean of their differences, seed by seed; tasks have items of their own, so
+that V_items is the sum of theirs over the square of their number. In each column the p-values are corrected
+by Holm's method.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import Score
 
 from sentbed_report.statistics import CONFIDENCE, SIGNIFICANT, Resampled, resample
+from sentbed_report.weighted_statistics import members_of
 
 if TYPE_CHECKING:
     from sentbed_report.weighted_statistics import Floats
@@ -62,6 +67,8 @@ class Judged:
     """Seed -> the cell's score less the baseline's, for the seeds that both have."""
     item_variance: float | None = None
     """Variance of their mean over resamples of the items; None without items."""
+    item_degrees: float = math.inf
+    """Degrees of freedom of `item_variance`; with it only."""
     low: float | None = None
     """Bounds of the interval."""
     high: float | None = None
@@ -70,7 +77,7 @@ class Judged:
     corrected: float | None = None
     """The p-value after Holm's correction for the cells of the column."""
     degrees: float | None = None
-    """Degrees of freedom; infinite if only the items count."""
+    """Degrees of freedom of the test."""
     basis: Basis | None = None
     """Source of variance for the p-value."""
     reason: str = ""
@@ -132,16 +139,22 @@ def judge_average(
 
 
 def judge(
-    differences: Mapping[int, float], item_variance: float | None, confidence: float = CONFIDENCE
+    differences: Mapping[int, float],
+    item_variance: float | None = None,
+    item_degrees: float = math.inf,
+    confidence: float = CONFIDENCE,
 ) -> Judged:
-    """Return interval and p-value of differences, one per seed; `item_variance` is that of their mean."""
+    """Return interval and p-value of differences, one per seed.
+
+    `item_variance` is that of their mean, with `item_degrees` degrees of freedom, above 0.
+    """
     from scipy import special
 
     if not differences:
         return Judged(reason="no seed has a score of both")
     if not all(map(math.isfinite, differences.values())):
         return Judged(reason="a score is not finite")
-    found = Judged(differences, item_variance)
+    found = Judged(differences, item_variance, item_degrees)
     values, count = tuple(differences.values()), len(differences)
     mean = sum(values) / count
     seeds = 0.0
@@ -150,11 +163,12 @@ def judge(
     if item_variance is None and seeds == 0:
         what = "there is one seed" if count == 1 else "the seeds change nothing"
         return attrs.evolve(found, reason=f"{what}, and the score has no items")
-    variance = (item_variance or 0.0) + seeds
+    items = item_variance or 0.0
+    variance = items + seeds
     error = math.sqrt(variance)
     if error <= _ROUNDING < abs(mean):
         return attrs.evolve(found, reason="every item and every seed has the same difference")
-    degrees = math.inf if seeds == 0 else variance**2 / (seeds**2 / (count - 1))
+    degrees = _degrees((items, item_degrees), (seeds, count - 1))
     reach = error * float(special.stdtrit(degrees, (1 + confidence) / 2))
     return attrs.evolve(
         found,
@@ -185,8 +199,18 @@ def _averaged(parts: Sequence[Judged], confidence: float) -> Judged:
     if any(part.differences.keys() != seeds.keys() for part in parts):
         return Judged(reason="its tasks were scored under seeds that differ")
     means = {seed: sum(part.differences[seed] for part in parts) / len(parts) for seed in seeds}
-    known = [part.item_variance for part in parts if part.item_variance is not None]
-    return judge(means, sum(known) / len(parts) ** 2 if len(known) == len(parts) else None, confidence)
+    known = [(part.item_variance, part.item_degrees) for part in parts if part.item_variance is not None]
+    if len(known) < len(parts):
+        return judge(means, confidence=confidence)
+    variance = sum(variance for variance, _ in known) / len(parts) ** 2
+    return judge(means, variance, _degrees(*known), confidence)
+
+
+def _degrees(*parts: tuple[float, float]) -> float:
+    """Return Satterthwaite's degrees of freedom of a sum of variances, each given with its own."""
+    total = sum(variance for variance, _ in parts)
+    below = sum(variance**2 / degrees for variance, degrees in parts if variance > 0)
+    return total**2 / below if below > 0 else math.inf
 
 
 class _Draws:
@@ -207,16 +231,16 @@ class _Draws:
 
 def _judged(pairs: Mapping[int, tuple[Score, Score]], drawn: _Draws, confidence: float) -> Judged:
     try:
-        variance = _item_variance(list(pairs.values()), drawn.of)
+        variance, degrees = _item_variance(list(pairs.values()), drawn.of) or (None, math.inf)
     except RunError as error:
         return Judged(reason=str(error))
-    return judge({seed: b.value - a.value for seed, (a, b) in pairs.items()}, variance, confidence)
+    return judge({seed: b.value - a.value for seed, (a, b) in pairs.items()}, variance, degrees, confidence)
 
 
 def _item_variance(
     pairs: Sequence[tuple[Score, Score]], draws: Callable[[Score], Resampled | None]
-) -> float | None:
-    """Return the variance of the mean difference over resamples that all runs share.
+) -> tuple[float, float] | None:
+    """Return the variance of the mean difference over the items that all runs share, and its degrees.
 
     Raises:
         RunError: if the runs do not have the same items.
@@ -231,4 +255,12 @@ def _item_variance(
         resampled[0].compare(other)
     before, after = (np.mean([one.draws for one in resampled[side::2]], axis=0) for side in (0, 1))
     total: Floats = after - before
-    return float(np.var(total, ddof=1))
+    sizes = [len(members) for members in members_of(resampled[0].items)]
+    # The variance of each group's part, if those of single items are alike; of one item it is not known.
+    weighted = resampled[0].items.weighted
+    parts = [((size if weighted else 1 / size), size - 1) for size in sizes if size > 1]
+    if not parts:
+        return None
+    # Resampling n items gives (n - 1) / n of the variance.
+    missing = sum(part for part, _ in parts) / sum(part * most / (most + 1) for part, most in parts)
+    return float(np.var(total, ddof=1)) * missing, _degrees(*parts)
