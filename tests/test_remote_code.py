@@ -58,6 +58,7 @@ def hostile(plain: Path, tmp_path: Path) -> tuple[Path, Path]:
     config.write_text(json.dumps(json.loads(config.read_text()) | changes))
     toml = encoder / "encoder.toml"
     toml.write_text(toml.read_text().replace("trust_remote_code = false", "trust_remote_code = true"))
+    (encoder / "checksums.json").unlink()
     return encoder, trace
 
 

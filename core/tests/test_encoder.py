@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,6 +9,8 @@ import attrs
 import numpy as np
 import pytest
 import tomli
+from damage import Damage, damages
+from hypothesis import HealthCheck, given, settings
 from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
 from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Recipe
@@ -69,7 +72,11 @@ def test_saving_again_replaces_the_directory_whole(recipe_of: Callable[..., Reci
     encoder.save(tmp_path / "e")
     (tmp_path / "e" / "stale").touch()
     encoder.save(tmp_path / "e")
-    assert sorted(p.name for p in (tmp_path / "e").iterdir()) == ["backbone", "encoder.toml"]
+    assert sorted(p.name for p in (tmp_path / "e").iterdir()) == [
+        "backbone",
+        "checksums.json",
+        "encoder.toml",
+    ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["e", "recipe.toml"]
 
 
@@ -203,6 +210,57 @@ def test_a_damaged_encoder_file_is_a_problem_with_its_line(
     with pytest.raises(RecipeError) as caught:
         Encoder.load(tmp_path / "e", TOY, plugins)
     assert (caught.value.problems[0].file, caught.value.problems[0].line) == (str(file), 2)
+
+
+@pytest.mark.parametrize("file", ["encoder.toml", "projection.npy", "backbone/embedding.npy"])
+@given(damage=damages())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_damage_of_a_saved_encoder_changes_a_vector_unseen(
+    file: str, damage: Damage, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    place = tmp_path / "e"
+    if not place.exists():
+        encoder_with(recipe_of, "projection = 3").save(place)
+    path = place / file
+    whole = path.read_bytes()
+    expected = Encoder.load(place, TOY, plugins).encode(TEXTS)
+    path.write_bytes(damaged := damage(whole))
+    try:
+        if damaged == whole:
+            np.testing.assert_array_equal(Encoder.load(place, TOY, plugins).encode(TEXTS), expected)
+        else:
+            with pytest.raises(SentbedError, match=file):
+                Encoder.load(place, TOY, plugins)
+    finally:
+        path.write_bytes(whole)
+
+
+def test_files_of_two_saved_encoders_that_were_exchanged_are_refused(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder = encoder_with(recipe_of)
+    encoder.save(tmp_path / "one")
+    encoder.backbone.embedding[:] += 1
+    encoder.save(tmp_path / "two")
+    (tmp_path / "two" / "backbone").rename(tmp_path / "own")
+    shutil.copytree(tmp_path / "one" / "backbone", tmp_path / "two" / "backbone")
+    with pytest.raises(ModelError) as caught:
+        Encoder.load(tmp_path / "two", TOY, plugins)
+    assert str(caught.value) == (
+        f"the encoder in `{tmp_path}/two` has changed since it was saved: `backbone/embedding.npy` is not "
+        "what was written; copy or save it again, or, if you have edited it, delete its `checksums.json`"
+    )
+
+
+def test_an_encoder_saved_without_checksums_still_loads(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder = encoder_with(recipe_of)
+    encoder.save(tmp_path / "e")
+    (tmp_path / "e" / "checksums.json").unlink()
+    np.testing.assert_array_equal(
+        Encoder.load(tmp_path / "e", TOY, plugins).encode(TEXTS), encoder.encode(TEXTS)
+    )
 
 
 def test_a_moved_encoder_still_loads(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,12 +17,14 @@ import numpy as np
 import pytest
 import toy_plugin
 from click.testing import CliRunner, Result
+from damage import Damage, damages
+from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 from sentbed import Encoder, RunError, build_encoder
 from sentbed import _source_hash as sources
 from sentbed._cli import main as cli
 from sentbed._encoder import vector_store as vectors
-from sentbed._encoder.vector_store import ABOUT, SEGMENT, Space, VectorStore
+from sentbed._encoder.vector_store import ABOUT, SEGMENT, Space, VectorStore, list_digest
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe, Validate
@@ -375,6 +378,36 @@ def test_a_damaged_file_is_encoded_again_and_replaced(
     np.testing.assert_array_equal(store.encode(SPACE, ["a", "b"], drawn, 3), fresh)
     assert len(calls) == 2
     assert [p.stat().st_size for p in segments(store)] == [len(whole)]
+
+
+@given(damage=damages())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorStore, calls: list[list[str]]):
+    before = store.encode(SPACE, ["a", "b"], drawn, 3)
+    (path,) = segments(store)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    intact, encoded = path.read_bytes() == whole, len(calls)
+    found = store.encode(SPACE, ["a", "b"], drawn, 3)
+    assert (len(calls) == encoded) == intact
+    assert np.array_equal(found, before) == intact
+
+
+def test_files_that_were_exchanged_are_encoded_again(store: VectorStore, calls: list[list[str]]):
+    spaces = Space({"k": 1}, {}), Space({"k": 2}, {})
+    lists = ["a", "b"], ["c", "d"]
+    pairs = [(space, texts) for space in spaces for texts in lists]
+    expected = [store.encode(space, texts, drawn, 3) for space, texts in pairs]
+    files = [store._path(space, list_digest(texts)) for space, texts in pairs]
+    contents = [file.read_bytes() for file in files]
+    for order in permutations(range(len(files))):
+        for file, place in zip(files, order, strict=True):
+            file.write_bytes(contents[place])
+        before = len(calls)
+        for (space, texts), place, own in zip(pairs, order, range(len(pairs)), strict=True):
+            found = store.encode(space, texts, drawn, 3)
+            assert np.array_equal(found, expected[own]) == (place == own)
+        assert len(calls) - before == sum(place != own for own, place in enumerate(order))
 
 
 def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorStore):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ ModelId = NewType("ModelId", str)
 
 DATA_VARIABLE = "SENTBED_DATA"
 CACHE_VARIABLE = "SENTBED_CACHE"
+SUMS_FILE = "checksums.json"
+"""File with the SHA-256 of every file below its directory; see `write_sums`."""
 
 
 def absolute(location: str, base: Path) -> str:
@@ -106,6 +109,63 @@ def sha256(path: Path) -> str:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def write_sums(directory: Path) -> None:
+    """Write the SHA-256 of every file below a directory, for `verified_sums`."""
+    files = sorted(p for p in directory.rglob("*") if p.is_file() and p != directory / SUMS_FILE)
+    sums = {file.relative_to(directory).as_posix(): sha256(file) for file in files}
+    write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
+
+
+def verified_sums(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that `write_sums` found, read again and compared.
+
+    Raises:
+        ValueError: if a file is missing or damaged; the message names it.
+    """
+    try:
+        sums: dict[str, str] = json.loads((directory / SUMS_FILE).read_bytes())
+        for name, expected in sums.items():
+            if not (directory / name).is_file():
+                raise ValueError(f"`{name}` is missing")
+            if sha256(directory / name) != expected:
+                raise ValueError(f"`{name}` is not what was written")
+    except OSError as error:
+        raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
+    except (AttributeError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
+    return sums
+
+
+@contextmanager
+def sealed_file(path: Path) -> Iterator[BinaryIO]:
+    """Open an `atomic_file`; its SHA-256 is kept in `PATH.sha256`, as `sha256sum` writes it.
+
+    Raises:
+        RunError: as `atomic_file` does.
+    """
+    import hashlib
+
+    with atomic_file(path) as stream:
+        yield stream
+        stream.seek(0)
+        # Before the file: where a writer is killed in between, the file counts as damaged.
+        digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]  # it has `readinto`
+        write_atomic(seal_of(path), f"{digest.hexdigest()}  {path.name}\n")
+
+
+def seal_of(path: Path) -> Path:
+    """Return the file with the SHA-256 of a file that `sealed_file` wrote."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file is what `sealed_file` wrote, bit by bit; False if either file cannot be read."""
+    try:
+        return seal_of(path).read_text("utf-8") == f"{sha256(path)}  {path.name}\n"
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
         cache_root,
         cannot_write,
         data_root,
+        is_sealed,
+        seal_of,
+        sealed_file,
         sha256,
         write_atomic,
         write_directory,
+        write_sums,
     )
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop

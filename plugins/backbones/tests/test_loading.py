@@ -523,7 +523,7 @@ def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
     directory.rename(tmp_path / "elsewhere")
     message = refusal(backbone, context)
     assert "holds no weights but an adapter's, and its model cannot be had" in message
-    assert message.endswith("change `model` in the encoder's `encoder.toml`")
+    assert message.endswith("change `model` in the encoder's `encoder.toml` and delete its `checksums.json`")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pyarrow
 import pytest
+from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -61,6 +62,15 @@ def write_arrow(path: Path, table: Any, kind: str = "new_file", compression: str
     return str(path)
 
 
+def copies(cache: Path) -> list[Path]:
+    """The texts in the cache; beside each is its hash."""
+    found = sorted(cache.glob("*.arrow"))
+    assert {path.name for path in cache.glob("*")} == {
+        name for path in found for name in (path.name, f"{path.name}.sha256")
+    }
+    return found
+
+
 def assert_same(streamed: Any, table: Any) -> None:
     assert isinstance(streamed, StreamedTable)
     assert streamed.columns == table.columns
@@ -76,7 +86,7 @@ def test_streamed_rows_are_those_in_memory(tmp_path: Path, cache: Path, suffix: 
     streamed = attrs.evolve(source, stream=True).open()
     assert_same(streamed, source.open())
     # An Arrow file is its own.
-    assert len(list(cache.glob("*"))) == (suffix != ".arrow")
+    assert len(copies(cache)) == (suffix != ".arrow")
     assert_same(attrs.evolve(source, stream=True, limit=1500).open(), attrs.evolve(source, limit=1500).open())
 
 
@@ -150,7 +160,7 @@ def test_a_cached_file_is_used_again_and_not_for_another_content_or_reading(
     path = tmp_path / "a.csv"
     source = Triplets(path=write(path, columns_of(20)), stream=True)
     first = source.open()
-    (made,) = cache.iterdir()
+    (made,) = copies(cache)
     stamp = made.stat().st_mtime_ns, made.stat().st_ino
     with monkeypatch.context() as patched:
         patched.setattr(Triplets, "_rows", lambda *_: pytest.fail("read again"))
@@ -169,20 +179,57 @@ def test_a_cached_file_is_used_again_and_not_for_another_content_or_reading(
     others.append(source.open())
     assert len(others[-1]) == 21
     assert len({first.fingerprint, *(other.fingerprint for other in others)}) == 7
-    assert len(list(cache.iterdir())) == 7
+    assert len(copies(cache)) == 7
 
 
-@pytest.mark.parametrize("kept", [0, 7, 0.5, -1])
-def test_a_cached_file_that_was_cut_is_made_again(tmp_path: Path, cache: Path, kept: float) -> None:
-    source = Triplets(path=write(tmp_path / "a.csv", columns_of(5000)))
+@pytest.mark.parametrize("file", ["texts", "hash"])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(damage=damages())
+def test_no_damage_of_a_cached_file_changes_a_text(
+    file: str, damage: Damage, tmp_path: Path, cache: Path
+) -> None:
+    source = Triplets(path=write(tmp_path / "a.csv", columns_of(40)))
     attrs.evolve(source, stream=True).open()
-    (made,) = cache.iterdir()
-    content = made.read_bytes()
-    length = int(len(content) * kept) if 0 < kept < 1 else int(kept) % len(content)
-    made.unlink()  # what is mapped is not to be cut
-    made.write_bytes(content[:length])
+    (made,) = copies(cache)
+    whole = made.read_bytes()
+    damaged = made if file == "texts" else made.with_name(f"{made.name}.sha256")
+    damaged.write_bytes(damage(damaged.read_bytes()))
     assert_same(attrs.evolve(source, stream=True).open(), source.open())
-    assert made.read_bytes() == content
+    assert made.read_bytes() == whole
+
+
+def test_cached_texts_that_were_exchanged_are_made_again(tmp_path: Path, cache: Path) -> None:
+    sources = [Triplets(path=write(tmp_path / f"{rows}.csv", columns_of(rows))) for rows in (20, 30)]
+    for source in sources:
+        attrs.evolve(source, stream=True).open()
+    one, two = copies(cache)
+    one.rename(tmp_path / "kept")
+    two.rename(one)
+    (tmp_path / "kept").rename(two)
+    for source in sources:
+        assert_same(attrs.evolve(source, stream=True).open(), source.open())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".arrow"])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(damage=damages())
+def test_a_file_that_is_damaged_while_it_is_open_is_an_error_and_not_the_end(
+    suffix: str, damage: Damage, tmp_path: Path, cache: Path
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    source = Triplets(path=write(path, columns_of(300)), stream=True)
+    streamed = source.open()
+    file = path if suffix == ".arrow" else copies(cache)[0]
+    expected, whole = streamed.rows(range(300)), file.read_bytes()
+    with file.open("r+b") as stream:
+        stream.truncate(0)
+        stream.write(damage(whole))
+    os.utime(file, ns=(0, 0))  # the clock of a file system may stand still for some milliseconds
+    for read in (lambda: streamed.rows(range(300)), lambda: list(streamed.texts())):
+        with pytest.raises(DataError, match="changed while it was in use; run again when it is complete"):
+            read()
+    file.unlink()
+    assert source.open().rows(range(300)) == expected if suffix == ".csv" else True
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(
@@ -213,7 +260,7 @@ def test_an_arrow_file_is_mapped_in_place_where_it_can_be(
     path = write_arrow(tmp_path / "a.arrow", table, kind, compression)
     streamed = Triplets(path=path, stream=True).open()
     assert_same(streamed, Triplets(path=path).open())
-    assert len(list(cache.glob("*"))) == cached
+    assert len(copies(cache)) == cached
 
 
 def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(tmp_path: Path, cache: Path) -> None:
@@ -223,7 +270,7 @@ def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(tmp_path: Pat
     for number, (stored, cached) in enumerate([(large, 0), (coded, 1)]):
         path = write_arrow(tmp_path / f"{number}.arrow", stored)
         assert_same(Triplets(path=path, stream=True).open(), Triplets(path=path).open())
-        assert len(list(cache.glob("*"))) == cached
+        assert len(copies(cache)) == cached
 
 
 @pytest.mark.parametrize("text", ["", " \t", "\u3000", None])
@@ -307,4 +354,4 @@ def test_two_processes_at_once_both_read_the_right_texts(tmp_path: Path, cache: 
     printed = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0]
     assert printed[0] == printed[1]
-    assert len(list(cache.iterdir())) == 1
+    assert len(copies(cache)) == 1

@@ -4,16 +4,21 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from sentbed import DataError
+from sentbed_data.dropout import Dropout
 from sentbed_data.readers import read_columns, read_lines
 
 Put = Callable[[str, str | bytes], str]
 
-texts = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1).filter(lambda t: not t.isspace())
+signs = st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")
+texts = st.text(signs, min_size=1).filter(lambda text: not text.isspace())
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -144,3 +149,43 @@ def test_an_encoding_with_wide_newlines_is_refused(put: Put, encoding: str) -> N
 def test_an_unknown_encoding_is_refused(put: Put, encoding: str) -> None:
     with pytest.raises(DataError, match="not a text encoding"):
         list(read_lines(put("a.txt", "a\n"), encoding=encoding))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+@pytest.mark.parametrize("before", [0, 5000])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
+def test_a_nul_is_no_text(put: Put, name: str, before: int, encoding: str) -> None:
+    row = '{"x": "fine"}\n' if name == "a.jsonl" else "fine\n"
+    head = "x\n" if name in ("a.csv", "a.tsv") else ""
+    file = put(name, head + row * before + "ab\0c\n" + row)
+    line = before + 1 + bool(head)
+    source = Dropout(path=file, column="" if name == "a.txt" else "x", encoding=encoding)
+    with pytest.raises(DataError, match=rf"byte 3 of the line is NUL, which is in no text; .*{name}:{line}$"):
+        source.open()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_utf_16_without_a_mark_is_not_read_as_utf_8(put: Put, encoding: str) -> None:
+    with pytest.raises(DataError, match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$"):
+        list(read_lines(put("a.txt", "one\ntwo\n".encode(encoding))))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow"])
+def test_a_nul_that_the_format_allows_is_no_text_either(put: Put, tmp_path: Path, suffix: str) -> None:
+    path, table = tmp_path / f"a.{suffix}", pyarrow.table({"x": ["fine", "a\0b"]})
+    if suffix == "jsonl":
+        put(path.name, '{"x": "fine"}\n{"x": "a\\u0000b"}\n')
+    elif suffix == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pyarrow.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+    for read in (read_columns, *([streamed] if suffix == "arrow" else [])):
+        with pytest.raises(
+            DataError, match=r"column `x`: the text 'a\\x00b' has a NUL byte, which is in no text"
+        ):
+            read(str(path), ["x"])
+
+
+def streamed(location: str, names: list[str]) -> object:
+    return Dropout(path=location, column=names[0], stream=True).open()

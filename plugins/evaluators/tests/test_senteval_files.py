@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed_evaluators.senteval_files import TASKS, find_root, missing_files, read_task
+from sentbed_evaluators import senteval_files
+from sentbed_evaluators.senteval_files import (
+    TASKS,
+    digest,
+    find_root,
+    missing_files,
+    read_task,
+    task_files,
+)
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -54,7 +62,7 @@ def test_no_directory_says_what_to_set(tmp_path: Path) -> None:
 
 def test_sts_benchmark_may_stand_outside_sts(write: Write, tmp_path: Path) -> None:
     write("STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.500\tone\ttwo\n")
-    (subset,) = read_task(find_root(str(tmp_path)), "STSB-dev").subsets
+    (subset,) = read_task(find_root(str(tmp_path)), "STSB-dev", check_sizes=False).subsets
     assert (subset.first, subset.second, subset.scores) == (("one",), ("two",), (2.5,))
 
 
@@ -62,11 +70,44 @@ def test_all_of_sick_is_train_then_trial_then_test(write: Write, tmp_path: Path)
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
     for i, name in enumerate(("train", "trial", "test_annotated")):
         write(f"SICK/SICK_{name}.txt", f"{header}{i}\t{name}\tb\t{i + 1}\tNEUTRAL\n")
-    task = read_task(tmp_path, "SICKR-all")
+    task, *parts = (read_task(tmp_path, f"SICKR{end}", check_sizes=False) for end in ("-all", "", "-dev"))
     assert task.subsets[0].first == ("train", "trial", "test_annotated")
     assert task.subsets[0].scores == (1.0, 2.0, 3.0)
     assert task.split == "train+dev+test"
-    assert len({task.data, read_task(tmp_path, "SICKR").data, read_task(tmp_path, "SICKR-dev").data}) == 3
+    assert len({task.data, *(part.data for part in parts)}) == 3
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "SICKR-all"])
+def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
+    task: str, real_data: Path, tmp_path: Path
+) -> None:
+    root = find_root(str(real_data))
+    if missing_files(root, task):
+        pytest.skip(f"the SentEval directory has no {task}")
+    for file in task_files(root, task):
+        copied = tmp_path / file.relative_to(root)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        whole = file.read_bytes().splitlines(keepends=True)
+        copied.write_bytes(b"".join(whole[:5]))
+    with pytest.raises(
+        DataError, match=rf"found [45] scored pairs of `{task}`, expected .* the file was cut"
+    ):
+        read_task(tmp_path, task)
+    read_task(tmp_path, task, check_sizes=False)
+
+
+def test_files_that_change_while_they_are_read_are_refused(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sts13(write, "a\tb\n", "1\n")
+    files = task_files(tmp_path, "STS13")
+    before = digest(files)
+    write_sts13(write, "a\tc\n", "1\n")
+    monkeypatch.setattr(
+        senteval_files, "digest", lambda files, hashes=None: digest(files) if hashes else before
+    )
+    with pytest.raises(DataError, match="the files of `STS13` changed while they were read; run again"):
+        read_task(tmp_path, "STS13", check_sizes=False)
 
 
 def write_sts13(write: Write, texts: str, gold: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
+from sentbed_evaluators.pairs import PairFile
 from sentbed_evaluators.sts import STS
 from sentbed_report.statistics import value
 
@@ -103,3 +105,20 @@ def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) ->
     converter = make_converter(load_plugins(), Path())
     with pytest.raises(Exception, match=r"found 'validation'. Choose one of `dev`, `test`, `train`"):
         converter.structure({"path": "p.tsv", "split": "validation"}, STS)
+
+
+def test_the_protocol_has_the_hash_of_what_was_parsed(
+    write: Write, encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
+    parsed = hashlib.sha256(path.read_bytes()).hexdigest()
+    read = PairFile.read
+
+    def change_afterwards(file: PairFile, *arguments: Any) -> Any:
+        found = read(file, *arguments)
+        write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t0\nc\td\t1\n")
+        return found
+
+    monkeypatch.setattr(PairFile, "read", change_afterwards)
+    found = STS(path=str(path)).prepare().evaluate(encoder)
+    assert {score.protocol["data"] for score in found.scores} == {parsed}

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sentbed import DataError
-from sentbed_evaluators.text_lines import lines
+from sentbed_evaluators.text_lines import Hashes, lines
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -49,6 +52,35 @@ def test_a_wrong_byte_is_named_with_its_line_after_those_before(
     found = lines(write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end)))
     with pytest.raises(DataError, match=rf"found byte 0x(e9|c3), which is not UTF-8.*a\.txt:{before + 1}$"):
         list(found)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+@given(content=st.text("ab,é\n\r\ufeff", max_size=40), repeated=st.sampled_from([1, 3000]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_hash_is_that_of_the_bytes_that_were_parsed(
+    write: Write, encoding: str, content: str, repeated: int
+) -> None:
+    path = write("a.txt", (content * repeated).encode(encoding, "replace"))
+    hashes: Hashes = {}
+    for _ in lines(path, encoding, hashes):
+        assert hashes == {}
+    assert hashes == {path: hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+@pytest.mark.parametrize("before", [0, 1, 5000])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_nul_is_no_text(write: Write, before: int, encoding: str) -> None:
+    path = write("a.txt", b"fine\n" * before + b"abc\0def\n")
+    with pytest.raises(DataError, match=rf"character 4 of the line is NUL, .*a\.txt:{before + 1}$"):
+        list(lines(path, encoding))
+
+
+def test_utf_16_without_a_mark_is_not_read_as_utf_8(write: Write) -> None:
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
+        with pytest.raises(
+            DataError, match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$"
+        ):
+            list(lines(write("a.txt", "one\ntwo\n".encode(encoding))))
 
 
 def test_no_more_is_read_than_asked_for(write: Write) -> None:

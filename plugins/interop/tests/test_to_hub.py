@@ -256,6 +256,7 @@ def test_a_hub_model_and_hub_data_are_named(run: Path, copied: Path, tmp_path: P
     (copied / "resolved.toml").write_text(resolved)
     file = copied / "encoder" / "encoder.toml"
     file.write_text(file.read_text().replace(*named))
+    (copied / "encoder" / "checksums.json").unlink()
     export_encoder(copied / "encoder", tmp_path / "folder", "hub")
     data = ModelCard.load(tmp_path / "folder" / "README.md").data
     assert data.base_model == "someone/tiny-bert"
@@ -355,6 +356,7 @@ def give_prompt(run: Path, name: str, template: str) -> None:
     table = f"prompt]\ntemplate = {json.dumps(template)}\n"
     with (run / "encoder" / name / "encoder.toml").open("a") as file:
         file.write(f"\n[{table}")
+    (run / "encoder" / name / "checksums.json").unlink()
     with (run / "resolved.toml").open("a") as file:
         file.write(f"\n[encoders.{name}.{table}")
 
@@ -362,6 +364,7 @@ def give_prompt(run: Path, name: str, template: str) -> None:
 def add_noise(encoder: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
+    (encoder / "checksums.json").unlink()
     file = encoder / "backbone" / "model.safetensors"
     noise = np.random.default_rng(1)
     weights = {name: noise.normal(size=w.shape).astype(w.dtype) for name, w in load_file(file).items()}

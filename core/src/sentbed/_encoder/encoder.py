@@ -13,7 +13,7 @@ from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._encoder.vector_store import Space, VectorStore
-from sentbed._paths import write_atomic, write_directory
+from sentbed._paths import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
@@ -78,11 +78,12 @@ class Encoder:
         """Load or initialise a recipe's encoder on an engine.
 
         `texts` returns the training texts, for training a tokenizer; with `saved`, weights and tokenizer are
-        loaded from that directory. `head_seed`, if given, seeds the initialisation of pooler and head
-        independently of the backbone's. Raises `ModelError`.
+        loaded from that directory, whose files are verified. `head_seed`, if given, seeds the initialisation
+        of pooler and head independently of the backbone's. Raises `ModelError`.
         """
         recipe = self_contained(recipe)
-        context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs)
+        sums = _sums(saved) if saved else {}
+        context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs, sums)
         backbone = returned(recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build")
         if head_seed is not None:
             engine.seed(head_seed)
@@ -306,6 +307,7 @@ class Encoder:
             self.placed.save(directory)
             table = {"schema": SCHEMA, **unstructure(self.recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
+            write_sums(directory)
 
         write_directory(target, fill)
 
@@ -342,6 +344,21 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
             "or, on the command line, `--trust-remote-code`"
         )
     return recipe
+
+
+def _sums(saved: Path) -> dict[str, str]:
+    """Return the verified SHA-256 of each file of the backbone; none if the encoder was saved without."""
+    if not (saved / SUMS_FILE).exists():
+        return {}
+    try:
+        sums = verified_sums(saved)
+    except ValueError as error:
+        raise ModelError(
+            f"the encoder in `{saved}` has changed since it was saved: {error}; copy or save it again, "
+            f"or, if you have edited it, delete its `{SUMS_FILE}`"
+        ) from error
+    inside = f"{BACKBONE}/"
+    return {name.removeprefix(inside): digest for name, digest in sums.items() if name.startswith(inside)}
 
 
 def _no_encoder(directory: Path) -> str:

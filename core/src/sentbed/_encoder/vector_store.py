@@ -45,8 +45,9 @@ ABOUT = "space.json"
 """File that describes a space, in its directory."""
 
 _HEADER = struct.Struct("<8sQQ16s")
-"""Magic bytes, rows, width, BLAKE2b of the vectors that follow, float32 row by row."""
-_MAGIC = b"sbvec\0\0\1"
+"""Magic bytes, rows, width, BLAKE2b of the vectors that follow, float32 row by row; the hash is keyed by
+the names of space and list, so that a file in another one's place is seen."""
+_MAGIC = b"sbvec\0\0\2"
 HEADER_SIZE = _HEADER.size
 """Size of a file's header in bytes."""
 _ABANDONED = 3600.0
@@ -159,7 +160,7 @@ class VectorStore:
                 header, content = stream.read(HEADER_SIZE), stream.read()
         except OSError:
             return None
-        expected = _HEADER.pack(_MAGIC, *shape, _checksum(content))
+        expected = _HEADER.pack(_MAGIC, *shape, _checksum(space, digest, content))
         whole = header == expected and len(content) == 4 * shape[0] * shape[1]
         with suppress(OSError):
             # Record the last use: file systems need not keep access times.
@@ -172,7 +173,7 @@ class VectorStore:
         content = vectors.astype("<f4", copy=False).tobytes()
         if not self.writes or HEADER_SIZE + len(content) > self.limit:
             return
-        header = _HEADER.pack(_MAGIC, *vectors.shape, _checksum(content))
+        header = _HEADER.pack(_MAGIC, *vectors.shape, _checksum(space, digest, content))
         try:
             about = path.with_name(ABOUT)
             if not about.exists():
@@ -241,5 +242,5 @@ def list_digest(texts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _checksum(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
+def _checksum(space: Space, digest: str, content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16, key=(space.name + digest).encode()).digest()

@@ -17,7 +17,7 @@ from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import plain
-from sentbed._run.runner import RunResult, execute
+from sentbed._run.runner import RunResult, execute, sources_of
 from sentbed._run.training_states import State
 from sentbed.errors import RunError
 
@@ -126,7 +126,13 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
     for place in states.found(context.directory):
         try:
             state = states.read(place)
-            kept = {name: Kept.of(context.directory, table) for name, table in state.content["kept"].items()}
+            needed, kept = _needed(context.recipe, state), {}
+            for name, table in state.content["kept"].items():
+                try:
+                    kept[name] = Kept.of(context.directory, table)
+                except ValueError:
+                    if name in needed:
+                        raise
             if state.step:
                 Kept.of(context.directory, state.content["keeper"])
         except ValueError as error:
@@ -137,3 +143,16 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
     if damaged:
         raise RunError("; ".join(damaged) + "; no other is left, start the run again with another `--out`")
     return None, damaged
+
+
+def _needed(recipe: Recipe, state: State) -> set[str]:
+    """Return the finished stages whose weights a run needs that goes on from a state."""
+    begun = recipe.stage[state.stage : state.stage + (state.step > 0)]
+    # Within a stage, the state itself has the weights that the stage trains.
+    inside = {name for stage in begun for name in recipe.trained(stage)}
+    return {
+        source
+        for index in range(state.stage, len(recipe.stage) + 1)
+        for name, source in sources_of(recipe, index).items()
+        if index > state.stage or name not in inside
+    }

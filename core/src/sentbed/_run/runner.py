@@ -230,20 +230,25 @@ def _store(context: RunContext) -> VectorStore | None:
 
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
     """Give every encoder its weights for the start of stage `index`, or the final ones after the last."""
-    wanted: dict[str, str] = {}
-    for stage in context.recipe.stage[:index]:
-        wanted |= dict(stage.weights) | dict.fromkeys(context.recipe.trained(stage), stage.name)
-    if index < len(context.recipe.stage):
-        wanted |= context.recipe.stage[index].weights
-    for name, source in wanted.items():
+    for name, source in sources_of(context.recipe, index).items():
         if source == context.sources.get(name, PRETRAINED):
             continue
         if source == PRETRAINED:
             fresh = _build(context.recipe, name, encoders[name].engine, context.evaluations)
             encoders[name].backbone, encoders[name].placed = fresh.backbone, fresh.placed
-        else:
+        elif source in context.kept:  # else they are damaged, and the state has what they were trained to
             encoders[name].restore(context.kept[source].paths[name])
         context.sources[name] = source
+
+
+def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
+    """Return encoder -> stage whose weights it has at the start of stage `index`, or after the last."""
+    wanted: dict[str, str] = {}
+    for stage in recipe.stage[:index]:
+        wanted |= dict(stage.weights) | dict.fromkeys(recipe.trained(stage), stage.name)
+    if index < len(recipe.stage):
+        wanted |= recipe.stage[index].weights
+    return wanted
 
 
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:

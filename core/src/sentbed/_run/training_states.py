@@ -15,13 +15,12 @@ from typing import Any
 
 import attrs
 
-from sentbed._paths import sha256, write_atomic, write_directory
+from sentbed._paths import verified_sums, write_atomic, write_directory, write_sums
 from sentbed.errors import PluginError
 
 STATES = "states"
 STATE_FILE = "state.json"
 TRAINER = "trainer"
-SUMS_FILE = "checksums.json"
 SCHEMA = 1
 
 
@@ -58,9 +57,7 @@ def write_state(
         except TypeError as error:
             raise PluginError(f"a tracker's state cannot be written as JSON: {error}") from error
         write_atomic(directory / STATE_FILE, text)
-        files = sorted(p for p in directory.rglob("*") if p.is_file())
-        sums = {file.relative_to(directory).as_posix(): sha256(file) for file in files}
-        write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
+        write_sums(directory)
 
     write_directory(path, fill)
     return State(path, stage, step, content)
@@ -79,16 +76,9 @@ def read(state: State) -> State:
     Raises:
         ValueError: if a file is missing or damaged; the message names it.
     """
-    try:
-        sums = json.loads((state.path / SUMS_FILE).read_bytes())
-        for name, expected in ({STATE_FILE: None} | sums).items():
-            if sha256(state.path / name) != expected:
-                raise ValueError(f"`{name}` is not what was written")
-        content = json.loads((state.path / STATE_FILE).read_bytes())
-    except OSError as error:
-        raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
-    except (AttributeError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
+    if STATE_FILE not in verified_sums(state.path):
+        raise ValueError(f"`{STATE_FILE}` is not what was written")
+    content = json.loads((state.path / STATE_FILE).read_bytes())
     if content.get("schema") != SCHEMA:
         raise ValueError(f"it has schema {content.get('schema')}, this version of sentbed reads {SCHEMA}")
     return attrs.evolve(state, content=content)

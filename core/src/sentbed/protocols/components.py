@@ -56,6 +56,8 @@ class BuildContext:
     """Directory written by `BuiltBackbone.save`, from which weights and tokenizer are loaded if given."""
     needs: frozenset[str] = frozenset()
     """Needs of the pooler (see `PoolerTraits`): `TokenStates` must meet them, nothing else is computed."""
+    sums: Mapping[str, str] = attrs.field(factory=dict)
+    """SHA-256 of the files in `saved`, by their paths there, verified; empty if they were saved without."""
 
 
 class BuiltBackbone:

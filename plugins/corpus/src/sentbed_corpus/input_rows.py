@@ -12,6 +12,9 @@ from sentbed.errors import DataError
 
 from sentbed_corpus.input_files import Shard, kind_of, open_text, parquet_file, readable, require_columns
 
+NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
+"""Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
+
 
 def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], Mapping[str, Any]]:
     """Return a shard's texts and the columns to keep, as lists, or Arrow arrays for Parquet.
@@ -40,7 +43,9 @@ def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str
 
 
 def text_row(line: bytes, file: object, number: int) -> str:
-    """Return a line without its line ending. Raises `DataError` if it is not UTF-8."""
+    """Return a line without its line ending. Raises `DataError` if it is not UTF-8, or has a NUL byte."""
+    if (at := line.find(b"\0")) >= 0:
+        raise DataError(f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}", file, number)
     try:
         return line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -61,6 +66,8 @@ def json_row(
     if not isinstance(value, str):
         found = "null" if value is None else repr(value)
         raise DataError(f"`{column}` is {found}, expected a text; take the row out, or mend it", file, number)
+    if "\0" in value:
+        raise DataError(f"`{column}` has a NUL byte, which is in no text; write the file again", file, number)
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -98,7 +105,7 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
     """Return the texts of an Arrow array that begins at row `first` of the file.
 
     Raises:
-        DataError: for a null, or bytes that are not UTF-8.
+        DataError: for a null, a NUL byte, or bytes that are not UTF-8.
     """
     import pyarrow
 
@@ -110,6 +117,10 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
         if text is None:
             raise DataError(
                 f"`{column}` is null in row {number}, expected a text; take the row out, or mend it", file
+            )
+        if b"\0" in text:
+            raise DataError(
+                f"found a NUL byte in row {number}, which is in no text; write the file again", file
             )
         try:
             texts.append(text.decode("utf-8"))

@@ -60,7 +60,7 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
     import pyarrow
 
     try:
-        with pyarrow.memory_map(str(path)) as source:
+        with pyarrow.OSFile(str(path)) as source:
             schema, batches = arrow_batches(source)
             for name in names:
                 position(name, schema.names, path, None)
@@ -70,11 +70,14 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
-    """Return schema and record batches of a memory map or buffer in either of Arrow's IPC formats."""
+    """Return schema and record batches of an open file or buffer in either of Arrow's IPC formats."""
     import pyarrow
 
-    head = source[:6] if isinstance(source, pyarrow.Buffer) else source.read_at(6, 0)
-    if bytes(head) == b"ARROW1":
+    if isinstance(source, pyarrow.Buffer):
+        source = pyarrow.BufferReader(source)
+    head = source.read(6)
+    source.seek(0)
+    if head == b"ARROW1":
         file = pyarrow.ipc.open_file(source)
         return file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
     stream = pyarrow.ipc.open_stream(source)

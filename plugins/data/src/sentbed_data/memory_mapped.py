@@ -1,10 +1,16 @@
-"""Texts that stay on disk, in a memory-mapped Arrow file."""
+"""Texts that stay on disk, in an Arrow file that is read row by row.
+
+The file is not mapped into memory: if another process cut a mapped file, the next access would end this one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import struct
 import sys
+import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -13,11 +19,11 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, sha256
+from sentbed.helpers import CACHE_VARIABLE, cache_root, is_sealed, sealed_file, sha256
 from sentbed.protocols import Dataset
 
 from sentbed_data.library_formats import ARROW, arrow_batches, require, unreadable_arrow
-from sentbed_data.readers import fault
+from sentbed_data.readers import NUL, fault
 from sentbed_data.text_formats import position
 
 BATCH_ROWS = 4096
@@ -29,23 +35,116 @@ BATCH_CHARACTERS = 1 << 22
 _LAYOUT = 1
 """Version of the layout of cached files."""
 
+_PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
+"""Bytes of an offset -> how two of them are read."""
+
+
+@attrs.frozen(eq=False)
+class _OpenFile:
+    """A file that is read at any place; that it changes is an error, and nothing worse."""
+
+    path: Path
+    descriptor: int
+    state: tuple[int, int]
+    """Size and modification time when it was opened."""
+
+    @classmethod
+    def of(cls, path: Path) -> _OpenFile:
+        """Open a file, until nobody holds what is returned. Raises `OSError`."""
+        descriptor = os.open(path, os.O_RDONLY)
+        opened = cls(path, descriptor, _state_of(descriptor))
+        weakref.finalize(opened, os.close, descriptor)
+        return opened
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return `size` bytes from `start` on. Raises `DataError` if they are not there."""
+        if 0 <= start <= start + size <= self.state[0]:
+            content = os.pread(self.descriptor, size, start)
+            if len(content) == size:
+                return content
+        raise self.changed()
+
+    def require_unchanged(self) -> None:
+        """Raise `DataError` if the file is not what it was when it was opened."""
+        if _state_of(self.descriptor) != self.state:
+            raise self.changed()
+
+    def changed(self) -> DataError:
+        """Return the error for a file that has changed."""
+        return DataError("the file changed while it was in use; run again when it is complete", self.path)
+
+
+def _state_of(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_size, found.st_mtime_ns
+
+
+@attrs.frozen
+class _Column:
+    """Where the texts of one column of a record batch lie in its file."""
+
+    offsets: int
+    """Place of the offsets, one more than rows."""
+    width: int
+    """Bytes of an offset: 4 or 8."""
+    data: int
+    """Place of the texts, as UTF-8."""
+    valid: int | None
+    """Place of the bits that say which texts there are; None if no text is missing."""
+
+    def text(self, file: _OpenFile, row: int) -> str:
+        """Return one text."""
+        start, end = _PAIRS[self.width].unpack(file.read(self.offsets + row * self.width, 2 * self.width))
+        return file.read(self.data + start, end - start).decode()
+
+    def array(self, file: _OpenFile, first: int, rows: int) -> Any:
+        """Return the texts of some rows as an Arrow array; `first` is a multiple of 8."""
+        import numpy as np
+        import pyarrow
+
+        kind = pyarrow.string() if self.width == 4 else pyarrow.large_string()
+        stored = file.read(self.offsets + first * self.width, (rows + 1) * self.width)
+        offsets = np.frombuffer(stored, f"<i{self.width}")
+        start, end = int(offsets[0]), int(offsets[-1])
+        buffers = [offsets - offsets[0], file.read(self.data + start, end - start)]
+        valid = None if self.valid is None else file.read(self.valid + first // 8, -(-rows // 8))
+        array = pyarrow.Array.from_buffers(
+            kind, rows, [valid and pyarrow.py_buffer(valid), *map(pyarrow.py_buffer, buffers)]
+        )
+        # Before anything else reads it: offsets that are wrong would be followed anywhere.
+        array.validate(full=True)
+        return array
+
+
+@attrs.frozen
+class _Batch:
+    """A record batch in a file."""
+
+    rows: int
+    columns: tuple[_Column, ...]
+
+    def slices(self) -> Iterator[tuple[int, int]]:
+        """Yield first row and number of rows of parts that fit into memory."""
+        for first in range(0, self.rows, BATCH_ROWS):
+            yield first, min(BATCH_ROWS, self.rows - first)
+
 
 @attrs.frozen(eq=False)
 class StreamedTable(Dataset):
-    """A `Dataset` over memory-mapped record batches: only the requested rows are read."""
+    """A `Dataset` over record batches on disk: only the requested rows are read."""
 
     fields: Mapping[str, int]
     """Column -> index of its field in the batches."""
     fingerprint: str
     """SHA-256 over the content of the source file and all options for reading it."""
-    batches: Sequence[Any]
-    """`pyarrow.RecordBatch`es whose fields are texts."""
+    file: _OpenFile
+    batches: Sequence[_Batch]
     ends: Sequence[int] = attrs.field(init=False)
     """For each batch, the number of rows up to its end."""
 
     @ends.default
     def _ends(self) -> list[int]:
-        return list(accumulate(batch.num_rows for batch in self.batches))
+        return list(accumulate(batch.rows for batch in self.batches))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,27 +155,44 @@ class StreamedTable(Dataset):
         return self.ends[-1] if self.ends else 0
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
-        """Return the texts of these rows, by column; the same in every epoch."""
-        # Not `take`: it first copies all chunks into one, and it is slower for single rows.
+        """Return the texts of these rows, by column; the same in every epoch.
+
+        Raises:
+            DataError: if the file has changed since it was opened.
+        """
         places = []
         for index in indices:
             number = bisect_right(self.ends, index)
             batch = self.batches[number]
-            places.append((batch, index - self.ends[number] + batch.num_rows))
-        texts = {
-            field: [batch.column(field)[row].as_py() for batch, row in places]
-            for field in set(self.fields.values())
-        }
+            places.append((batch, index - self.ends[number] + batch.rows))
+        try:
+            texts = {
+                field: [batch.columns[field].text(self.file, row) for batch, row in places]
+                for field in set(self.fields.values())
+            }
+        except UnicodeDecodeError as error:
+            raise self.file.changed() from error
+        self.file.require_unchanged()
         return {column: texts[field] for column, field in self.fields.items()}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
-        """Yield every text, column by column; a field under two names counts once."""
+        """Yield every text, column by column; a field under two names counts once.
+
+        Raises:
+            DataError: if the file has changed since it was opened.
+        """
+        import pyarrow
+
         wanted = (field for column, field in self.fields.items() if columns is None or column in columns)
         for field in dict.fromkeys(wanted):
             for batch in self.batches:
-                column = batch.column(field)
-                for start in range(0, len(column), BATCH_ROWS):
-                    yield from column.slice(start, BATCH_ROWS).to_pylist()
+                for first, rows in batch.slices():
+                    try:
+                        found = batch.columns[field].array(self.file, first, rows).to_pylist()
+                    except pyarrow.ArrowException as error:
+                        raise self.file.changed() from error
+                    self.file.require_unchanged()
+                    yield from found
 
 
 def open_streamed(
@@ -86,7 +202,7 @@ def open_streamed(
     rows: Callable[[], Iterator[Sequence[str]]],
     reading: Mapping[str, Any],
 ) -> StreamedTable:
-    """Map the texts of `path` into memory: the file itself if possible, else a copy in the cache.
+    """Return the texts of `path`, left on disk: in the file itself if possible, else in a copy in the cache.
 
     `names` are the wanted columns of the file, `columns` maps each column of the data set to its index in
     `names`; `rows` reads the file strictly, with the parameters `reading`.
@@ -99,16 +215,17 @@ def open_streamed(
     content = sha256(path)
     described = [_LAYOUT, content, path.suffix.lower(), list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    if path.suffix.lower() == ARROW and (batches := _mapped_texts(path, names, reading["limit"])):
-        return StreamedTable(columns, key, batches)
+    if path.suffix.lower() == ARROW and (found := _checked(path, names, reading["limit"])):
+        return StreamedTable(columns, key, *found)
     cached = cache_root() / "texts" / f"{key}{ARROW}"
-    batches = _mapped(cached)
-    if batches is None:
+    # Compared with its hash before pyarrow sees it, which follows wrong offsets out of the file.
+    table = _cached(cached, len(names)) if is_sealed(cached) else None
+    if table is None:
         _write(cached, len(names), _unchanged(rows(), path, content))
-        batches = _mapped(cached)
-        if batches is None:
+        table = _cached(cached, len(names))
+        if table is None:
             raise RunError(f"cannot read `{cached}`, which was just written; check the disk")
-    return StreamedTable(columns, key, batches)
+    return StreamedTable(columns, key, *table)
 
 
 def _unchanged(rows: Iterator[Sequence[str]], path: Path, content: str) -> Iterator[Sequence[str]]:
@@ -124,7 +241,7 @@ def _write(path: Path, width: int, rows: Iterator[Sequence[str]]) -> None:
 
     schema = pyarrow.schema([(str(number), pyarrow.string()) for number in range(width)])
     try:
-        with atomic_file(path) as stream, pyarrow.ipc.new_file(stream, schema) as writer:
+        with sealed_file(path) as stream, pyarrow.ipc.new_file(stream, schema) as writer:
             pending: list[Sequence[str]] = []
             characters = 0
             for row in rows:
@@ -147,63 +264,83 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     )
 
 
-def _mapped(path: Path) -> list[Any] | None:
-    """Return the record batches of a cached file, or None if it is missing or incomplete."""
+def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch]] | None:
+    """Open a cached file; return None if it cannot be read."""
     import pyarrow
 
     try:
-        file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
-        return [file.get_batch(number) for number in range(file.num_record_batches)]
-    except (pyarrow.ArrowException, OSError):
-        # A truncated file has no footer; it is written again.
+        file = _OpenFile.of(path)
+        batches = _batches(file, [str(number) for number in range(width)], sys.maxsize)
+    except (pyarrow.ArrowException, OSError, DataError):
         return None
+    return None if batches is None else (file, batches)
 
 
-def _mapped_texts(path: Path, names: Sequence[str], limit: int | None) -> list[Any] | None:
-    """Return the wanted fields of an Arrow file, every text checked, if they can be used in place.
+def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_OpenFile, list[_Batch]] | None:
+    """Open an Arrow file and check every text in the wanted fields.
 
-    Return None if they cannot: compressed, or not stored as plain strings.
+    Return None if they cannot be used in place: compressed, or not stored as plain strings.
 
     Raises:
         DataError: if a text is empty or missing; with its row.
     """
     import pyarrow
 
-    batches: list[Any] = []
-    left = sys.maxsize if limit is None else limit
     try:
-        content = pyarrow.memory_map(str(path)).read_buffer()
-        schema, found = arrow_batches(content)
-        fields = [position(name, schema.names, path, None) for name in names]
-        if any(schema.types[field] not in (pyarrow.string(), pyarrow.large_string()) for field in fields):
-            return None
+        file = _OpenFile.of(path)
+        batches = _batches(file, names, sys.maxsize if limit is None else limit)
         start = 0
-        for batch in found:
-            texts = batch.select(fields).slice(0, left)
-            left -= texts.num_rows
-            buffers = (buffer for column in texts.columns for buffer in column.buffers() if buffer)
-            if any(not 0 <= buffer.address - content.address < content.size for buffer in buffers):
-                return None
-            _require_texts(texts, names, path, start)
-            start += texts.num_rows
-            batches.append(texts)
-            if not left:
-                break
+        for batch in batches or ():
+            for first, rows in batch.slices():
+                for name, column in zip(names, batch.columns, strict=True):
+                    _require_texts(column.array(file, first, rows), name, path, start + first)
+            start += batch.rows
     except (pyarrow.ArrowException, OSError) as error:
         raise unreadable_arrow(path, error) from error
     # The strict reader refuses a file without rows.
-    return batches if any(batch.num_rows for batch in batches) else None
+    return (file, batches) if batches else None
 
 
-def _require_texts(batch: Any, names: Sequence[str], path: Path, start: int) -> None:
-    """Check that no text of a batch is missing or blank, one slice at a time to save memory."""
+def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] | None:
+    """Return where the first `limit` rows of some fields lie; None if they are not plain strings in the file.
+
+    Raises:
+        DataError: if there is no such field.
+        ArrowException, OSError: if the file is not valid Arrow IPC.
+    """
+    import pyarrow
+
+    # Mapped for a moment, in which only the descriptions of the batches are read.
+    content = pyarrow.memory_map(str(file.path)).read_buffer()
+    schema, found = arrow_batches(content)
+    fields = [position(name, schema.names, file.path, None) for name in names]
+    widths = {pyarrow.string(): 4, pyarrow.large_string(): 8}
+    if any(schema.types[field] not in widths for field in fields):
+        return None
+    batches: list[_Batch] = []
+    for batch in found:
+        columns = []
+        for column in batch.select(fields).columns:
+            places = [buffer.address - content.address if buffer else None for buffer in column.buffers()]
+            if any(place is not None and not 0 <= place < content.size for place in places):
+                return None
+            valid, offsets, data = places
+            columns.append(_Column(offsets or 0, widths[column.type], data or 0, valid))
+        rows = min(batch.num_rows, limit)
+        limit -= rows
+        if rows:
+            batches.append(_Batch(rows, tuple(columns)))
+        if not limit:
+            break
+    return batches
+
+
+def _require_texts(column: Any, name: str, path: Path, start: int) -> None:
+    """Raise `DataError` if a text is missing, blank or has a NUL byte; `start` is the index of the first."""
     from pyarrow import compute
 
-    batch.validate(full=True)
-    for first in range(0, batch.num_rows, BATCH_ROWS):
-        for name, column in zip(names, batch.slice(first, BATCH_ROWS).columns, strict=True):
-            lengths = compute.binary_length(compute.utf8_trim_whitespace(column))
-            bad = compute.index(compute.fill_null(compute.equal(lengths, 0), True), True).as_py()
-            if bad >= 0:
-                message = fault(column[bad].as_py())
-                raise DataError(f"row {start + first + bad + 1}, column `{name}`: {message}", path)
+    blank = compute.equal(compute.binary_length(compute.utf8_trim_whitespace(column)), 0)
+    wrong = compute.or_(blank, compute.match_substring(column, NUL))
+    bad = compute.index(compute.fill_null(wrong, True), True).as_py()
+    if bad >= 0:
+        raise DataError(f"row {start + bad + 1}, column `{name}`: {fault(column[bad].as_py())}", path)

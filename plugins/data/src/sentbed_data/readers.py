@@ -32,6 +32,9 @@ TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 LINES = ".txt"
 """Suffix of files with one text per line."""
 
+NUL = "\0"
+"""The character that is in no text."""
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -129,6 +132,8 @@ def fault(value: object) -> str | None:
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
     if not value or value.isspace():
         return "the text is empty; expected a text; correct or remove the row"
+    if NUL in value:
+        return f"the text {value!r:.40} has a NUL byte, which is in no text; correct or remove the row"
     if not value.isascii() and _LONE_SURROGATE.search(value):
         return "the text has half of a surrogate pair, which is no character; correct or remove the row"
     return None

@@ -16,6 +16,10 @@ Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Line number (row number in formats without lines), from 1, and one value for each wanted column."""
 
 
+NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
+"""Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
+
+
 def codec(encoding: str) -> str:
     """Return the name under which Python decodes `encoding`.
 
@@ -47,6 +51,10 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
             for number, raw in enumerate(stream, 1):
                 if number == 1 and name == "utf-8":
                     raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
+                if (at := raw.find(b"\0")) >= 0:
+                    raise DataError(
+                        f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}", path, number
+                    )
                 try:
                     yield raw.decode(name)
                 except UnicodeDecodeError as error:

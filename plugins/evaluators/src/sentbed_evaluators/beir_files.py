@@ -8,11 +8,10 @@ from typing import Any
 
 from sentbed import DataError
 from sentbed.errors import suggest
-from sentbed.helpers import sha256
 
 from sentbed_evaluators.json_lines import read_objects, text_of
 from sentbed_evaluators.retrieval_data import Collection
-from sentbed_evaluators.text_lines import lines
+from sentbed_evaluators.text_lines import Hashes, lines
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
 _COLUMNS = ("query-id", "corpus-id", "score")
@@ -44,9 +43,10 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     """
     corpus, texts = folder / CORPUS, folder / QUERIES
     judged = folder / "qrels" / f"{split}.tsv"
-    documents = _read_corpus(corpus, title=title)
-    queries = _read_texts(texts)
-    grades, positive = _read_judgements(judged), 0
+    hashes: Hashes = {}
+    documents = _read_corpus(corpus, hashes, title=title)
+    queries = _read_texts(texts, hashes)
+    grades, positive = _read_judgements(judged, hashes), 0
 
     numbers = {name: number for number, name in enumerate(documents)}
     absent: dict[str, str] = {}
@@ -79,7 +79,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         "queries_without_judgement": len(queries.keys() - grades.keys()),
         "queries_without_relevant": len(grades) - len(relevant),
         "document_of_same_id": "left out",
-        "data": [sha256(path) for path in (corpus, texts, judged)],
+        "data": [hashes[path] for path in (corpus, texts, judged)],
     }
     note = ""
     if absent:
@@ -98,9 +98,9 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     )
 
 
-def _read_corpus(path: Path, *, title: bool) -> dict[str, str]:
+def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
     documents: dict[str, str] = {}
-    for line, name, row in _rows(path, documents):
+    for line, name, row in _rows(path, documents, hashes):
         text = text_of(row, "text", path, line)
         # BEIR's own loader treats a missing title as an empty one.
         head = text_of(row, "title", path, line) if title and row.get("title") is not None else ""
@@ -108,16 +108,18 @@ def _read_corpus(path: Path, *, title: bool) -> dict[str, str]:
     return documents
 
 
-def _read_texts(path: Path) -> dict[str, str]:
+def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
     queries: dict[str, str] = {}
-    for line, name, row in _rows(path, queries):
+    for line, name, row in _rows(path, queries, hashes):
         queries[name] = text_of(row, "text", path, line)
     return queries
 
 
-def _rows(path: Path, known: Mapping[str, str]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+def _rows(
+    path: Path, known: Mapping[str, str], hashes: Hashes
+) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
     """Yield line, id and object of each line; an id in `known`, those of earlier lines, is an error."""
-    for line, row in read_objects(path):
+    for line, row in read_objects(path, hashes=hashes):
         name = text_of(row, "_id", path, line)
         if name in known:
             raise DataError(f"the `_id` {name!r} occurs a second time; remove one of the two", path, line)
@@ -126,9 +128,9 @@ def _rows(path: Path, known: Mapping[str, str]) -> Iterator[tuple[int, str, Mapp
         raise DataError("the file is empty; check the download", path)
 
 
-def _read_judgements(path: Path) -> dict[str, tuple[int, dict[str, int]]]:
+def _read_judgements(path: Path, hashes: Hashes) -> dict[str, tuple[int, dict[str, int]]]:
     """Return the first line and the grades of documents of each query, in the order of the file."""
-    rows = lines(path)
+    rows = lines(path, hashes=hashes)
     header = next(rows, (1, None))[1]
     if header is None:
         raise DataError("the file is empty; check the download", path)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import sha256
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -24,6 +23,7 @@ from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.pairs import read_lines
 from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.similarity import nonzero
+from sentbed_evaluators.text_lines import Hashes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,8 +87,9 @@ class Bitext(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
-        first, second = self._files(lines).read()
-        data = [sha256(locate(path)) for path in self.parallel]
+        hashes: Hashes = {}
+        first, second = self._files(lines).read(hashes)
+        data = [hashes[locate(path)] for path in self.parallel]
         lists = {"first": Texts(first), "second": Texts(second=second)}
         return Prepared(lists, partial(self._score, first, second, data))
 

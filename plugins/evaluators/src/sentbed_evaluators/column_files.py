@@ -11,7 +11,7 @@ from sentbed import DataError, locate
 from sentbed.errors import suggest
 
 from sentbed_evaluators.json_lines import read_objects, text_of, value_of
-from sentbed_evaluators.text_lines import csv_rows, encoding_problems, lines
+from sentbed_evaluators.text_lines import Hashes, csv_rows, encoding_problems, lines
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
@@ -74,26 +74,28 @@ class ColumnFile:
     def _suffix(self) -> str:
         return Path(self.path).suffix.lower() if self.separator is None else ""
 
-    def rows(self) -> Iterator[tuple[int, Sequence[Any]]]:
+    def rows(self, hashes: Hashes | None = None) -> Iterator[tuple[int, Sequence[Any]]]:
         """Yield line and columns of each row, at least one; raises `DataError` with file and line.
 
-        The first two are texts; so are the others, except in jsonl files, where they are the JSON values.
+        The first two are texts; so are the others, except in jsonl files, where they are the JSON values. For
+        `hashes` see `lines`.
         """
         for problem in self._format_problems():
             raise DataError(problem)
         path, line = locate(self.path), 0
-        for line, row in self._objects(path) if self._suffix == ".jsonl" else self._fields(path):
+        found = (self._objects if self._suffix == ".jsonl" else self._fields)(path, hashes)
+        for line, row in found:
             yield line, row
         if not line:
             raise DataError("the file has no pair of sentences; add pairs or check the download", path)
 
-    def _objects(self, path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
-        for line, row in read_objects(path, self.encoding):
+    def _objects(self, path: Path, hashes: Hashes | None) -> Iterator[tuple[int, Sequence[Any]]]:
+        for line, row in read_objects(path, self.encoding, hashes):
             texts = [text_of(row, column, path, line) for column in self.columns[:2]]
             yield line, [*texts, *(value_of(row, column, path, line) for column in self.columns[2:])]
 
-    def _fields(self, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
-        found = _without_blank_end(lines(path, self.encoding))
+    def _fields(self, path: Path, hashes: Hashes | None) -> Iterator[tuple[int, Sequence[str]]]:
+        found = _without_blank_end(lines(path, self.encoding, hashes))
         rows: Iterator[tuple[int, Sequence[str]]]
         if self._suffix == ".csv":
             rows = csv_rows(path, found)

@@ -115,6 +115,8 @@ class Geometry(Evaluator):
     """Conventions to report: `wang-isola` squares distances, `st5` does not."""
     measures: tuple[Measure, ...] = ("alignment", "uniformity")
     """Measures to compute, among `alignment`, `uniformity` and `anisotropy`."""
+    check_sizes: bool = True
+    """Whether to refuse a task of SentEval whose files have other numbers of pairs than published."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -220,7 +222,7 @@ class Geometry(Evaluator):
         if self.path is not None:
             pairs = of_pair_file(self._file(self.path), self.task, self.split, self.threshold)
         else:
-            pairs = of_senteval(self.data_dir, self.task or _DEFAULT_TASK, self.threshold)
+            pairs = of_senteval(self.data_dir, self.task or _DEFAULT_TASK, self.threshold, self.check_sizes)
         if "alignment" in self.measures and not pairs.positive:
             raise DataError(
                 f"no pair of `{pairs.task}` has a gold score above `threshold` = {self.threshold:g}; "

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 from sentbed import FilePath, locate
-from sentbed.helpers import sha256
 
 from sentbed_evaluators.pairs import PairFile
 from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.senteval_files import find_root, read_task
+from sentbed_evaluators.text_lines import Hashes
 
 
 @attrs.frozen
@@ -30,12 +30,13 @@ class GeometryPairs:
 
 def of_parallel_files(files: ParallelFiles, task: str | None, split: str | None) -> GeometryPairs:
     """Read line-aligned files; the aligned lines are the positive pairs."""
-    first, second = files.read()
+    hashes: Hashes = {}
+    first, second = files.read(hashes)
     protocol = {
         "positives": "aligned lines",
         "negatives": f"a random other line after the aligned ones, seed {files.seed}",
         "split": split or "first lines",
-        "data": [sha256(locate(path)) for path in (files.first, files.second)],
+        "data": [hashes[locate(path)] for path in (files.first, files.second)],
     }
     return GeometryPairs(task or files.task, first, second, range(files.positives), protocol)
 
@@ -43,15 +44,16 @@ def of_parallel_files(files: ParallelFiles, task: str | None, split: str | None)
 def of_pair_file(file: PairFile, task: str | None, split: str | None, threshold: float) -> GeometryPairs:
     """Read scored pairs; those with a gold score above `threshold` are positive."""
     path = locate(file.path)
-    pairs = file.read()
-    about = {"split": split or "whole file", "data": sha256(path)}
+    hashes: Hashes = {}
+    pairs = file.read(hashes)
+    about = {"split": split or "whole file", "data": hashes[path]}
     name = task or Path(path).stem
     return _scored(name, list(pairs.first), list(pairs.second), list(pairs.scores), threshold, about)
 
 
-def of_senteval(data_dir: FilePath | None, task: str, threshold: float) -> GeometryPairs:
+def of_senteval(data_dir: FilePath | None, task: str, threshold: float, check_sizes: bool) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
-    found = read_task(find_root(data_dir), task)
+    found = read_task(find_root(data_dir), task, check_sizes)
     first = [text for subset in found.subsets for text in subset.first]
     second = [text for subset in found.subsets for text in subset.second]
     scores = [score for subset in found.subsets for score in subset.scores]

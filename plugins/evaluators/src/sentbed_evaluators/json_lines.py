@@ -10,12 +10,14 @@ from typing import Any, TypeGuard
 from sentbed import DataError
 from sentbed.errors import suggest
 
-from sentbed_evaluators.text_lines import lines
+from sentbed_evaluators.text_lines import Hashes, lines
 
 
-def read_objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield line and object; blank lines are skipped. Raises `DataError` with file and line."""
-    for line, text in lines(path, encoding):
+def read_objects(
+    path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield line and object; blank lines are skipped. Raises `DataError` with file and line; see `lines`."""
+    for line, text in lines(path, encoding, hashes):
         if not text.strip():
             continue
         try:
@@ -48,8 +50,8 @@ def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether the value is a text without lone surrogates, which JSON escapes allow and tokenizers refuse."""
-    if not isinstance(value, str):
+    """Whether the value is a text without NUL and lone surrogates, which JSON escapes allow."""
+    if not isinstance(value, str) or "\0" in value:
         return False
     try:
         value.encode()

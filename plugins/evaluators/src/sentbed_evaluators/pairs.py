@@ -9,7 +9,7 @@ import attrs
 from sentbed import DataError, locate
 
 from sentbed_evaluators.column_files import ColumnFile
-from sentbed_evaluators.text_lines import lines
+from sentbed_evaluators.text_lines import Hashes, lines
 
 
 @attrs.frozen
@@ -35,11 +35,11 @@ class PairFile(ColumnFile):
 
     meanings = (*ColumnFile.meanings, "score")
 
-    def read(self) -> ScoredPairs:
-        """Read all pairs; raises `DataError` with file and line."""
+    def read(self, hashes: Hashes | None = None) -> ScoredPairs:
+        """Read all pairs; raises `DataError` with file and line. For `hashes` see `lines`."""
         path, is_text = locate(self.path), self._suffix != ".jsonl"
         first, second, scores = [], [], []
-        for line, (sentence1, sentence2, score) in self.rows():
+        for line, (sentence1, sentence2, score) in self.rows(hashes):
             if isinstance(score, bool | str) and not is_text:
                 raise DataError(
                     f"`{self.columns[2]}` is {score!r}, but a number was expected; write it without quotes",
@@ -52,9 +52,9 @@ class PairFile(ColumnFile):
         return ScoredPairs(tuple(first), tuple(second), tuple(scores))
 
 
-def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
+def read_lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> list[str]:
     """Return the lines of a file that is not empty; see `lines`."""
-    found = [text for _, text in lines(path, encoding)]
+    found = [text for _, text in lines(path, encoding, hashes)]
     if not found:
         raise DataError("the file is empty; check the download", path)
     return found

@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError, locate
 
 from sentbed_evaluators.pairs import read_lines
-from sentbed_evaluators.text_lines import encoding_problems
+from sentbed_evaluators.text_lines import Hashes, encoding_problems
 
 
 @attrs.frozen
@@ -49,10 +49,13 @@ class ParallelFiles:
             )
         yield from encoding_problems(self.encoding)
 
-    def read(self) -> tuple[list[str], list[str]]:
-        """Return the first and the second sentences of the pairs; raises `DataError` that names the file."""
+    def read(self, hashes: Hashes | None = None) -> tuple[list[str], list[str]]:
+        """Return the first and the second sentences of the pairs; raises `DataError` that names the file.
+
+        For `hashes` see `lines`.
+        """
         paths = locate(self.first), locate(self.second)
-        first, second = (read_lines(path, self.encoding) for path in paths)
+        first, second = (read_lines(path, self.encoding, hashes) for path in paths)
         if len(first) != len(second):
             raise DataError(
                 f"the file has {len(second)} lines, `{paths[0]}` has {len(first)}, but line n of one must be "

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import sha256
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -25,6 +24,7 @@ from sentbed_evaluators.nearest import CHUNK, nearest, unit
 from sentbed_evaluators.retrieval_data import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.similarity import nonzero
+from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.text_pairs import TextPairFile
 
 if TYPE_CHECKING:
@@ -133,13 +133,15 @@ class Retrieval(Evaluator):
         path = locate(self.path)
         if path.is_dir():
             return beir_files.read_beir(path, self.split or "test", title=self.title)
+        hashes: Hashes = {}
+        queries, documents = self._file.read(hashes)
         about = {
             "split": self.split or "whole file",
             "columns": list(self.columns),
             "text": "as in the file",
-            "data": sha256(path),
+            "data": hashes[path],
         }
-        return of_pairs(*self._file.read(), about)
+        return of_pairs(queries, documents, about)
 
     def _search(self, collection: Collection, vectors: Vectors) -> NDArray[np.int64]:
         """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""

@@ -13,6 +13,7 @@ from sentbed.helpers import sha256
 
 from sentbed_evaluators import directories
 from sentbed_evaluators.pairs import PairFile, ScoredPairs, parse_score, read_lines
+from sentbed_evaluators.text_lines import Hashes
 
 YEARS: dict[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -35,6 +36,22 @@ SPLITS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Split and files of the tasks with a single list of pairs."""
 
 TASKS = (*YEARS, *SPLITS)
+
+SIZES: dict[str, tuple[int, ...]] = {
+    "STS12": (750, 750, 459, 750, 399),
+    "STS13": (189, 750, 561),
+    "STS14": (450, 300, 750, 750, 750, 750),
+    "STS15": (375, 750, 375, 750, 750),
+    "STS16": (254, 249, 230, 244, 209),
+    "STSB": (1379,),
+    "STSB-dev": (1500,),
+    "STSB-train": (5749,),
+    "SICKR": (4927,),
+    "SICKR-dev": (500,),
+    "SICKR-train": (4500,),
+    "SICKR-all": (4500, 500, 4927),
+}
+"""Published numbers of scored pairs, in the order of `YEARS` and of the files in `SPLITS`."""
 
 DEVELOPMENT = frozenset(task for task, (split, _) in SPLITS.items() if split in ("train", "dev"))
 """Tasks without any pair of the papers' test sets."""
@@ -99,38 +116,62 @@ def missing_message(root: Path, task: str) -> str:
     )
 
 
-def read_task(root: Path, task: str) -> Task:
-    """Read a task; raises `DataError` with file and line."""
+def read_task(root: Path, task: str, check_sizes: bool = True) -> Task:
+    """Read a task; raises `DataError` with file and line.
+
+    With `check_sizes`, also if a file has another number of scored pairs than published.
+    """
     if missing_files(root, task):
         raise DataError(missing_message(root, task))
-    return _read_task(root, task, digest(task_files(root, task)))
+    return _read_task(root, task, digest(task_files(root, task)), check_sizes)
 
 
 @lru_cache(maxsize=len(TASKS))
-def _read_task(root: Path, task: str, data: str) -> Task:
+def _read_task(root: Path, task: str, data: str, check_sizes: bool) -> Task:
     """Read a task whose files have the digest `data`, cached since successive runs read the same tasks."""
     files = task_files(root, task)
+    hashes: Hashes = {}
     if task in YEARS:
-        subsets = tuple(_read_year(files[i], files[i + 1]) for i in range(0, len(files), 2))
-        return Task(task, "test", subsets, files[1::2], data)
-    parts = [_read_split(file, task) for file in files]
+        subsets = tuple(_read_year(files[i], files[i + 1], hashes) for i in range(0, len(files), 2))
+    else:
+        subsets = tuple(_read_split(file, task, hashes) for file in files)
+    if digest(files, hashes) != data:
+        raise DataError(f"the files of `{task}` changed while they were read; run again", files[0])
+    sources = files[1::2] if task in YEARS else files
+    if check_sizes:
+        _require_sizes(task, subsets, sources)
+    if task in YEARS:
+        return Task(task, "test", subsets, sources, data)
     pairs = ScoredPairs(
-        first=tuple(text for part in parts for text in part.first),
-        second=tuple(text for part in parts for text in part.second),
-        scores=tuple(score for part in parts for score in part.scores),
+        first=tuple(text for part in subsets for text in part.first),
+        second=tuple(text for part in subsets for text in part.second),
+        scores=tuple(score for part in subsets for score in part.scores),
     )
     return Task(task, SPLITS[task][0], (pairs,), files[:1], data)
 
 
-def _read_split(file: Path, task: str) -> ScoredPairs:
+def _require_sizes(task: str, subsets: Sequence[ScoredPairs], sources: Sequence[Path]) -> None:
+    """Raise `DataError` if a file has another number of scored pairs than published."""
+    for pairs, source, expected in zip(subsets, sources, SIZES[task], strict=True):
+        if len(pairs) != expected:
+            raise DataError(
+                f"found {len(pairs):,} scored pairs of `{task}`, expected {expected:,}: the file was cut, or "
+                "is another one; get it again (`sentbed data get senteval`), or set `check_sizes = false` "
+                "where it is data of your own",
+                source,
+            )
+
+
+def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
     if task.startswith("SICK"):
         columns = ("sentence_A", "sentence_B", "relatedness_score")
-        return PairFile(str(file), columns, separator="\t", score_range=(1, 5)).read()
-    return PairFile(str(file), ("5", "6", "4"), header=False, separator="\t", score_range=(0, 5)).read()
+        return PairFile(str(file), columns, separator="\t", score_range=(1, 5)).read(hashes)
+    layout = PairFile(str(file), ("5", "6", "4"), header=False, separator="\t", score_range=(0, 5))
+    return layout.read(hashes)
 
 
-def _read_year(texts: Path, gold: Path) -> ScoredPairs:
-    rows, scores = read_lines(texts), read_lines(gold)
+def _read_year(texts: Path, gold: Path, hashes: Hashes) -> ScoredPairs:
+    rows, scores = read_lines(texts, hashes=hashes), read_lines(gold, hashes=hashes)
     if len(rows) != len(scores):
         raise DataError(
             f"found {len(scores)} lines of scores, but `{texts.name}` has {len(rows)} pairs; "
@@ -157,11 +198,15 @@ def _read_year(texts: Path, gold: Path) -> ScoredPairs:
     return ScoredPairs(tuple(first), tuple(second), tuple(kept), dropped=len(rows) - len(kept))
 
 
-def digest(files: Sequence[Path]) -> str:
-    """Return the SHA-256 over files and their names; for a single file, its own."""
+def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
+    """Return the SHA-256 over files and their names; for a single file, its own.
+
+    `hashes` has those of the files, if they are known.
+    """
+    hashes = hashes or {file: sha256(file) for file in files}
     if len(files) == 1:
-        return sha256(files[0])
+        return hashes[files[0]]
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file.name}\0{sha256(file)}\n".encode())
+        digest.update(f"{file.name}\0{hashes[file]}\n".encode())
     return digest.hexdigest()

@@ -69,6 +69,8 @@ class SentEvalSTS(Evaluator):
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
     `SENTBED_DATA`."""
+    check_sizes: bool = True
+    """Whether to refuse a task whose files have other numbers of pairs than published."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -92,7 +94,7 @@ class SentEvalSTS(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         root = find_root(self.data_dir)
-        tasks = [read_task(root, name) for name in self.tasks]
+        tasks = [read_task(root, name, self.check_sizes) for name in self.tasks]
         for task in tasks:
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)

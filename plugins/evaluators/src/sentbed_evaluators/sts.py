@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import sha256
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -30,6 +29,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
+from sentbed_evaluators.text_lines import Hashes
 
 
 @attrs.frozen
@@ -77,9 +77,12 @@ class STS(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
-        pairs, data = self._file.read(), sha256(path)
+        hashes: Hashes = {}
+        pairs = self._file.read(hashes)
         require_varied(pairs.scores, path)
-        return Prepared({"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs, data))
+        return Prepared(
+            {"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs, hashes[path])
+        )
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""

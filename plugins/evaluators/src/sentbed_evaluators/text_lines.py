@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import codecs
 import csv
+import hashlib
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from sentbed import DataError
 
@@ -14,21 +17,51 @@ _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
 """UTF-8's byte order mark, decoded as single bytes."""
 
 
-def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+Hashes: TypeAlias = dict[Path, str]
+"""File -> SHA-256 of the bytes that were read from it, all of them."""
+
+
+class _Hashing(io.BufferedReader):
+    """A file whose bytes are hashed as they are read, so that the hash is that of what was parsed."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__(raw)
+        self.digest = hashlib.sha256()
+
+    def read1(self, size: int = -1, /) -> bytes:
+        content = super().read1(size)
+        self.digest.update(content)
+        return content
+
+
+def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> Iterator[tuple[int, str]]:
     r"""Yield number and text of each line, cut at "\n" alone: other separators occur inside sentences.
 
-    A byte order mark and the "\r" at the end of a line are left out; an empty file has no lines.
+    A byte order mark and the "\r" at the end of a line are left out; an empty file has no lines. After the
+    last line, the hash of the file is in `hashes`.
 
     Raises:
-        DataError: if the file cannot be read or has bytes that are invalid in the encoding.
+        DataError: if the file cannot be read, has bytes that are invalid in the encoding, or NUL characters.
     """
     number = 0
     try:
-        with path.open(encoding=encoding, newline="\n") as stream:
+        with (
+            _Hashing(io.FileIO(path)) as content,
+            io.TextIOWrapper(content, encoding, newline="\n") as stream,
+        ):
             for number, line in enumerate(stream, start=1):
                 text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK) if number == 1 else line
+                if (at := text.find("\0")) >= 0:
+                    raise DataError(
+                        f"character {at + 1} of the line is NUL, which is in no text; convert the file to "
+                        "UTF-8, or get it again if it was not written to its end",
+                        path,
+                        number,
+                    )
                 if text:
                     yield number, text.removesuffix("\n").removesuffix("\r")
+            if hashes is not None:
+                hashes[path] = content.digest.hexdigest()
     except OSError as error:
         raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
     except UnicodeDecodeError as error:

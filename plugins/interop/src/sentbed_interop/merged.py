@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import tomli_w
 from sentbed import Encoder, RunError
-from sentbed.helpers import write_atomic, write_directory
+from sentbed.helpers import write_atomic, write_directory, write_sums
 from sentbed.tools import BACKBONE, ENCODER_FILE, SCHEMA, unstructure
 
 
@@ -36,5 +36,6 @@ def save_merged(encoder: Encoder, path: str | Path) -> None:
         backbone.save(directory / BACKBONE)
         recipe = attrs.evolve(encoder.recipe, backbone=component)
         write_atomic(directory / ENCODER_FILE, tomli_w.dumps({"schema": SCHEMA, **unstructure(recipe)}))
+        write_sums(directory)
 
     write_directory(target.resolve(), fill)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import sha256
 from sentbed.protocols import BuildContext
@@ -45,6 +45,9 @@ OF_A_LAYER = re.compile(
 """Names of weights that a model uses: not those of a pre-training head, nor positions, frequencies and causal
 masks, which old files hold and the code now computes."""
 
+WHOLE_NUMBERS = frozenset({"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"})
+"""Names that safetensors has for types of whole numbers."""
+
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 
 
@@ -73,7 +76,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         model, tokenizer = _from_directory(parameters, family, directory, with_weights)
         origin = {"model": parameters.model, "init": parameters.init}
         if with_weights:
-            hashes = _hashes(directory)
+            hashes = _hashes(directory, context.sums if directory is saved else None)
             origin["sha256"] = hashes
             if directory is not saved:
                 base = hashes
@@ -118,9 +121,11 @@ def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origi
     return load_adapter(model, directory)
 
 
-def _hashes(directory: Path) -> dict[str, str]:
-    """Return the hash of each file of weights."""
-    return {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
+def _hashes(directory: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the hash of each file of weights; those in `known` are not computed again."""
+    known = known or {}
+    files = sorted(directory.glob("*.safetensors"))
+    return {file.name: known.get(file.name) or sha256(file) for file in files}
 
 
 def _from_directory(
@@ -160,6 +165,7 @@ def _load(
     parameters: Transformer,
     family: Family,
 ) -> Any:
+    _require_numbers(directory)
     options: dict[str, Any] = {}
     if parameters.device_map is not None:
         options["device_map"] = parameters.device_map
@@ -205,6 +211,19 @@ def _load(
     return model
 
 
+def _require_numbers(directory: Path) -> None:
+    """Raise `ModelError` if weights are whole numbers, which transformers would take as they are."""
+    for file in sorted(directory.glob("*.safetensors")):
+        with safe_open(file, "pt") as weights:
+            for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                kind = weights.get_slice(name).get_dtype()
+                if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
+                    raise ModelError(
+                        f"`{name}` in `{file}` holds whole numbers ({kind}), expected floating point: the "
+                        "file is damaged or quantised; fetch the model again, or take its unquantised weights"
+                    )
+
+
 def _initialise(loader: Any, config: Any, trust_remote_code: bool, parameters: Transformer) -> Any:
     dtype = DTYPES[parameters.dtype]
     return _without_pooler(loader.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code))
@@ -245,7 +264,7 @@ def _base_directory(parameters: Transformer, saved: Path) -> Path:
     except SentbedError as error:
         raise ModelError(
             f"`{saved}` holds no weights but an adapter's, and its model cannot be had: {error}; put the "
-            "model back, or change `model` in the encoder's `encoder.toml`"
+            "model back, or change `model` in the encoder's `encoder.toml` and delete its `checksums.json`"
         ) from error
 
 

@@ -109,6 +109,12 @@ def load_modules(module: EncoderModule, path: Path) -> None:
             f"`{path}` holds {found}, the pooler and head of its recipe have {expected}; "
             "the files of this encoder do not belong together, save it again"
         )
+    for name, value in weights.items():
+        if not (value.is_floating_point() and torch.isfinite(value).all()):
+            raise ModelError(
+                f"`{name}` in `{path}` has NaN, infinite or whole numbers, expected finite floating point: "
+                "the file is damaged, or training diverged; take another checkpoint"
+            )
     module.load_state_dict(weights, strict=False)
 
 

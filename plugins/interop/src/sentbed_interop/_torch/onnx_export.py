@@ -42,13 +42,13 @@ def _require_fp32(encoder: Encoder) -> None:
         raise ModelError(
             f"the backbone is held in 4 bits (`quantization = {backbone.quantization!r}`), which the graph "
             "cannot be; write plain weights with `sentbed export ENCODER PLAIN`, set "
-            '`dtype = "fp32"` in `PLAIN/encoder.toml`, and export PLAIN'
+            '`dtype = "fp32"` in `PLAIN/encoder.toml`, delete `PLAIN/checksums.json`, and export PLAIN'
         )
     if (dtype := getattr(backbone, "dtype", "fp32")) != "fp32":
         raise ModelError(
             f"the backbone is held in {dtype}, in which it also computes, and the graph computes in fp32: "
             'vectors would differ in the third digit; set `dtype = "fp32"` in the encoder\'s `encoder.toml`, '
-            "and export it again"
+            "delete its `checksums.json`, and export it again"
         )
 
 
