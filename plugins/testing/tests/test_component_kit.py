@@ -16,6 +16,7 @@ import faulty_parts as parts
 import pytest
 from sentbed._registry.plugin_info import Clash, ComponentInfo
 from sentbed._registry.registry import load_plugins
+from sentbed.kinds import KINDS
 from sentbed.protocols import Lazy, PoolerTraits
 from sentbed.protocols.traits import Pooling
 from sentbed_testing import (
@@ -278,12 +279,40 @@ def test_a_heavy_import_is_named_with_its_line(tmp_path: Path, monkeypatch: pyte
 
 def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
     class Wanting(parts.Ramp):
+        """It wants a file."""
+
         def check(self) -> list[str]:
             return ["the file is missing; add it"]
 
     found = component_rules(Wanting, kind="schedule")
     with pytest.raises(NotRunError, match="`check` says: the file is missing; add it; an `example`"):
         found["factor"]()
+    said = (
+        "tried: none of the 1 rules of a schedule could be run: the component's `check` says: the file is "
+        "missing; add it; an `example` with other fields may pass it; give an `example` whose `check` finds"
+    )
+    with pytest.raises(ConformanceError, match=said):
+        found["tried"]()
+    with pytest.raises(ConformanceError, match=said):
+        check_component(Wanting, kind="schedule")
+    reasons = {"tried": "the file is not for everyone", "values": "it stands in a function"}
+    report = check_component(Wanting, kind="schedule", skip=reasons)
+    assert set(report.not_run) == {"light", "values", "factor", "tried"}
+    assert "\nnot run: factor: the component's `check` says: the file is missing" in str(report)
+    assert "\nnot run: tried: the file is not for everyone" in str(report)
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_a_kind_of_which_no_rule_was_run_is_never_green(kind: str) -> None:
+    class Wanting(KINDS[kind].base):  # type: ignore[misc, name-defined]
+        name = "wanting"
+
+        def check(self) -> list[str]:
+            return ["the file is missing; add it"]
+
+    with pytest.raises(ConformanceError) as caught:
+        check_component(Wanting, kind=kind)
+    assert "tried" in [failure.rule for failure in caught.value.failures]
 
 
 def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+import attrs
 import pytest
+import torch
 from faulty_poolers import Attend, Nearest
-from sentbed_testing import ConformanceError, NotRunError, check_component, component_rules
+from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
+from sentbed_testing import ConformanceError, NotRunError, check_component, component_rules, random_states
 
 WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
 
@@ -171,3 +175,69 @@ def test_where_padding_counts_no_other_rule_says_so_again() -> None:
     for name in ("alone", "grad-cache"):
         with pytest.raises(NotRunError, match="see the rule `padding`"):
             rules[name]()
+
+
+class Projection(torch.nn.Module):
+    """A linear layer over every token, then the mean."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width)
+
+    def forward(self, states: Any) -> Any:
+        hidden, mask = self.linear(states.last_hidden_state), states.attention_mask
+        kept = torch.ones_like(hidden[..., 0]) if mask is None else mask
+        return torch.where(kept[..., None] > 0, hidden, 0).sum(1) / kept.sum(1, keepdim=True)
+
+
+@attrs.frozen
+class Projected(Pooler):
+    """The mean of projected states."""
+
+    name: ClassVar[str] = "projected"
+
+    def build(self, width: int) -> Any:
+        """Return the module."""
+        return Projection(width)
+
+
+class Remembering(torch.nn.Module):
+    """The distance to a memory, which is a part of a longer tensor."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width)
+        self.initial_state = lambda: {"memory": torch.ones(20, width), "projected": torch.ones(20, width)}
+
+    def forward(self, inputs: Any, state: Any) -> LossOutput:
+        memory = torch.cat([state["memory"], inputs["anchor"].detach().float()])[len(inputs["anchor"]) :]
+        projected = self.linear(state["memory"])
+        loss = (inputs["anchor"].float() - projected.mean(0)).square().mean()
+        return LossOutput(loss, {}, {"memory": memory, "projected": projected.detach()})
+
+
+@attrs.frozen
+class Remembered(Loss):
+    """The distance to a memory."""
+
+    name: ClassVar[str] = "remembered"
+    traits = LossTraits(needs=frozenset({"anchor"}), stateful=True)
+
+    def build(self, width: int) -> Any:
+        """Return the module."""
+        return Remembering(width)
+
+
+@pytest.mark.parametrize("cls", [Projected, Remembered])
+def test_how_data_lies_in_memory_breaks_no_rule(cls: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    # On many processors a linear layer gives other last bits where data is aligned otherwise.
+    randn: Callable[..., torch.Tensor] = torch.randn
+
+    def shifted(*size: Any, generator: torch.Generator | None = None) -> torch.Tensor:
+        shape = torch.Size(size)
+        return randn(shape.numel() + 1, generator=generator)[1:].view(shape)
+
+    monkeypatch.setattr(random_states.load_torch(), "randn", shifted)
+    rules = component_rules(cls)
+    for name in ("stateless", "save"):
+        rules[name]()

@@ -135,6 +135,22 @@ def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_en
     assert measures.farthest(pair.weights(fresh), before, 0.0)[0] > 0
 
 
+def test_two_classes_of_one_name_share_no_encoder(pair: EnginePair) -> None:
+    def another() -> Any:
+        @attrs.frozen
+        class Same(Average):
+            name = "same"
+
+        return Same()
+
+    of_one, of_other = (attrs.evolve(a_case(), pooler=another()) for _ in range(2))
+    assert repr(of_one.recipe) == repr(of_other.recipe)
+    assert pair.shared(of_one, pair.engine) is not pair.shared(of_other, pair.engine)
+    assert pair.saved(of_one) != pair.saved(of_other)
+    assert pair.shared(of_one, pair.engine) is pair.shared(attrs.evolve(of_one), pair.engine)
+    assert pair.shared(of_one, pair.engine) is not pair.shared(of_one, pair.reference)
+
+
 def test_the_directory_goes_with_the_bench() -> None:
     pair = EnginePair(Engine(64), Engine(64), Sgd(0.1), Sgd(0.1), 0.1, Level())
     directory = pair.directory

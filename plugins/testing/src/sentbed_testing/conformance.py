@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +39,12 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Kind -> modules of its rules, besides those of every component."""
 
+TRIED = "tried"
+"""Name of the rule that some rule of the kind could be run."""
+
+GENERAL = ("rules_class", "rules_fields")
+"""Modules of the rules of every component."""
+
 _READ = "read the line, and see `docs/plugins/testing.md` for what the rule does"
 
 
@@ -63,7 +69,11 @@ class Report:
     passed: tuple[str, ...]
     not_run: Mapping[str, str]
     """Rule -> reason for which it was not run."""
-    failures: tuple[Failure, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"passed: {', '.join(self.passed) or 'no rule'}"]
+        lines += [f"not run: {rule}: {reason}" for rule, reason in self.not_run.items()]
+        return "\n".join(lines)
 
 
 class ConformanceError(AssertionError):
@@ -107,7 +117,7 @@ def check_component(
         jax: also test a pooler or a loss under JAX, on all devices that JAX finds.
 
     Raises:
-        ConformanceError: if rules are broken; lists all of them.
+        ConformanceError: if rules are broken, or none of the kind's own could be run; lists all of them.
     """
     passed: list[str] = []
     not_run: dict[str, str] = {}
@@ -145,18 +155,43 @@ def component_rules(
         fix = f"say `kind`, one of {', '.join(KINDS)}"
         raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
     subject = Subject(cls, kind, example or {}, jax)
+    modules = {name: import_module(f"sentbed_testing.{name}") for name in (*GENERAL, *MODULES.get(kind, ()))}
     rules: dict[str, Rule] = {}
     awaited: dict[str, Mapping[str, str]] = {}
-    for name in ("rules_class", "rules_fields", *MODULES.get(kind, ())):
-        module = import_module(f"sentbed_testing.{name}")
+    for module in modules.values():
         rules |= module.RULES
         awaited |= getattr(module, "AWAITED", {})
     skip = skip or {}
-    if unknown := sorted(set(skip) - set(rules)):
+    if unknown := sorted(set(skip) - {*rules, TRIED}):
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
         raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
-    return {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
+    found = {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
+    own = [name for module in MODULES.get(kind, ()) for name in modules[module].RULES if name not in skip]
+    return (
+        {**found, TRIED: partial(_require_tried, subject, [found[name] for name in own], skip)}
+        if own
+        else found
+    )
+
+
+def _require_tried(subject: Subject, own: Sequence[Callable[[], None]], skip: Mapping[str, str]) -> None:
+    """Raise `ConformanceError` if none of the kind's own rules can be run."""
+    if TRIED in skip:
+        raise NotRunError(skip[TRIED])
+    reasons = []
+    for run in own:
+        try:
+            run()
+        except NotRunError as reason:
+            reasons.append(str(reason))
+        except ConformanceError:
+            return
+        else:
+            return
+    what = f"none of the {len(own)} rules of a {subject.kind} could be run: {reasons[0]}"
+    fix = "give an `example` whose `check` finds nothing, and install what is missing"
+    raise ConformanceError(_title(subject.cls), (Failure(TRIED, what, fix),))
 
 
 def parametrize_component(cls: type[Any], **options: Any) -> Any:

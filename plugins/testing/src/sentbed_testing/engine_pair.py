@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed import Encoder
 from sentbed.protocols import LABEL, Columns, Engine, Loss, Optimizer, Schedule, Trainer, Training
-from sentbed.tools import Plugins
+from sentbed.tools import EncoderRecipe, Plugins
 
 from sentbed_testing.engine_cases import OPTIMIZERS, ROWS, Case, part
 from sentbed_testing.measures import Arrays, saved_weights
@@ -29,6 +29,12 @@ TOWER = "encoder"
 
 # The sentence paired with row `n` is `n * factor + shift`. Some texts occur twice in a batch.
 _TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
+
+
+def _same(one: EncoderRecipe, other: EncoderRecipe) -> bool:
+    """Whether two encoders are of the same classes, by identity, with the same fields."""
+    parts = ((one.backbone, other.backbone), (one.pooler, other.pooler))
+    return all(type(a) is type(b) for a, b in parts) and one == other and repr(one) == repr(other)
 
 
 def _directory() -> Path:
@@ -56,8 +62,8 @@ class EnginePair:
     """Takes `WARM_UP` steps on the reference before an encoder is saved. To four digits, a random BERT's
     first token is the same for all texts: half of the difference of two such vectors would be rounding."""
     directory: Path = attrs.field(factory=_directory)
-    _saved: dict[str, Path] = attrs.field(factory=dict, init=False)
-    _shared: dict[tuple[int, str], Encoder] = attrs.field(factory=dict, init=False)
+    _saved: list[tuple[EncoderRecipe, Path]] = attrs.field(factory=list, init=False)
+    _shared: list[tuple[Engine, EncoderRecipe, Encoder]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
@@ -74,16 +80,17 @@ class EnginePair:
 
     def saved(self, case: Case) -> Path:
         """Return the directory of a case's saved initial encoder."""
-        key = repr(case.recipe)
-        if key not in self._saved:
-            self.reference.seed(SEED)
-            path = self.directory / str(len(self._saved))
-            encoder = Encoder.build(case.recipe, self.reference, lambda: SENTENCES)
-            if self.warm_up is not None:
-                self._warm(attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")), encoder)
-            encoder.save(path)
-            self._saved[key] = path
-        return self._saved[key]
+        for recipe, path in self._saved:
+            if _same(recipe, case.recipe):
+                return path
+        self.reference.seed(SEED)
+        path = self.directory / str(len(self._saved))
+        encoder = Encoder.build(case.recipe, self.reference, lambda: SENTENCES)
+        if self.warm_up is not None:
+            self._warm(attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")), encoder)
+        encoder.save(path)
+        self._saved.append((case.recipe, path))
+        return path
 
     def _warm(self, case: Case, encoder: Encoder) -> None:
         optimizer: Any = self.optimizer
@@ -99,10 +106,12 @@ class EnginePair:
 
     def shared(self, case: Case, engine: Engine) -> Encoder:
         """Return a shared encoder, which must not be changed."""
-        key = id(engine), repr(case.recipe)
-        if key not in self._shared:
-            self._shared[key] = self.fresh(case, engine)
-        return self._shared[key]
+        for of, recipe, encoder in self._shared:
+            if of is engine and _same(recipe, case.recipe):
+                return encoder
+        encoder = self.fresh(case, engine)
+        self._shared.append((engine, case.recipe, encoder))
+        return encoder
 
     def trainer(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -94,6 +94,21 @@ def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates
     layers = None if states.layers is None else tuple(map(change, states.layers))
     rest = (None if value is None else change(value) for value in states[3:])
     return TokenStates(change(states.last_hidden_state), states.attention_mask, layers, *rest)
+
+
+def own_memory(value: Any) -> Any:
+    """Return tensors, in tuples, lists and mappings too, in memory of their own.
+
+    A processor may add in another order where data is aligned otherwise, as that of a view is: two results
+    can be equal to the bit only where both are computed from such copies.
+    """
+    if isinstance(value, load_torch().Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {name: own_memory(part) for name, part in value.items()}
+    if isinstance(value, TokenStates):
+        return TokenStates(*map(own_memory, value))
+    return type(value)(map(own_memory, value)) if isinstance(value, tuple | list) else value
 
 
 def rows_of(states: TokenStates, rows: Any) -> TokenStates:

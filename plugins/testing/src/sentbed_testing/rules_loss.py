@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed.protocols import LABEL, LossOutput, Module, Tensor
 
 from sentbed_testing import module_checks
-from sentbed_testing.random_states import WIDTH, build, load_torch, seeded
+from sentbed_testing.random_states import WIDTH, build, load_torch, own_memory, seeded
 from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
@@ -193,8 +193,8 @@ def stateless(subject: Subject) -> Findings:
     module = build(subject)
     for training in (True, False):
         module.train(training)
-        given = _arguments(subject, module)
-        copies = [{name: value.clone() for name, value in part.items()} for part in given]
+        drawn = list(_arguments(subject, module))
+        given, copies = own_memory(drawn), own_memory(drawn)
         before = module_checks.held(module)
         first = call(module, *given)
         if names := module_checks.changed(before, module_checks.held(module)):
@@ -202,7 +202,7 @@ def stateless(subject: Subject) -> Findings:
                 f"a call changes `{names[0]}`",
                 "what is kept from step to step is a state: write `initial_state`, and return the next one",
             )
-        if not module_checks.same(list(given), copies):
+        if not module_checks.same(given, copies):
             yield "a call writes into its arguments", "take copies: no operation that ends in `_`"
         again = call(module, *copies)
         if not module_checks.same([first.loss, first.state], [again.loss, again.state]):

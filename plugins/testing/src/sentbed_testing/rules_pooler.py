@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing import module_checks, random_states
-from sentbed_testing.random_states import WIDTH, build, distance, load_torch, over, rows_of, seeded
+from sentbed_testing.random_states import (
+    WIDTH,
+    build,
+    distance,
+    load_torch,
+    over,
+    own_memory,
+    rows_of,
+    seeded,
+)
 from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
@@ -194,8 +203,8 @@ def stateless(subject: Subject) -> Findings:
     module = build(subject)
     for training in (True, False):
         mode = "in training" if training else "when encoding"
-        # Two copies lie alike in memory; some libraries add in another order where the alignment differs.
-        states, copied = (over(_states(subject), lambda value: value.clone()) for _ in range(2))
+        drawn = _states(subject)
+        states, copied = own_memory(drawn), own_memory(drawn)
         before = module_checks.held(module)
         first = _pool(module, states, training)
         if names := module_checks.changed(before, module_checks.held(module)):
