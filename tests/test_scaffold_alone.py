@@ -26,6 +26,7 @@ DISTRIBUTIONS = ["core", *sorted(str(path.parent) for path in ROOT.glob("plugins
 COMMANDS = [
     "cache",
     "check",
+    "check-plugin",
     "compare",
     "data",
     "diff",

@@ -21,6 +21,7 @@ from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
 from sentbed_workbench.scaffold import TEMPLATES, settings, write_plugin
+from toy_fixtures import write_distribution
 
 SLOW_RULES = "not keeps_every_rule and not computes_what"
 """What of the tests that are written takes longer than some seconds, in the kinds with tensors."""
@@ -74,8 +75,32 @@ def test_a_distribution_is_complete(kind: str, written: Path) -> None:
     assert f'sentbed_api = "{API_VERSION}"' in (package / "__init__.py").read_text()
     assert f"def {KINDS[kind].hook}()" in (package / "__init__.py").read_text()
     assert f'name: ClassVar[str] = "my-{kind}"' in (package / f"my_{kind}.py").read_text()
-    for name in (".gitignore", "README.md", f"tests/test_my_{kind}.py", f"src/sentbed_my_{kind}/py.typed"):
+    files = (
+        ".gitignore",
+        "README.md",
+        "LICENSE",
+        ".github/workflows/test.yml",
+        f"tests/test_my_{kind}.py",
+        f"src/sentbed_my_{kind}/py.typed",
+    )
+    for name in files:
         assert (written / kind / name).is_file()
+
+
+def test_torch_is_pinned_as_it_is_here(written: Path) -> None:
+    ours = (ROOT / "requirements" / "constraints.txt").read_text().splitlines()
+    (pinned,) = [line for line in ours if line.startswith("torch==")]
+    for kind in TEMPLATES:
+        assert pinned in (written / kind / "constraints.txt").read_text().splitlines()
+        workflow = (written / kind / ".github" / "workflows" / "test.yml").read_text()
+        assert "pip install -c constraints.txt -e '.[test]'" in workflow
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_its_tests_hold_the_whole_plugin_to_its_rules(kind: str, written: Path) -> None:
+    source = (written / kind / "tests" / f"test_my_{kind}.py").read_text()
+    assert f'report = check_plugin("sentbed-my-{kind}"' in source
+    assert "report.not_run" in source
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -143,7 +168,10 @@ def test_the_code_passes_mypy(written: Path) -> None:
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_its_tests_pass(kind: str, written: Path) -> None:
     chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
-    run("pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-k", chosen, cwd=written / kind)
+    # As `pip install` would leave it.
+    write_distribution(written / kind / "site", f"sentbed-my-{kind}", {f"my-{kind}": f"sentbed_my_{kind}"})
+    path = os.pathsep.join(("src", "site"))
+    run("pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-k", chosen, cwd=written / kind, path=path)
 
 
 # --- the command -------------------------------------------------------------------------------------------
@@ -164,7 +192,7 @@ def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch
     )
     assert "sentbed-far/src/sentbed_far/far.py" in files
     assert commands.splitlines() == [
-        "  pip install -e 'sentbed-far[test]'",
+        "  pip install -c sentbed-far/constraints.txt -e 'sentbed-far[test]'",
         "  pytest sentbed-far",
         "  sentbed new recipe mine.toml",
         "  sentbed run mine.toml --set stage.0.loss.use=far --set stage.0.loss.temperature=",

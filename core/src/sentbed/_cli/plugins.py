@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     help="List each lifecycle hook with the plugins that hear it, in order of calls.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plugins(hooks: bool, as_json: bool) -> None:
+@click.option("--check", metavar="NAME", help="Hold the plugin NAME, and all that it offers, to their rules.")
+@click.pass_context
+def plugins(ctx: click.Context, hooks: bool, as_json: bool, check: str | None) -> None:
     """List the installed plugins, what became of each, and the components that they offer.
 
     A plugin is `loaded`, `disabled` by your configuration, `refused` because it is made for another API of
@@ -27,6 +29,9 @@ def plugins(hooks: bool, as_json: bool) -> None:
     """
     from sentbed._registry.registry import load_plugins
 
+    if check is not None:
+        # The main group says whose command it is, where it is not installed.
+        ctx.find_root().command.main(["check-plugin", check], "sentbed")
     found = load_plugins()
     heard = _heard(found) if hooks else None
     if as_json:

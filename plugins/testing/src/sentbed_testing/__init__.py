@@ -8,67 +8,42 @@ Nothing here imports a tensor library, and `import sentbed` does not import this
 
 from __future__ import annotations
 
-from sentbed_testing.conformance import (
-    ConformanceError,
-    Failure,
-    Report,
-    check_component,
-    component_rules,
-    parametrize_component,
-)
-from sentbed_testing.encoding import check_encode
-from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
-from sentbed_testing.engine_pair import EnginePair, batch
-from sentbed_testing.gradients import (
-    check_derivative,
-    check_frozen_columns,
-    check_grad_cache,
-    check_loss_and_gradients,
-    check_towers,
-    check_uneven_batch,
-)
-from sentbed_testing.sentences import SENTENCES
-from sentbed_testing.states import (
-    check_counters_and_describe,
-    check_dropout_advances,
-    check_not_finite,
-    check_state,
-)
-from sentbed_testing.steps import check_clipping, check_momentum_and_queue, check_steps
-from sentbed_testing.subject import NotRunError, offered
-from sentbed_testing.suite import engine_suite, parametrize_engine
+# mypy: implicit-reexport
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "PAIRS",
-    "SENTENCES",
-    "Case",
-    "ConformanceError",
-    "EnginePair",
-    "Failure",
-    "NotRunError",
-    "Report",
-    "batch",
-    "cases",
-    "check_clipping",
-    "check_component",
-    "check_counters_and_describe",
-    "check_derivative",
-    "check_dropout_advances",
-    "check_encode",
-    "check_frozen_columns",
-    "check_grad_cache",
-    "check_loss_and_gradients",
-    "check_momentum_and_queue",
-    "check_not_finite",
-    "check_state",
-    "check_steps",
-    "check_towers",
-    "check_uneven_batch",
-    "component_rules",
-    "cover",
-    "engine_suite",
-    "offered",
-    "parametrize_component",
-    "parametrize_engine",
-    "part",
-]
+from sentbed.helpers import lazy as _lazy
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import (
+        ConformanceError,
+        Failure,
+        Report,
+        check_component,
+        component_rules,
+        parametrize_component,
+    )
+    from sentbed_testing.encoding import check_encode
+    from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
+    from sentbed_testing.engine_pair import EnginePair, batch
+    from sentbed_testing.gradients import (
+        check_derivative,
+        check_frozen_columns,
+        check_grad_cache,
+        check_loss_and_gradients,
+        check_towers,
+        check_uneven_batch,
+    )
+    from sentbed_testing.plugin_rules import PluginReport, check_plugin
+    from sentbed_testing.sentences import SENTENCES
+    from sentbed_testing.states import (
+        check_counters_and_describe,
+        check_dropout_advances,
+        check_not_finite,
+        check_state,
+    )
+    from sentbed_testing.steps import check_clipping, check_momentum_and_queue, check_steps
+    from sentbed_testing.subject import NotRunError, offered
+    from sentbed_testing.suite import engine_suite, parametrize_engine
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy(__name__)

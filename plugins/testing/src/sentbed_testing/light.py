@@ -20,7 +20,7 @@ HEAVY = (
 )  # fmt: skip
 """Libraries that take longer to load than all of `sentbed check` may take."""
 
-_CODE = """
+WATCH = """
 import base64, importlib, importlib.util, json, pickle, sys, traceback
 
 asked = json.loads(sys.argv[1])
@@ -38,6 +38,12 @@ class Watch:
 
 
 sys.meta_path.insert(0, Watch())
+"""
+"""Beginning of a program that notes in `places` where each library of `HEAVY` is imported first."""
+
+_CODE = (
+    WATCH
+    + """
 try:
     module = importlib.import_module(asked["module"])
 except ModuleNotFoundError as error:
@@ -53,6 +59,7 @@ if asked["fields"] is not None:
     list(part.check())
 print(json.dumps([[name, places[name]] for name in places if name in sys.modules]))
 """
+)
 
 
 def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -59,7 +59,7 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     place = shlex.quote(directory)
     test = shlex.quote(f"{directory}[test]")
     click.echo("\nThen:")
-    click.echo(f"  pip install -e {test}")
+    click.echo(f"  pip install -c {shlex.quote(f'{directory}/constraints.txt')} -e {test}")
     click.echo(f"  pytest {place}")
     recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
     if recipe != QUICKSTART:

@@ -1,0 +1,60 @@
+"""The command `check-plugin`."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+
+import click
+from sentbed.tools import FAILED
+
+
+@click.command("check-plugin")
+@click.argument("name")
+@click.option(
+    "--example",
+    "examples",
+    type=(str, str),
+    multiple=True,
+    metavar="KIND/NAME TABLE",
+    help="Fields to test a component with, such as `--example data/diary '{ path = \"diary.txt\" }'`.",
+)
+@click.option(
+    "--skip",
+    "skipped",
+    type=(str, str, str),
+    multiple=True,
+    metavar="KIND/NAME RULE REASON",
+    help="Leave out a rule of a component.",
+)
+def check_plugin(
+    name: str, examples: tuple[tuple[str, str], ...], skipped: tuple[tuple[str, str, str], ...]
+) -> None:
+    """Hold the plugin NAME to the rules of plugins, and each of its components to those of its kind.
+
+    NAME is that of the plugin or of its distribution, as `sentbed plugins` lists them.
+    """
+    from sentbed_testing import plugin_rules
+    from sentbed_testing.conformance import ConformanceError
+
+    skip: dict[str, dict[str, str]] = {}
+    for component, rule, reason in skipped:
+        skip.setdefault(component, {})[rule] = reason
+    try:
+        report = plugin_rules.check_plugin(
+            name, examples={component: _table(text) for component, text in examples}, skip=skip
+        )
+    except ConformanceError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(FAILED)
+    click.echo(report)
+
+
+def _table(text: str) -> dict[str, object]:
+    try:
+        table = tomllib.loads(f"table = {text}")["table"]
+    except tomllib.TOMLDecodeError as error:
+        raise click.BadParameter(f"{text!r} is no TOML: {error}", param_hint="--example") from error
+    if not isinstance(table, dict):
+        raise click.BadParameter(f"{text!r} is no table; write `{{ key = value }}`", param_hint="--example")
+    return table

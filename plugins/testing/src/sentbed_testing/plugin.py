@@ -1,0 +1,21 @@
+"""Hooks of sentbed-testing: the command that checks a plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sentbed import hookimpl
+from sentbed.protocols import Lazy
+
+sentbed_api = "2.0"
+
+
+@hookimpl
+def commands() -> Mapping[str, Lazy]:
+    """Return `check-plugin`."""
+    return {
+        "check-plugin": Lazy(
+            "sentbed_testing.check_command:check_plugin",
+            "Hold a plugin, and all that it offers, to their rules.",
+        )
+    }

@@ -1,0 +1,175 @@
+"""The rules of a plugin as a whole: each can fail, and all of ours keep them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
+
+import pytest
+from click.testing import CliRunner
+from sentbed._cli.main import main
+from sentbed._registry.registry import load_plugins
+from sentbed_testing import ConformanceError, check_plugin
+
+Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+
+GOOD = '''
+"""A schedule."""
+
+from typing import ClassVar
+
+import attrs
+import sentbed
+from sentbed.protocols import Schedule
+
+sentbed_api = "2.0"
+
+
+@attrs.frozen
+class Steady(Schedule):
+    """The same rate at every step."""
+
+    name: ClassVar[str] = "steady"
+
+    rate: float = 1.0
+    """The multiplier."""
+
+    def check(self):
+        """Yield what is wrong."""
+        if not 0 <= self.rate <= 1:
+            yield "the rate is not in [0, 1]; give another"
+
+    def factor(self, step: int, total_steps: int) -> float:
+        """Return it."""
+        return self.rate
+
+
+@sentbed.hookimpl
+def schedules():
+    return [Steady]
+'''
+
+FAULTS = {
+    "broken": (
+        GOOD.replace("import attrs", "import attrs\nimport no_such_module", 1),
+        "loads: `tried:tried` is brok",
+    ),
+    "other api": (GOOD.replace('"2.0"', '"1.0"'), "loads: `tried:tried` is refused"),
+    "misspelt hook": (
+        GOOD.replace("def schedules", "def schedule"),
+        "there is no hook `schedule`. Did you mean",
+    ),
+    "wrong return": (GOOD.replace("return [Steady]", "return Steady"), "loads: `tried:tried` is broken"),
+    "no api": (GOOD.replace('sentbed_api = "2.0"', ""), "api: `tried` does not say for which interface"),
+    "unmarked": (
+        GOOD + "\n\ndef losses():\n    return []\n",
+        "hooks: `losses` is named like a hook, and is none; dec",
+    ),
+    "nothing": ('"""Nothing."""\n\nsentbed_api = "2.0"\n', "hooks: it implements no hook; mark a function"),
+    "heavy": (
+        GOOD.replace("import attrs", "import attrs\nimport numpy", 1),
+        "imports: the library `numpy` is loaded",
+    ),
+    "slow": (
+        GOOD.replace("import attrs", "import attrs, time\ntime.sleep(0.7)", 1),
+        "imports: importing `tried` takes 0",
+    ),
+    "private": (
+        GOOD + "\n\ndef late():\n    from sentbed._run import runner\n",
+        "private: it imports `sentbed._run",
+    ),
+    "component": (
+        GOOD.replace("return self.rate", "return 2.0"),
+        "schedule/steady: factor: step 0 of 1 has the mult",
+    ),
+    "own check": (
+        GOOD.replace("rate: float = 1.0", "rate: float = 3.0"),
+        "schedule/steady: tried: none of the 1 rules",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_a_plugin_is_found(fault: str, distribute: Distribute) -> None:
+    source, said = FAULTS[fault]
+    distribute("tried", {"tried": source})
+    with pytest.raises(ConformanceError, match=re.escape(said)):
+        check_plugin("tried")
+
+
+def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(distribute: Distribute) -> None:
+    distribute("tried", {"tried": GOOD})
+    report = check_plugin("tried", examples={"schedule/steady": {"rate": 0.5}})
+    assert report.passed == ("loads", "api", "hooks", "imports", "private")
+    assert {"factor", "tried"} < set(report.components["schedule/steady"].passed)
+    assert "schedule/steady: passed: frozen, " in str(report)
+    with pytest.raises(
+        ConformanceError, match="`schedule/stead`, for which there is an example or a reason,"
+    ):
+        check_plugin("tried", skip={"schedule/stead": {"factor": "why"}})
+
+
+def test_a_plugin_that_is_not_installed_is_said() -> None:
+    with pytest.raises(
+        ConformanceError, match=r"installed: no installed plugin is called `sentbed-tasting`; .*"
+    ):
+        check_plugin("sentbed-tasting")
+
+
+def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
+    distribute("tried", {"tried": GOOD.replace("rate: float = 1.0", "rate: float")})
+    call = CliRunner().invoke
+    failed = call(main, ["plugins", "--check", "tried"])
+    assert failed.exit_code == 1
+    assert "schedule/steady: defaults: without a default are `rate`; give them" in failed.stderr
+    done = call(main, ["check-plugin", "tried", "--example", "schedule/steady", "{ rate = 0.5 }"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "tried: passed: loads, api, hooks, imports, private\nschedule/steady: passed: "
+    )
+    skipped = [
+        "--example",
+        "schedule/steady",
+        "{ rate = 2.0 }",
+        "--skip",
+        "schedule/steady",
+        "factor",
+        "it rises",
+    ]
+    done = call(main, ["check-plugin", "tried", *skipped])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "schedule/steady: not run: factor: it rises\n" in done.stdout
+    assert "is no table" in call(main, ["check-plugin", "tried", "--example", "schedule/steady", "3"]).stderr
+    assert "is no TOML" in call(main, ["check-plugin", "tried", "--example", "schedule/steady", "{"]).stderr
+
+
+def test_where_the_kit_is_missing_the_option_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = load_plugins([])
+    monkeypatch.setattr("sentbed._registry.registry.load_plugins", lambda *_, **__: without)
+    done = CliRunner().invoke(main, ["plugins", "--check", "tried"])
+    assert done.exit_code == 2
+    assert "the command `check-plugin` belongs to `sentbed-testing`, which is not installed" in done.stderr
+
+
+def test_the_plugin_of_the_kit_loads_little() -> None:
+    import subprocess
+
+    code = "import sentbed_testing.plugin, sys; print([n for n in sys.modules if n.startswith('sentbed_t')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "['sentbed_testing', 'sentbed_testing.plugin']\n"
+
+
+def test_a_private_import_is_named_with_its_line(distribute: Distribute) -> None:
+    distribute("tried", {"tried": GOOD + "\nimport sentbed._seeds\n"})
+    line = len(GOOD.splitlines()) + 2
+    with pytest.raises(
+        ConformanceError, match=rf"`sentbed\._seeds`, which belongs to core alone, at .*tried\.py:{line};"
+    ):
+        check_plugin("tried")
+
+
+@pytest.mark.parametrize("name", ["trackers", "jobs", "workbench", "testing"])
+def test_ours_keep_the_rules(name: str) -> None:
+    assert check_plugin(f"sentbed-{name}").passed[-1] == "private"
