@@ -626,5 +626,30 @@ def test_what_a_component_checks_is_reported_beside_other_problems(
 
 def test_an_override_without_value_takes_the_key_out(put: Callable[..., Path], plugins: Plugins):
     path = put("r.toml", RECIPE)
-    recipe = load_recipe(path, ("stage.0.epochs=", "stage.0.steps=3", "run.nothing="), plugins)
+    recipe = load_recipe(path, ("stage.0.epochs=", "stage.0.steps=3"), plugins)
     assert (recipe.stage[0].epochs, recipe.stage[0].steps) == (None, 3)
+
+
+@pytest.mark.parametrize("override", ["typo=", "run.sede=", "stage.0.nothing.below=", "stage.7="])
+def test_an_override_cannot_take_out_what_is_not_there(override: str, recipe_of: Load):
+    _, path, message = problem(recipe_of, RECIPE, override)
+    assert path == override.removesuffix("=")
+    assert "leads nowhere" in message
+
+
+@pytest.mark.parametrize("value", ["7 # a remark", "7\nrun.name = 'x'", "'a' # b", "[1, 2] #"])
+def test_no_part_of_an_override_is_dropped(value: str, recipe_of: Load):
+    _, _, message = problem(recipe_of, RECIPE, f"run.seed={value}")
+    assert "would be lost" in message
+
+
+@pytest.mark.parametrize("value", ["a#b", "'a # b'", '"a # b"', "# b", "a, b"])
+def test_a_sign_within_a_value_is_kept(value: str, recipe_of: Load):
+    found = problem(recipe_of, RECIPE, f"run.name={value}")[2]
+    assert value.strip("'\"") in found
+    assert "would be lost" not in found
+
+
+@pytest.mark.parametrize("key", ["run.name", "stage.0.name"])
+def test_a_name_that_no_directory_can_have_is_refused(key: str, recipe_of: Load):
+    assert "must match regex" in problem(recipe_of, RECIPE, f"{key}={'n' * 101}")[2]

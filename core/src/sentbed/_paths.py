@@ -17,6 +17,9 @@ from typing import BinaryIO, NewType
 
 from sentbed.errors import DataError, RunError
 
+LONGEST_LINE = 1 << 20
+"""Bytes of the longest line of a text file, and characters of the longest text."""
+
 FilePath = NewType("FilePath", str)
 """Component fields of this type are made absolute against the recipe's directory; see `locate`."""
 
@@ -44,13 +47,45 @@ def locate(location: str) -> Path:
     """
     path = _resolve(location)
     try:
-        wrong = "" if path.is_file() or path.is_dir() else "does not exist"
-        wrong = "is a pipe or a device, expected a file" if wrong and path.exists() else wrong
+        wrong = "is a pipe or a device, expected a file" if is_device(path) else "does not exist"
+        wrong = "" if path.is_file() or path.is_dir() else wrong
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
     if wrong:
         raise DataError(f"`{location}` {wrong}; check the path", path if str(path) != location else None)
     return path
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is a pipe, a socket or a device, whose reading may never end."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises `DataError` for a pipe or a device, and `OSError` as `open` does."""
+    if is_device(path):
+        raise DataError("this is a pipe or a device, expected a file; copy its content into a file", path)
+    return path.open("rb")
+
+
+def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
+    """Return the content of a file; raises as `open_file`, and `DataError` for more than `most` bytes."""
+    with open_file(path) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
+    return content
+
+
+def byte_lines(stream: BinaryIO, file: object) -> Iterator[bytes]:
+    """Yield the lines of a text file, with their ends. Raises `DataError` for an overlong line."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            message = f"the line has more than {LONGEST_LINE:,} bytes, expected a sentence; cut the line"
+            raise DataError(message, file, number)
+        yield line
 
 
 def _resolve(location: str) -> Path:
@@ -105,7 +140,7 @@ def sha256(path: Path) -> str:
     for file in files:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()

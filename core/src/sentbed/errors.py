@@ -6,7 +6,10 @@ follows after `@`. The command line prints these errors without a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import attrs
@@ -14,8 +17,25 @@ import attrs
 T = TypeVar("T")
 
 
+LONGEST_MESSAGE = 2000
+"""Characters of the longest message; of a longer one, beginning and end are shown."""
+
+ALIKE = 20
+"""Problems shown that differ only in names and numbers."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """Return a text for a terminal: what would control it is written as an escape, such as `\\x1b`."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 class SentbedError(Exception):
     """Base class of all errors that sentbed raises deliberately."""
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class DataError(SentbedError):
@@ -48,8 +68,19 @@ class RecipeError(SentbedError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         count = len(self.problems)
-        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        lines = "\n".join(f"  {line}" for line in self.lines())
         super().__init__(f"{count} problem{'s' if count != 1 else ''} in the recipe:\n{lines}")
+
+    def lines(self) -> Iterator[str]:
+        """Yield each problem, and of those that differ only in names and numbers, the first `ALIKE`."""
+        alike: Counter[str] = Counter()
+        for problem in self.problems:
+            kind = re.sub(r"`[^`]*`|'[^']*'|\d+", "", problem.message)
+            alike[kind] += 1
+            if alike[kind] <= ALIKE:
+                yield str(problem)
+        if more := sum(max(count - ALIKE, 0) for count in alike.values()):
+            yield f"and {more:,} more like these"
 
     def __reduce__(self) -> tuple[type[RecipeError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
@@ -73,7 +104,9 @@ class Problem:
     def __str__(self) -> str:
         place = "" if self.file is None else self.file + ("" if self.line is None else f":{self.line}")
         where = " ".join(part for part in (place, self.path) if part)
-        return f"{self.message} @ {where}" if where else self.message
+        half, said = LONGEST_MESSAGE // 2, self.message
+        said = said if len(said) <= 2 * half else f"{said[:half]} [...] {said[-half:]}"
+        return plain(f"{said} @ {where}" if where else said)
 
 
 def suggest(found: str, choices: Sequence[str]) -> str:
@@ -96,6 +129,20 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, SentbedError) and said:
         return said
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+@contextmanager
+def foreign(error_of: Callable[[str], SentbedError]) -> Iterator[None]:
+    """Turn whatever another library raises on a user's bytes into `error_of(reason)`.
+
+    Errors of sentbed itself pass, and so do Ctrl-C and the end of the process.
+    """
+    try:
+        yield
+    except (SentbedError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of a library in Rust is no `Exception`
+        raise error_of(" ".join(reason_of(error).split())[:400]) from error
 
 
 def returned(found: T, expected: Any, component: Any, method: str) -> T:

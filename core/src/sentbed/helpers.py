@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from sentbed._paths import (
         CACHE_VARIABLE,
         DATA_VARIABLE,
+        LONGEST_LINE,
         atomic_file,
+        byte_lines,
         cache_root,
         cannot_write,
         data_root,
         is_sealed,
+        open_file,
+        read_file,
         seal_of,
         sealed_file,
         sha256,
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._source_hash import code_of, package_code
     from sentbed._text_table import TextTable
-    from sentbed.errors import reason_of
+    from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits
 
 if not TYPE_CHECKING:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -331,3 +332,28 @@ def test_a_cell_agrees_in_every_axis_that_an_entry_names(
 def test_unknown_labels_says_nothing_of_what_is_there():
     _, axes, document = read(TWO)
     assert list(unknown_labels({"size": ("small", "large"), "lr": "0.1"}, axes, document)) == []
+
+
+MANY = "".join(f'[study.axes.a{i}]\npath = "run.name"\nvalues = ["a", "b", "c"]\n' for i in range(19))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (MANY, "make 1,162,261,467 combinations, more than 100,000; "),
+        (MANY.partition("[study.axes.a9]")[0], "make 19,683 cells, more than 2,000; "),
+        (f"[study]\nseeds = {list(range(9000))}\n{TWO}", "make 54,000 runs, more than 20,000; "),
+    ],
+)
+def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text: str, message: str):
+    start = time.process_time()
+    (found,) = problems(text)
+    assert time.process_time() - start < 2
+    assert found.startswith(f"the axes {message}")
+    assert "zip" in found
+
+
+def test_what_exclude_takes_out_is_no_cell():
+    nine = MANY.partition("[study.axes.a9]")[0]
+    few = ", ".join(f'{{ a{i} = ["b", "c"] }}' for i in range(4))
+    assert len(cells(f"[study]\nexclude = [{few}]\n{nine}")) == 3**5

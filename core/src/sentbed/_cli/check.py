@@ -36,7 +36,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             try:
                 found = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
-                found, bad = [str(problem) for problem in error.problems], True
+                found, bad = [*error.lines()], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
                 said = error if isinstance(error, SentbedError) else blame(error, plugins)
                 found, bad = [f"{said} @ {file}"], True

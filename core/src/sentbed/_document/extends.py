@@ -12,14 +12,14 @@ first time. Each file is then merged into those before it:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from sentbed._document.toml import Document, KeyPath, Located, Said, parse
-from sentbed._paths import absolute, locate
+from sentbed._paths import absolute, locate, read_file
 from sentbed.errors import Problem, RecipeError, SentbedError
 
 EXTENDS = "extends"
@@ -74,7 +74,7 @@ def _read(
                 message = f"the recipe extends itself: {' -> '.join(files)}; take one `{EXTENDS}` out"
                 yield document.problem(message, path)
             elif base not in layers:
-                yield from _read(base.read_bytes(), _shown(base, location, file), chain, layers, schema)
+                yield from _read(read_file(base), _shown(base, location, file), chain, layers, schema)
         except OSError as error:
             message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
             yield document.problem(message, path)
@@ -108,6 +108,7 @@ class _Merge:
 
     def __init__(self, low: Document, high: Document) -> None:
         self.low, self.high = low, high
+        self.below_low, self.below_high = _by_prefix(low.lines), _by_prefix(high.lines)
         self.lines = dict(low.lines)
         self.files = {path: low.files.get(path, low.file) for path in low.lines}
         self.before = dict(low.before)
@@ -156,7 +157,7 @@ class _Merge:
 
     def take(self, at: KeyPath, source: KeyPath) -> None:
         """Copy the positions of a key, and of all keys below it, from the second document."""
-        for path in [path for path in self.high.lines if path[: len(source)] == source]:
+        for path in self.below_high.get(source, ()):
             self.move((*at, *path[len(source) :]), path)
 
     def forget(self, at: KeyPath, value: Any) -> None:
@@ -164,8 +165,17 @@ class _Merge:
         for path, said in leaves(value, at):
             place = self.files.get(path, self.low.file), self.lines.get(path, self.lines.get(at))
             self.before[path] = (Said(said, *place), *self.before.get(path, ()))
-        for path in [path for path in self.lines if path[: len(at)] == at]:
+        for path in self.below_low.get(at, ()):
             del self.lines[path], self.files[path]
+
+
+def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
+    """Return the paths that begin with each path: itself, and those of all keys below it."""
+    found: dict[KeyPath, list[KeyPath]] = {}
+    for path in paths:
+        for end in range(1, len(path) + 1):
+            found.setdefault(path[:end], []).append(path)
+    return found
 
 
 def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from sentbed._document.toml import Document, KeyPath
-from sentbed.errors import Problem, RecipeError
+from sentbed._document.toml import Document, KeyPath, parse
+from sentbed.errors import Problem, RecipeError, suggest
 
 TAKEN_OUT = object()
 """Stands in for a value: the key is removed."""
@@ -16,8 +16,6 @@ TAKEN_OUT = object()
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     """Return the document with `PATH=VALUE` overrides applied. Raises `RecipeError` with all problems."""
-    import tomli
-
     problems = []
     values: dict[str, Any] = {}
     for override in overrides:
@@ -25,10 +23,12 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         if not equals or not path.strip():
             problems.append(Problem(f"found the override {override!r}, expected `PATH=VALUE`"))
             continue
-        try:
-            value = tomli.loads(f"v = {text}")["v"]
-        except (ValueError, RecursionError):  # tomli's own error is a ValueError
-            value = text
+        value = _toml_value(f"v = {text}")
+        # In an array nothing may follow a value but the bracket: no comment, no second line.
+        if value is not None and _toml_value(f"v = [{text}]") is None:
+            message = "what follows `#` or the end of the line would be lost; put the value into quotes"
+            problems.append(Problem(f"found the override {override!r}; {message}"))
+        value = text if value is None else value
         # Moved to the end: a later override may set a key below an earlier one.
         values.pop(path.strip(), None)
         values[path.strip()] = value if text else TAKEN_OUT
@@ -39,6 +39,14 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     if problems:
         raise RecipeError(problems)
     return document
+
+
+def _toml_value(text: str) -> Any:
+    """Return the value of the key `v`, or None if `text` is not TOML."""
+    try:
+        return parse(text.encode(errors="replace")).data["v"]
+    except RecipeError:
+        return None
 
 
 def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
@@ -59,7 +67,7 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
         try:
             place = data
             for key in keys[:-1]:
-                place = _step_into(place, key)
+                place = _step_into(place, key, value is not TAKEN_OUT)
             if isinstance(place, list) and (value is TAKEN_OUT or value is False):
                 # Removed last: other paths count the elements in the file.
                 _index(place, keys[-1])
@@ -69,7 +77,8 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
             elif value is not TAKEN_OUT:
                 _table_at(place, keys[-1])[keys[-1]] = copy.deepcopy(value)
             else:
-                _table_at(place, keys[-1]).pop(keys[-1], None)
+                _step_into(place, keys[-1], new=False)
+                del place[keys[-1]]
         except (KeyError, IndexError, TypeError) as error:
             problems.append(Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path))
     if problems:
@@ -84,10 +93,13 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
     return document
 
 
-def _step_into(place: Any, key: str) -> Any:
+def _step_into(place: Any, key: str, new: bool) -> Any:
     if isinstance(place, list):
         return place[_index(place, key)]
-    return _table_at(place, key).setdefault(key, {})
+    table = _table_at(place, key)
+    if key not in table and not new:
+        raise KeyError(f"there is no key `{key}` to take out.{suggest(key, list(table))}")
+    return table.setdefault(key, {})
 
 
 def _table_at(place: Any, key: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import re
 import traceback
 import types
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -22,7 +22,7 @@ import cattrs
 
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._paths import FilePath, ModelId, absolute
-from sentbed.errors import PluginError, Problem, reason_of, suggest
+from sentbed.errors import ALIKE, PluginError, Problem, reason_of, suggest
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -53,7 +53,7 @@ def structure(
     `base` is the directory of relative paths; `rename` maps a path prefix to the prefix used in the file.
     With `check`, components also check their requirements, such as files.
     """
-    converter = make_converter(plugins, base, check)
+    converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
     try:
         return converter.structure(data, cls), []
     except _InvalidError as error:
@@ -66,6 +66,7 @@ def structure(
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
 
 
+@lru_cache(maxsize=2)  # the cells of a study are structured alike
 def make_converter(plugins: Components | None, base: Path, check: bool = True) -> cattrs.Converter:
     """Return a converter that knows the components of `plugins` and coerces nothing.
 
@@ -103,6 +104,8 @@ def _primitive(value: Any, kind: Any) -> Any:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
         raise _fault(value, _NOUN[kind])
+    if kind is int and not -(2**63) <= value < 2**63:
+        raise _InvalidError([((), "found a whole number of more than 64 bits; take a smaller one")])
     return value
 
 
@@ -232,7 +235,7 @@ def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) 
 def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     if not isinstance(value, dict):
         raise _fault(value, "a table")
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable
     fields = {
         attribute.metadata.get("key", attribute.name): attribute
         for attribute in attrs.fields(cls)  # type: ignore[arg-type]  # `attrs.has` chose this hook
@@ -245,8 +248,10 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         own = {key: known.pop(key) for key in list(known) if key in fields and key != inline}
         known = {inline: known, **own}
     arguments: dict[str, Any] = {}
+    unknown = [key for key in known if key not in fields]
     faults: list[tuple[KeyPath, str]] = [
-        ((key,), f"unknown key `{key}`.{suggest(key, list(fields))}") for key in known if key not in fields
+        ((key,), f"unknown key `{key}`.{suggest(key, list(fields)) if i < ALIKE else ''}")
+        for i, key in enumerate(unknown)
     ]
     for key, attribute in fields.items():
         if key not in known:
@@ -278,6 +283,7 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         raise _InvalidError([((), str(error))]) from error
 
 
+@cache
 def _hints(cls: type[Any]) -> Mapping[str, Any]:
     try:
         return get_type_hints(cls)

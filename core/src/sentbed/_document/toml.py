@@ -9,13 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import attrs
 
-from sentbed.errors import Problem, RecipeError
+from sentbed.errors import Problem, RecipeError, plain
 
 T = TypeVar("T")
+
+DEEPEST = 32
+"""Longest path of a key, in tables and array elements."""
+
+MOST_KEYS = 10_000
+"""Keys, and elements of arrays, of the largest file."""
+
+LONGEST_NUMBER = 100
+"""Characters of the longest number or date."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Table keys, and indices from 0 for array elements."""
@@ -154,15 +163,16 @@ def parse(content: bytes, file: str | None = None) -> Document:
         found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error
-    return Document(data, file, _Scanner(text.replace("\r\n", "\n")).lines)
+    return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).lines)
 
 
 class _Scanner:
     """Scanner that records the line of every key in valid TOML."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, file: str | None) -> None:
+        self.text, self.file = text, file
         self.at = 0
+        self.counted, self.line_there = 0, 1
         self.lines: dict[KeyPath, int] = {}
         self.array_lengths: dict[KeyPath, int] = {}
         table: KeyPath = ()
@@ -180,7 +190,21 @@ class _Scanner:
         self.at = match.end()
 
     def line(self) -> int:
-        return self.text.count("\n", 0, self.at) + 1
+        self.line_there += self.text.count("\n", self.counted, self.at)
+        self.counted = self.at
+        return self.line_there
+
+    def mark(self, path: KeyPath, line: int) -> None:
+        if len(path) > DEEPEST:
+            self.refuse(f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter")
+        if len(self.lines) > MOST_KEYS:
+            self.refuse(f"the file has more than {MOST_KEYS:,} keys and elements of arrays; take some out")
+        if plain(str(path[-1])) != path[-1] and isinstance(path[-1], str):
+            self.refuse(f"the key {path[-1]!r} has control characters; take them out")
+        self.lines.setdefault(path, line)
+
+    def refuse(self, message: str) -> NoReturn:
+        raise RecipeError([Problem(message, file=self.file, line=self.line())])
 
     def take(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.at)
@@ -200,11 +224,11 @@ class _Scanner:
         for position, key in enumerate(keys):
             path += (key,)
             if is_array and position == len(keys) - 1:
-                self.lines.setdefault(path, line)
+                self.mark(path, line)
                 self.array_lengths[path] = self.array_lengths.get(path, 0) + 1
             if path in self.array_lengths:
                 path += (self.array_lengths[path] - 1,)
-            self.lines.setdefault(path, line)
+            self.mark(path, line)
         return path
 
     def key(self) -> list[str]:
@@ -227,7 +251,7 @@ class _Scanner:
         path = table
         for key in self.key():
             path += (key,)
-            self.lines.setdefault(path, line)
+            self.mark(path, line)
         self.at += 1  # the equals sign
         self.space()
         self.value(path)
@@ -242,7 +266,7 @@ class _Scanner:
             index = 0
             while self.text[self.at] not in "]}":
                 if opening == "[":
-                    self.lines.setdefault((*path, index), self.line())
+                    self.mark((*path, index), self.line())
                     self.value((*path, index))
                 else:
                     self.pair(path)
@@ -252,5 +276,5 @@ class _Scanner:
                     self.at += 1
                     self.space()
             self.at += 1
-        else:
-            self.take(_SCALAR)
+        elif len(self.take(_SCALAR).strip()) > LONGEST_NUMBER:
+            self.refuse(f"found a number of more than {LONGEST_NUMBER} characters; write a shorter one")

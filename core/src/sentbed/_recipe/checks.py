@@ -33,8 +33,12 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     for name, encoder in recipe.encoders.items():
         for key, message in misfits(encoder, plugins):
             add(message, "encoders", name, key, misfit=True)
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-            add(f"{name!r} cannot name an encoder; use letters, digits, `_` and `-`", "encoders", name)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+            add(
+                f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",
+                "encoders",
+                name,
+            )
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     for i, evaluate in enumerate(recipe.evaluate):

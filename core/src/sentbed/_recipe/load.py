@@ -12,11 +12,12 @@ from sentbed._document.extends import extend
 from sentbed._document.overrides import apply_overrides
 from sentbed._document.structure import structure
 from sentbed._document.toml import Document
+from sentbed._paths import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import PluginError, Problem, RecipeError, RunError
+from sentbed.errors import DataError, PluginError, Problem, RecipeError, RunError
 from sentbed.protocols import Executor, RecipeTable, TaskPool
 
 
@@ -75,10 +76,12 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
     Raises `RecipeError`.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_file(Path(path))
     except OSError as error:
         message = f"cannot read the recipe: {error.strerror or error}; check the path"
         raise RecipeError([Problem(message, file=str(path))]) from error
+    except DataError as error:
+        raise RecipeError([Problem(f"cannot read the recipe: {error}")]) from error
     return apply_overrides(extend(content, str(path), SCHEMA), overrides)
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from sentbed._paths import FilePath, locate
+from sentbed._paths import FilePath, locate, read_file
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
 from sentbed.protocols import Pooler, PoolerTraits, TokenIds, Tokenizer
 
@@ -281,7 +281,7 @@ def read_line(file: str, line: int) -> str:
 def lines_of(path: Path) -> list[str]:
     """Return the lines of a UTF-8 file. Raises `DataError` if it cannot be read."""
     try:
-        content = path.read_bytes().decode("utf-8-sig")
+        content = read_file(path).decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"cannot read the file: {error.strerror}; check the path", path) from error
     except UnicodeDecodeError as error:

@@ -51,8 +51,8 @@ PRETRAINED = "pretrained"
 class Run:
     """`[run]`: the name of the run and its seed."""
 
-    name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]*"))
-    """Name of the run and of its directory: letters, digits, `.`, `_` and `-`."""
+    name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"))
+    """Name of the run and of its directory: at most 100 letters, digits, `.`, `_` and `-`."""
     seed: int = attrs.field(default=42, validator=and_(ge(0), le(2**32 - 1)))
     """Seeds initialisation, dropout and shuffling."""
     cache: bool = True
@@ -119,7 +119,7 @@ class Watch:
 class Stage:
     """`[[stage]]`: one training phase."""
 
-    name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]*"))
+    name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"))
     data: DataSource
     loss: Loss
     optimizer: Optimizer

@@ -55,7 +55,7 @@ LIFECYCLE: tuple[str, ...] = tuple(
 """Hooks that a run calls, in order."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Plugins:
     """The installed plugins and everything they offer."""
 

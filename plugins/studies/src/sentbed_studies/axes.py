@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,15 @@ from sentbed.errors import Problem, RecipeError, suggest
 from sentbed.tools import Document
 
 from sentbed_studies.study_table import StudyTable
+
+MOST_COMBINATIONS = 100_000
+"""Combinations of labels, before `exclude` takes some out."""
+
+MOST_CELLS = 2_000
+"""Cells of the largest study."""
+
+MOST_RUNS = 20_000
+"""Cells times seeds of the largest study."""
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
@@ -95,6 +105,8 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
         if group not in groups:
             groups.append(group)
     rows = [list(zip(*(by_name[name].labels for name in group), strict=True)) for group in groups]
+    if (count := math.prod(map(len, rows))) > MOST_COMBINATIONS:
+        raise RecipeError([_too_many(count, "combinations", MOST_COMBINATIONS, document)])
     found = []
     for row in itertools.product(*rows):
         chosen = {
@@ -115,11 +127,23 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
         raise RecipeError(
             [document.problem("`exclude` leaves no cell; take an entry out", ("study", "exclude"))]
         )
+    if len(found) > MOST_CELLS:
+        raise RecipeError([_too_many(len(found), "cells", MOST_CELLS, document)])
+    if (runs := len(found) * max(len(table.seeds), 1)) > MOST_RUNS:
+        raise RecipeError([_too_many(runs, "runs", MOST_RUNS, document)])
     counts = Counter(combination.name for combination in found)
     if repeated := next((name for name, count in counts.items() if count > 1), None):
         message = f"two cells have the labels `{repeated}`; give the axes labels that differ"
         raise RecipeError([document.problem(message, ("study", "axes"))])
     return tuple(found)
+
+
+def _too_many(count: int, what: str, most: int, document: Document) -> Problem:
+    message = (
+        f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, let axes go "
+        "together (`zip`), or make several studies"
+    )
+    return document.problem(message, ("study", "axes"))
 
 
 def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:

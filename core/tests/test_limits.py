@@ -1,0 +1,179 @@
+"""A recipe of any content is refused or read in seconds, and nothing but a file is opened."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sentbed import DataError, ModelError, RecipeError
+from sentbed._cli.check import _check
+from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
+from sentbed._paths import LONGEST_LINE, byte_lines, open_file, read_file, sha256
+from sentbed._registry.registry import Plugins
+from sentbed.errors import ALIKE, LONGEST_MESSAGE, Problem, SentbedError, foreign, plain
+
+SIZE = 900_000
+KEYS = MOST_KEYS - 100
+
+HOSTILE = {
+    "keys": "\n".join(f"k{i} = 1" for i in range(SIZE // 10)),
+    "unknown keys": "schema = 1\n" + "\n".join(f"k{i} = 1" for i in range(KEYS)),
+    "stages": "schema = 1\n" + "[[stage]]\n" * KEYS,
+    "empty lines": "\n" * SIZE + "a = 1",
+    "comments": "#\n" * (SIZE // 2),
+    "an array": "a = [" + "0," * (SIZE // 2) + "]",
+    "tables in each other": "\n".join("[" + ".".join([f"a{i}"] * 300) + "]" for i in range(500)),
+    "arrays in each other": "a = " + "[" * 300 + "]" * 300,
+    "a dotted key": "a." * 900 + "a = 1",
+    "a string": 'schema = 1\n[run]\nname = "' + "x" * SIZE + '"',
+    "a string in an array": 'schema = 1\n[run]\nname = ["' + "x" * SIZE + '"]',
+    "a number": "a = 0x" + "f" * SIZE,
+    "an open bracket": "[" * SIZE,
+    "bases": "schema = 1\nextends = [" + "'r.toml'," * KEYS + "]",
+    "ten megabytes": "a" * 10_000_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_recipe_is_refused_in_seconds_and_in_few_words(name: str, tmp_path: Path, plugins: Plugins):
+    file = tmp_path / "r.toml"
+    file.write_text(HOSTILE[name])
+    start = time.process_time()
+    with pytest.raises(RecipeError) as caught:
+        _check(str(file), (), plugins, fragments=False)
+    assert time.process_time() - start < 5
+    assert len(str(caught.value)) < 10 * LONGEST_MESSAGE
+    assert str(file) in str(caught.value)
+
+
+def test_bases_of_many_keys_are_merged_in_seconds(tmp_path: Path):
+    from sentbed._document.extends import extend
+
+    base = tmp_path / "base.toml"
+    base.write_text("[run]\n" + "\n".join(f"k{i} = 1" for i in range(KEYS)))
+    over = "extends = 'base.toml'\n[run]\n" + "\n".join(f"k{i} = [2]" for i in range(0, KEYS, 3))
+    start = time.process_time()
+    document = extend(over.encode(), str(tmp_path / "over.toml"), 1)
+    assert time.process_time() - start < 3
+    assert document.data["run"]["k3"] == [2]
+    assert document.data["run"]["k4"] == 1
+    assert document.place(("run", "k3", 0)) == (str(tmp_path / "over.toml"), 4)
+    assert document.place(("run", "k4")) == (str(base), 6)
+
+
+def test_levels_are_counted_in_tables_keys_and_arrays():
+    deep = ".".join("abcdefgh" * 4)
+    assert len(parse(f"{deep} = 1".encode()).lines) == DEEPEST
+    for text in (f"{deep}.x = 1", f"[{deep}]\nx = 1", f"{deep} = [1]", f"{deep} = {{ x = 1 }}"):
+        with pytest.raises(RecipeError, match="more than 32 levels") as caught:
+            parse(text.encode(), "r.toml")
+        assert caught.value.problems[0].line == text.count("\n") + 1
+
+
+@pytest.mark.parametrize("value", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff"])
+def test_a_whole_number_has_64_bits(value: str, tmp_path: Path, plugins: Plugins):
+    file = tmp_path / "r.toml"
+    file.write_text(f"schema = 1\n[run]\nname = 'a'\nseed = {value}\n")
+    with pytest.raises(RecipeError, match=r"more than 64 bits.*r.toml:4 run.seed"):
+        _check(str(file), (), plugins, fragments=False)
+
+
+def test_problems_that_are_alike_are_counted_and_others_stay():
+    alike = [Problem(f"unknown key `k{i}`", line=i) for i in range(100)]
+    error = RecipeError([*alike, Problem("the stage has neither")])
+    shown = str(error).splitlines()
+    assert shown[0] == "101 problems in the recipe:"
+    assert sum("unknown key" in line for line in shown) == ALIKE
+    assert shown[-2:] == ["  the stage has neither", f"  and {100 - ALIKE} more like these"]
+    assert len(error.problems) == 101
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;title\x07", "\x1b[2J", "a\rb", "\x9b31m", "\u202eabc"])
+def test_no_error_controls_the_terminal(text: str, tmp_path: Path, plugins: Plugins):
+    for error in (
+        SentbedError(text),
+        DataError(text, f"{text}.txt"),
+        RecipeError([Problem(text, path=text)]),
+    ):
+        assert plain(str(error)) == str(error)
+        assert text not in str(error)
+    quoted = "".join(f"\\u{ord(c):04x}" for c in text)
+    file = tmp_path / "r.toml"
+    file.write_text(f'schema = 1\n[run]\nname = "a"\n"{quoted}" = 1\n')
+    with pytest.raises(RecipeError, match=r"control characters.*r.toml:4") as caught:
+        _check(str(file), (), plugins, fragments=False)
+    assert text not in str(caught.value)
+
+
+def test_what_a_person_writes_is_shown_as_it_is():
+    text = "café — 日本語 \u00a0 \t\n 👩‍💻"
+    assert plain(text) == text == str(SentbedError(text))
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "pipe.toml")
+    return tmp_path / "pipe.toml"
+
+
+@pytest.mark.parametrize("read", [open_file, read_file, sha256])
+def test_a_pipe_is_never_opened(read: Callable[[Path], object], pipe: Path):
+    with pytest.raises(DataError, match=f"is a pipe or a device.*{re.escape(str(pipe))}"):
+        read(pipe)
+
+
+def test_a_recipe_and_its_bases_are_files(pipe: Path, plugins: Plugins):
+    with pytest.raises(RecipeError, match="is a pipe or a device"):
+        _check(str(pipe), (), plugins, fragments=False)
+    over = pipe.with_name("over.toml")
+    over.write_text("schema = 1\nextends = 'pipe.toml'")
+    with pytest.raises(RecipeError, match=r"is a pipe or a device.*over.toml:2"):
+        _check(str(over), (), plugins, fragments=False)
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path: Path):
+    file = tmp_path / "a"
+    file.write_bytes(b"x" * 10)
+    assert read_file(file, 10) == b"x" * 10
+    with pytest.raises(DataError, match=r"more than 9 bytes.*/a$"):
+        read_file(file, 9)
+
+
+def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
+    file = tmp_path / "a"
+    file.write_bytes(b"one\n" + b"x" * (LONGEST_LINE - 1) + b"\nthree")
+    with file.open("rb") as stream:
+        assert [len(line) for line in byte_lines(stream, file)] == [4, LONGEST_LINE, 5]
+    with file.open("ab") as stream:
+        stream.truncate(40 * LONGEST_LINE)
+    with file.open("rb") as stream, pytest.raises(DataError, match=r"more than 1,048,576 bytes.*/a:3$"):
+        list(byte_lines(stream, file))
+    with file.open("rb") as stream:
+        stream.seek(-100, os.SEEK_END)
+        assert stream.read() == b"\0" * 100
+
+
+class Panic(BaseException):
+    """As a library in Rust raises."""
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError(), ZeroDivisionError("x\n y"), Panic("p"), MemoryError(), KeyError("k")]
+)
+def test_whatever_another_library_raises_becomes_our_error(error: BaseException):
+    with pytest.raises(ModelError) as caught, foreign(lambda why: ModelError(f"`m` cannot be loaded: {why}")):
+        raise error
+    assert caught.value.__cause__ is error
+    assert str(caught.value).startswith(f"`m` cannot be loaded: {type(error).__name__}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), DataError("ours")])
+def test_our_own_errors_and_an_interruption_pass(error: BaseException):
+    with pytest.raises(type(error)) as caught, foreign(ModelError):
+        raise error
+    assert caught.value is error
