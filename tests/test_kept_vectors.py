@@ -11,12 +11,12 @@ import pytest
 import torch
 from sentbed import Encoder, run
 from sentbed import _source_hash as sources
-from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_workbench.kept_vectors import held
+from sentbed_workbench.vector_cache import VectorCache
 
 RECIPE = """
 schema = 1
@@ -110,7 +110,7 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     assert [score.value for score in off.scores] == [score.value for score in warm.scores]
     # Only to see whether the weights still give numbers after training.
     assert counts[0] == counts[1] > counts[2] == 1
-    assert len(held(VectorStore())) == 2
+    assert len(held(VectorCache())) == 2
 
 
 def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
@@ -120,7 +120,7 @@ def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
     result = run(loaded, tmp_path / "run")
     encoder = Encoder.load(tmp_path / "run" / "encoder", loaded.runtime)
     passes.clear()
-    store = VectorStore()
+    store = VectorCache()
     again = encoder.evaluate(loaded.evaluate[0].with_, "encoder", store=store)
     assert passes == []
     last = [score.value for score in result.scores if score.encoder == "encoder"]

@@ -22,7 +22,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
-from sentbed_studies.shared_pass import SharedBackbone, SharedStore, can_share, share_passes
+from sentbed_studies.shared_pass import SharedBackbone, SharedCache, can_share, share_passes
 from sentbed_studies.sharing import groups
 
 RECIPE = """
@@ -186,13 +186,13 @@ def test_a_prefix_is_shared_too(
         companions.add(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix  # type: ignore[attr-defined]
     own = [one.encode(TEXTS) for one in companions.others]
-    store = SharedStore(tmp_path / "vectors", passes=[companions])
+    store = SharedCache(tmp_path / "vectors", passes=[companions])
     assert kept_by(store, first) == first.encode(TEXTS).tobytes()
     for one, vectors in zip(companions.others, own, strict=True):
         assert kept_by(store, one) == vectors.tobytes()
     assert (store.taken, store.encoded) == (3 * len(others), 3)
 
 
-def kept_by(store: SharedStore, encoder: Encoder) -> bytes:
+def kept_by(store: SharedCache, encoder: Encoder) -> bytes:
     space = encoder.space()
     return store.encode(space, TEXTS, encoder.encode, encoder.width).tobytes()

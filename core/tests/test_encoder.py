@@ -12,10 +12,10 @@ import tomli
 from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
 from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
-from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
+from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
 
 TOY = {"use": "toy"}
@@ -399,7 +399,7 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(
     recipe_of: Callable[..., Recipe], tmp_path: Path
 ):
     encoder = build_encoder(recipe_of())
-    store, told = VectorStore(tmp_path), []
+    store, told = VectorCache(tmp_path), []
     encoder.evaluate(Timed(), "e", store=store, progress=lambda *what: told.append(what))
     before = len(encoder.placed.batches)  # type: ignore[attr-defined]
     (score,) = encoder.evaluate(Timed(), "e", store=store, progress=lambda *what: told.append(what)).scores

@@ -186,6 +186,7 @@ def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute: Distri
             "run_resumed",
             "known_data",
             "findings",
+            "vector_store",
             "commands",
             "recipe_tables",
             "report_sections",

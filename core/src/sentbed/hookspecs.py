@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Schedule,
         StepResult,
         Tracker,
+        VectorStore,
     )
 
 hookspec = pluggy.HookspecMarker("sentbed")
@@ -138,6 +139,14 @@ def findings(plugins: Any) -> Sequence[Finding]:
     """Return what this machine can do with the plugin, for `sentbed doctor`; it may load what it looks at.
 
     `plugins` are all loaded plugins (`sentbed.tools.Plugins`).
+    """
+
+
+@hookspec(firstresult=True)
+def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore | None:
+    """Return a store in which evaluations find the vectors of earlier ones; that of the first plugin is used.
+
+    Called before anything is built, unless the recipe says `cache = false`. `warn` tells the user something.
     """
 
 

@@ -1,4 +1,4 @@
-"""Core's API for tools: recipes, runs, the registry, the vector store.
+"""Core's API for tools: recipes, runs, the registry.
 
 Components do not need it: they use `sentbed.protocols`, `sentbed.hookspecs` and `sentbed.helpers`. Names are
 imported on first use.
@@ -19,16 +19,8 @@ if TYPE_CHECKING:
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
-    from sentbed._encoder.batching import WINDOW, Progress
+    from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
-    from sentbed._encoder.vector_store import (
-        ABOUT,
-        HEADER_SIZE,
-        LIMIT_VARIABLE,
-        Space,
-        VectorStore,
-        list_digest,
-    )
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.compatibility import REASONS, TEMPLATE, heeded_by, misfits

@@ -16,7 +16,6 @@ import toy_plugin
 from click.testing import CliRunner
 from sentbed import ModelError, RecipeError, RunError, load_recipe, locate, run
 from sentbed._cli import main as cli
-from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.checks import check
 from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed._recipe.recipe import Recipe
@@ -25,6 +24,7 @@ from sentbed.protocols import DrivesEncoder
 from sentbed_studies.demonstrations import read_candidates
 from sentbed_studies.search import JOURNAL, SearchResult, search
 from sentbed_studies.search_table import Search
+from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import SEARCH, Gap, Nearness
 
 Load = Callable[..., Recipe]
@@ -627,6 +627,6 @@ def test_a_search_started_anew_takes_its_vectors_from_the_store(
     text += "[search]\nlimit = 3\nwith = { use = 'gap', development = true }\n"
     rankings = [search(recipe_of(text), tmp_path / name, plugins).ranking for name in ("one", "two")]
     assert rankings[0] == rankings[1]
-    assert len({path.parent for path, _ in VectorStore().segments()}) == 4
+    assert len({path.parent for path, _ in VectorCache().segments()}) == 4
     off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
     assert off.ranking == rankings[0]

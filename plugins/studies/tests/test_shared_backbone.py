@@ -15,13 +15,13 @@ import pytest
 from numpy.typing import NDArray
 from sentbed import Encoder, build_encoder
 from sentbed import _source_hash as sources
-from sentbed._encoder.vector_store import SEGMENT
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
-from sentbed_studies.shared_pass import SharedBackbone, SharedStore, share_passes
+from sentbed_studies.shared_pass import SharedBackbone, SharedCache, share_passes
+from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -85,11 +85,11 @@ def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> SharedBackbone:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SharedStore:
-    return SharedStore(tmp_path / "vectors")
+def store(tmp_path: Path) -> SharedCache:
+    return SharedCache(tmp_path / "vectors")
 
 
-def kept(encoder: Encoder, store: SharedStore, texts: list[str], shared: Any = None) -> NDArray[np.float32]:
+def kept(encoder: Encoder, store: SharedCache, texts: list[str], shared: Any = None) -> NDArray[np.float32]:
     """The vectors, by way of the store."""
     found: list[NDArray[np.float32]] = []
 
@@ -103,11 +103,11 @@ def kept(encoder: Encoder, store: SharedStore, texts: list[str], shared: Any = N
     return found[0]
 
 
-def segments(store: SharedStore) -> list[Path]:
+def segments(store: SharedCache) -> list[Path]:
     return sorted(store.root.glob(f"*/*{SEGMENT}"))
 
 
-def spaces(store: SharedStore) -> set[str]:
+def spaces(store: SharedCache) -> set[str]:
     return {path.parent.name for path in segments(store)}
 
 
@@ -120,7 +120,7 @@ def names(companions: SharedBackbone) -> set[str]:
 
 
 def test_a_pass_fills_the_space_of_every_companion(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache
 ):
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
     assert spaces(store) == names(companions)
@@ -144,7 +144,7 @@ def build_alone(companion: Encoder) -> NDArray[np.float32]:
 
 
 def test_a_segment_that_is_there_is_not_written_again(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache
 ):
     second = companions.others[1]
     kept(second, store, TEXTS)
@@ -155,7 +155,7 @@ def test_a_segment_that_is_there_is_not_written_again(
     assert len(segments(store)) == len(HEADS)
 
 
-def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: SharedStore):
+def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: SharedCache):
     encoder = build_encoder(recipes[0])
     companions = accompanied(encoder, (recipes[0], recipes[1], recipes[1]))
     kept(encoder, store, TEXTS, companions)
@@ -164,7 +164,7 @@ def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: Share
 
 
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delattr(Placed, "fingerprint")
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -178,7 +178,7 @@ def test_an_engine_without_a_way_has_no_companions(recipes: list[Recipe], monkey
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -189,7 +189,7 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
 
 
 def test_where_nothing_may_be_kept_no_other_is_encoded(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache
 ):
     store.limit = 0
     np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
@@ -197,7 +197,7 @@ def test_where_nothing_may_be_kept_no_other_is_encoded(
 
 
 def test_where_there_is_room_for_some_only_these_are_encoded(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache
 ):
     # Four distinct texts of width 4 take 40 + 64 bytes.
     store.limit = 2 * 104
@@ -206,7 +206,7 @@ def test_where_there_is_room_for_some_only_these_are_encoded(
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -221,7 +221,7 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
 
 def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
         raise ValueError("a pooler's fault")
@@ -235,7 +235,7 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
 
 
 def test_progress_goes_to_the_end_and_not_beyond(
-    encoder: Encoder, companions: SharedBackbone, store: SharedStore
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache
 ):
     told: list[tuple[str, int, int]] = []
     store.passes = [companions]

@@ -12,7 +12,6 @@ import attrs
 from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._encoder.vector_store import Space, VectorStore
 from sentbed._paths import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.load import component_of
@@ -33,8 +32,10 @@ from sentbed.protocols import (
     Preparation,
     Prepared,
     Runtime,
+    Space,
     TextEncoder,
     Tokenizer,
+    VectorStore,
 )
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
 NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
 """Hooks through which plugins offer anything else that has a name -> what it is."""
 
-OFFERS = (*NAMED, "known_data", "findings")
+OFFERS = (*NAMED, "known_data", "findings", "vector_store")
 """Hooks through which plugins offer anything else."""
 
 LIFECYCLE: tuple[str, ...] = tuple(

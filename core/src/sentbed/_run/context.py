@@ -11,12 +11,11 @@ import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._encoder.vector_store import VectorStore
 from sentbed._paths import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
-from sentbed.protocols import Run
+from sentbed.protocols import Run, VectorStore
 
 
 @attrs.frozen

@@ -9,11 +9,10 @@ from typing import TypeAlias
 import attrs
 
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
-from sentbed._encoder.vector_store import VectorStore
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.errors import returned
-from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared
+from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared, VectorStore
 
 Entry: TypeAlias = Evaluate | Validate | Watch
 

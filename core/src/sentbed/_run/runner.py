@@ -17,7 +17,6 @@ import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder, pair_name
-from sentbed._encoder.vector_store import VectorStore
 from sentbed._locks import locked
 from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
@@ -34,7 +33,7 @@ from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError, returned
-from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score
+from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
 LOCK = ".lock"
@@ -221,11 +220,13 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
 
 
 def _store(context: RunContext) -> VectorStore | None:
-    """Return the vector store, or None if disabled; a resumed run continues the counts."""
-    if not context.recipe.run.cache:
-        return None
-    before = context.facts.get("cache", {})
-    return VectorStore(say=context.warn, **before)
+    """Return the vector store, or None without one; a resumed run continues its counts."""
+    store: VectorStore | None = None
+    if context.recipe.run.cache:
+        store = context.hooks.vector_store(run=context.run, warn=context.warn)
+    if store is not None and (before := context.facts.get("cache")):
+        store.taken, store.encoded = before["taken"], before["encoded"]
+    return store
 
 
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:

@@ -25,7 +25,6 @@ from sentbed.tools import (
     Plugins,
     Prompt,
     Recipe,
-    VectorStore,
     build_encoder,
     describe,
     load_plugins,
@@ -39,6 +38,7 @@ from sentbed.tools import (
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.wording import verdict
 from sentbed_report.write import write_report
+from sentbed_workbench.vector_cache import VectorCache
 
 from sentbed_studies.cell_keys import decisive
 from sentbed_studies.demonstrations import read_candidates
@@ -88,7 +88,7 @@ def search(
     name = wanted.encoder or recipe.main_encoder
     prompts = _prompts(recipe, name, wanted)
 
-    store = VectorStore(say=say) if recipe.run.cache else None
+    store = VectorCache(say=say) if recipe.run.cache else None
     prepared = wanted.with_.prepare()
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _decides(recipe, plugins, encoder))

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder, RunError
 from sentbed.helpers import reason_of
-from sentbed.protocols import PlacedEncoder
+from sentbed.protocols import PlacedEncoder, Space, VectorStore
 from sentbed.tools import (
-    HEADER_SIZE,
     EncoderRecipe,
     Progress,
     Recipe,
-    Space,
-    VectorStore,
     head_seed,
     heeded_by,
-    list_digest,
     self_contained,
 )
+from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,12 +80,14 @@ def share_passes(
                 what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
                 warn(f"{what}: {reason_of(error)}")
     found = [shared for shared in passes.values() if shared.others]
-    return SharedStore(store.root, store.limit, store.say, store.taken, store.encoded, passes=found)
+    if not isinstance(store, VectorCache):
+        return store
+    return SharedCache(store.root, store.limit, store.say, store.taken, store.encoded, passes=found)
 
 
 @attrs.define(eq=False)
-class SharedStore(VectorStore):
-    """A vector store in which one pass through a backbone fills the spaces of several encoders."""
+class SharedCache(VectorCache):
+    """A cache of vectors in which one pass through a backbone fills the spaces of several encoders."""
 
     passes: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
 

@@ -15,11 +15,10 @@ def info() -> None:
     """Say where the vectors are, how many, and of which encoders."""
     from datetime import datetime
 
-    from sentbed.tools import LIMIT_VARIABLE, VectorStore
-
     from sentbed_workbench.kept_vectors import held
+    from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
-    store = VectorStore()
+    store = VectorCache()
     spaces = held(store)
     click.echo(f"place    {store.root}")
     click.echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
@@ -46,11 +45,10 @@ def info() -> None:
 )
 def clear(older_than: float) -> None:
     """Remove the vectors, or those that were not used for some days."""
-    from sentbed.tools import VectorStore
-
     from sentbed_workbench import kept_vectors
+    from sentbed_workbench.vector_cache import VectorCache
 
-    store = VectorStore()
+    store = VectorCache()
     click.echo(f"removed {_gigabytes(kept_vectors.clear(store, older_than))} from {store.root}")
 
 

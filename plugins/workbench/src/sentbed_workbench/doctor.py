@@ -224,11 +224,10 @@ def _data_directory() -> Iterator[Finding]:
 
 
 def _vectors() -> Iterator[Finding]:
-    from sentbed.tools import LIMIT_VARIABLE, VectorStore
-
     from sentbed_workbench.kept_vectors import held
+    from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
-    store = VectorStore()
+    store = VectorCache()
     spaces = held(store)
     size, vectors = sum(space.size for space in spaces), sum(space.vectors for space in spaces)
     detail = f"{_gb(size)} of {_gb(store.limit)}, {vectors:,} vectors, {store.root}"

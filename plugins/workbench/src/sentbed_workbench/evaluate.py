@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RecipeError
-from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime
-from sentbed.tools import Document, VectorStore, apply_overrides, load_plugins, progress_bars, structure
+from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
+from sentbed.tools import Document, apply_overrides, load_plugins, progress_bars, structure
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

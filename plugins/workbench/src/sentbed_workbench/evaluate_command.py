@@ -28,11 +28,12 @@ def evaluate(
     import json
     from functools import partial
 
-    from sentbed.tools import VectorStore, plain, score_record
+    from sentbed.tools import plain, score_record
 
     from sentbed_workbench.evaluate import evaluate_encoder
+    from sentbed_workbench.vector_cache import VectorCache
 
-    store = None if no_cache else VectorStore(say=partial(click.echo, err=True))
+    store = None if no_cache else VectorCache(say=partial(click.echo, err=True))
     evaluation = evaluate_encoder(encoder, evaluator, overrides, store, trust_remote_code)
     if as_json:
         click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))

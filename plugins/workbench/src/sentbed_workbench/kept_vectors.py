@@ -12,7 +12,8 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.tools import ABOUT, HEADER_SIZE, VectorStore
+
+from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
 
 @attrs.frozen
@@ -27,7 +28,7 @@ class Held:
     """Time of the last use, in seconds since the epoch."""
 
 
-def held(store: VectorStore) -> list[Held]:
+def held(store: VectorCache) -> list[Held]:
     """Return the content of the store, most recently used space first."""
     found = []
     for directory, group in groupby(sorted(store.segments()), lambda item: item[0].parent):
@@ -40,7 +41,7 @@ def held(store: VectorStore) -> list[Held]:
     return sorted(found, key=lambda space: -space.used)
 
 
-def clear(store: VectorStore, older_than: float = 0.0) -> int:
+def clear(store: VectorCache, older_than: float = 0.0) -> int:
     """Remove files not used for `older_than` days; return the number of bytes removed.
 
     Raises:

@@ -1,11 +1,11 @@
-"""Hooks of sentbed-workbench: commands for authors of recipes and plugins."""
+"""Hooks of sentbed-workbench: commands for authors of recipes and plugins, and the cache of vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import Lazy
+from sentbed.protocols import Lazy, VectorStore
 
 sentbed_api = "2.0"
 
@@ -37,3 +37,11 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "new": Lazy("sentbed_workbench.new_command:new", "Start something from a template."),
     }
+
+
+@hookimpl
+def vector_store(warn: Callable[[str], None]) -> VectorStore:
+    """Return the cache of vectors on this machine."""
+    from sentbed_workbench.vector_cache import VectorCache
+
+    return VectorCache(say=warn)

@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from sentbed import Encoder, RunError, build_encoder
 from sentbed import _source_hash as sources
 from sentbed._cli import main as cli
-from sentbed._encoder import vector_store as vectors
-from sentbed._encoder.vector_store import ABOUT, SEGMENT, Space, VectorStore, list_digest
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe, Validate
 from sentbed._registry.registry import Plugins
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
-from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Space, Texts, Vectors
+from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.kept_vectors import held
+from sentbed_workbench.vector_cache import ABOUT, SEGMENT, VectorCache, list_digest
 from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
@@ -71,11 +71,11 @@ def encoder(recipe_of: RecipeOf) -> Encoder:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> VectorStore:
-    return VectorStore(tmp_path / "vectors")
+def store(tmp_path: Path) -> VectorCache:
+    return VectorCache(tmp_path / "vectors")
 
 
-def value_of(encoder: Encoder, store: VectorStore | None, evaluator: Any = None) -> float:
+def value_of(encoder: Encoder, store: VectorCache | None, evaluator: Any = None) -> float:
     return encoder.evaluate(evaluator or Sum(), "e", store=store).primary
 
 
@@ -96,14 +96,14 @@ def calls() -> list[list[str]]:
     return drawn.calls  # type: ignore[attr-defined,no-any-return]
 
 
-def segments(store: VectorStore) -> list[Path]:
+def segments(store: VectorCache) -> list[Path]:
     return sorted(store.root.glob(f"*/*{SEGMENT}"))
 
 
 # --- what is found again -----------------------------------------------------------------------------------
 
 
-def test_a_second_evaluation_takes_every_vector_from_the_store(encoder: Encoder, store: VectorStore):
+def test_a_second_evaluation_takes_every_vector_from_the_store(encoder: Encoder, store: VectorCache):
     without = value_of(encoder, None)
     before = passes(encoder)
     cold = value_of(encoder, store)
@@ -116,13 +116,13 @@ def test_a_second_evaluation_takes_every_vector_from_the_store(encoder: Encoder,
 
 
 def test_another_encoder_of_the_same_weights_finds_them(
-    recipe_of: RecipeOf, store: VectorStore, tmp_path: Path
+    recipe_of: RecipeOf, store: VectorCache, tmp_path: Path
 ):
     first = build_encoder(recipe_of())
     value = value_of(first, store)
     first.save(tmp_path / "e")
     other = Encoder.load(tmp_path / "e", {"use": "toy"}, load_toy())
-    assert value_of(other, VectorStore(store.root)) == value
+    assert value_of(other, VectorCache(store.root)) == value
     assert passes(other) == 0
 
 
@@ -144,10 +144,10 @@ class _Point:
         return toy_plugin
 
 
-def test_vectors_are_exactly_those_that_were_encoded(store: VectorStore, calls: list[list[str]]):
+def test_vectors_are_exactly_those_that_were_encoded(store: VectorCache, calls: list[list[str]]):
     cold = store.encode(SPACE, TEXTS, drawn, 3)
     assert calls == [["one", "two and three", "", "a longer sentence"]]
-    warm = VectorStore(store.root).encode(SPACE, TEXTS, drawn, 3)
+    warm = VectorCache(store.root).encode(SPACE, TEXTS, drawn, 3)
     assert len(calls) == 1
     assert warm.dtype == np.float32
     np.testing.assert_array_equal(warm, cold)
@@ -157,14 +157,14 @@ def test_vectors_are_exactly_those_that_were_encoded(store: VectorStore, calls: 
     )
 
 
-def test_infinite_and_missing_numbers_come_back_as_they_were(store: VectorStore):
+def test_infinite_and_missing_numbers_come_back_as_they_were(store: VectorCache):
     odd = np.array([[np.nan, np.inf, -0.0]], np.float32)
     store.encode(SPACE, ["x"], lambda _: odd, 3)
     again = store.encode(SPACE, ["x"], drawn, 3)
     assert again.tobytes() == odd.tobytes()
 
 
-def test_a_list_with_another_text_is_encoded_whole(store: VectorStore, calls: list[list[str]]):
+def test_a_list_with_another_text_is_encoded_whole(store: VectorCache, calls: list[list[str]]):
     # A vector depends in its last bits on what it is encoded with.
     store.encode(SPACE, ["a", "b"], drawn, 3)
     mixed = store.encode(SPACE, ["b", "c"], drawn, 3)
@@ -174,7 +174,7 @@ def test_a_list_with_another_text_is_encoded_whole(store: VectorStore, calls: li
 
 
 def test_long_lists_go_a_window_at_a_time(
-    store: VectorStore, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    store: VectorCache, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(vectors, "WINDOW", 2)
     long = store.encode(SPACE, ["a", "b", "c", "d"], drawn, 3)
@@ -184,12 +184,12 @@ def test_long_lists_go_a_window_at_a_time(
     np.testing.assert_array_equal(more[:4], long)
 
 
-def test_no_texts_are_no_rows(encoder: Encoder, store: VectorStore):
+def test_no_texts_are_no_rows(encoder: Encoder, store: VectorCache):
     assert store.encode(SPACE, [], drawn, 3).shape == (0, 3)
     assert segments(store) == []
 
 
-def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder: Encoder, store: VectorStore):
+def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder: Encoder, store: VectorCache):
     for _ in range(2):
         told: list[tuple[str, int, int]] = []
         encoder.evaluate(Gap(), "e", progress=lambda *part, told=told: told.append(part), store=store)
@@ -197,7 +197,7 @@ def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder: Encod
 
 
 @pytest.mark.parametrize("wrong", [None, ["nested"], "\ud800"])
-def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong: Any, encoder: Encoder, store: VectorStore):
+def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong: Any, encoder: Encoder, store: VectorCache):
     messages = []
     for used in (None, store):
         with pytest.raises(Exception, match="text 2 ") as caught:
@@ -206,7 +206,7 @@ def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong: Any, encoder: 
     assert messages[0] == messages[1]
 
 
-def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of: RecipeOf, store: VectorStore):
+def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of: RecipeOf, store: VectorCache):
     recipe = recipe_of(TOWERS)
     zh, en = build_encoder(recipe, "zh"), build_encoder(recipe, "en")
     evaluator = Across(right="abc")
@@ -277,7 +277,7 @@ def name_of(encoder: Encoder) -> str:
     return space.name
 
 
-def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder: Encoder, store: VectorStore):
+def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder: Encoder, store: VectorCache):
     first = value_of(encoder, store)
     encoder.backbone.embedding[:] += 1  # type: ignore[attr-defined]
     second = value_of(encoder, store)
@@ -288,7 +288,7 @@ def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder: Enco
 
 @pytest.mark.parametrize("part", ["placed", "tokenizer"])
 def test_a_part_that_cannot_tell_its_weights_is_never_cached(
-    part: str, encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    part: str, encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
 ):
     if part == "placed":
         monkeypatch.delattr(Placed, "fingerprint")
@@ -344,7 +344,7 @@ def test_code_that_was_typed_in_is_unknown():
 
 
 def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
-    encoder: Encoder, store: VectorStore, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1)
     assert encoder.space() is None
@@ -367,7 +367,7 @@ def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
     ],
 )
 def test_a_damaged_file_is_encoded_again_and_replaced(
-    damage: Callable[[bytes], bytes], store: VectorStore, calls: list[list[str]]
+    damage: Callable[[bytes], bytes], store: VectorCache, calls: list[list[str]]
 ):
     store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
@@ -382,7 +382,7 @@ def test_a_damaged_file_is_encoded_again_and_replaced(
 
 @given(damage=damages())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorStore, calls: list[list[str]]):
+def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorCache, calls: list[list[str]]):
     before = store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
     whole = path.read_bytes()
@@ -393,12 +393,12 @@ def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorStore, c
     assert np.array_equal(found, before) == intact
 
 
-def test_files_that_were_exchanged_are_encoded_again(store: VectorStore, calls: list[list[str]]):
+def test_files_that_were_exchanged_are_encoded_again(store: VectorCache, calls: list[list[str]]):
     spaces = Space({"k": 1}, {}), Space({"k": 2}, {})
     lists = ["a", "b"], ["c", "d"]
     pairs = [(space, texts) for space in spaces for texts in lists]
     expected = [store.encode(space, texts, drawn, 3) for space, texts in pairs]
-    files = [store._path(space, list_digest(texts)) for space, texts in pairs]
+    files = [store.path(space, list_digest(texts)) for space, texts in pairs]
     contents = [file.read_bytes() for file in files]
     for order in permutations(range(len(files))):
         for file, place in zip(files, order, strict=True):
@@ -410,7 +410,7 @@ def test_files_that_were_exchanged_are_encoded_again(store: VectorStore, calls: 
         assert len(calls) - before == sum(place != own for own, place in enumerate(order))
 
 
-def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorStore):
+def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorCache):
     store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
     path.write_bytes(path.read_bytes()[:-2])
@@ -419,7 +419,7 @@ def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorSt
     assert segments(store) == []
 
 
-def test_what_a_killed_writer_left_is_no_vector_and_goes(store: VectorStore, calls: list[list[str]]):
+def test_what_a_killed_writer_left_is_no_vector_and_goes(store: VectorCache, calls: list[list[str]]):
     store.encode(SPACE, ["a"], drawn, 3)
     (path,) = segments(store)
     old, new = (path.with_name(f".{path.name}.{end}") for end in ("abcdefgh", "hgfedcba"))
@@ -428,7 +428,7 @@ def test_what_a_killed_writer_left_is_no_vector_and_goes(store: VectorStore, cal
     path.unlink()
     os.utime(old, (0, 0))
     assert len(held(store)) == 0
-    fresh = VectorStore(store.root)
+    fresh = VectorCache(store.root)
     fresh.encode(SPACE, ["a"], drawn, 3)
     assert len(calls) == 2
     # The other may be one that is being written.
@@ -440,7 +440,7 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
     fault: str, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     said: list[str] = []
-    store = VectorStore(tmp_path / "vectors", say=said.append)
+    store = VectorCache(tmp_path / "vectors", say=said.append)
     if fault == "full":
 
         def fail(*_: object) -> None:
@@ -457,7 +457,7 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
     assert message.endswith("with the environment variable `SENTBED_CACHE`")
 
 
-def test_what_was_used_least_recently_goes_first(store: VectorStore):
+def test_what_was_used_least_recently_goes_first(store: VectorCache):
     size = vectors._HEADER.size + 12
     store.limit = 3 * size
     for number, text in enumerate("abc"):
@@ -477,19 +477,19 @@ def test_what_was_used_least_recently_goes_first(store: VectorStore):
     assert store.taken == taken + 3
 
 
-def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorStore):
+def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorCache):
     other = Space({"weights": "old"}, SPACE.about)
     for text in "ab":
         store.encode(other, [text], drawn, 3)
     for path in segments(store):
         os.utime(path, (1, 1))
-    smaller = VectorStore(store.root, limit=2 * (vectors._HEADER.size + 12))
+    smaller = VectorCache(store.root, limit=2 * (vectors._HEADER.size + 12))
     for text in "ab":
         smaller.encode(SPACE, [text], drawn, 3)
     assert {path.parent.name for path in segments(store)} == {SPACE.name}
 
 
-def test_an_evaluation_larger_than_the_limit_works(encoder: Encoder, store: VectorStore):
+def test_an_evaluation_larger_than_the_limit_works(encoder: Encoder, store: VectorCache):
     expected = value_of(encoder, None)
     for limit in (0, 50, 130):
         store.limit = limit
@@ -500,14 +500,14 @@ def test_an_evaluation_larger_than_the_limit_works(encoder: Encoder, store: Vect
 @pytest.mark.parametrize(("value", "limit"), [("", 5e9), ("0.5", 5e8), ("0", 0), ("2", 2e9)])
 def test_the_limit_is_that_of_the_environment(value: str, limit: float, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
-    assert VectorStore().limit == limit
+    assert VectorCache().limit == limit
 
 
 @pytest.mark.parametrize("value", ["five", "-1", "nan", "inf"])
 def test_a_limit_that_is_no_size_is_refused(value: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
     with pytest.raises(RunError, match=f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"):
-        VectorStore()
+        VectorCache()
 
 
 # --- many at once ------------------------------------------------------------------------------------------
@@ -516,10 +516,11 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from sentbed._encoder.vector_store import Space, VectorStore
+from sentbed.protocols import Space
+from sentbed_workbench.vector_cache import VectorCache
 
 root, size, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-store = VectorStore(root, limit=size, say=print)
+store = VectorCache(root, limit=size, say=print)
 space = Space({"weights": "w"}, {"model": "m", "pooler": "p", "width": 8})
 
 def vector(text):
@@ -550,7 +551,7 @@ def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(si
     for process in running:
         output, _ = process.communicate(timeout=120)
         assert (process.returncode, output) == (0, "6000\n")
-    store = VectorStore(tmp_path / "vectors", limit=size)
+    store = VectorCache(tmp_path / "vectors", limit=size)
     (space,) = held(store)
     assert space.about["model"] == "m"
     assert space.size <= size
@@ -558,7 +559,7 @@ def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(si
         assert space.vectors == 40 * 20
 
 
-def test_threads_share_a_store(store: VectorStore):
+def test_threads_share_a_store(store: VectorCache):
     def encode(texts: Sequence[str]) -> NDArray[np.float32]:
         return np.array([[float(text)] * 3 for text in texts], np.float32)
 
@@ -621,7 +622,7 @@ def test_validation_and_watch_use_no_store(recipe_of: RecipeOf, plugins: Plugins
     )
     stage = attrs.evolve(recipe.stage[0], validate=Validate(2, Gap(development=True)))
     run(attrs.evolve(recipe, stage=(stage,), evaluate=()), tmp_path / "run", plugins)
-    assert held(VectorStore()) == []
+    assert held(VectorCache()) == []
 
 
 def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
@@ -657,11 +658,11 @@ def saved(installed_toy: Path, encoder: Encoder, tmp_path: Path) -> Path:
 def test_evaluate_uses_the_store_unless_told_not_to(saved: Path):
     arguments = ("evaluate", saved, "--with", "gap", "--set", "runtime.use=toy")
     without = invoke(*arguments, "--no-cache")
-    assert held(VectorStore()) == []
+    assert held(VectorCache()) == []
     cold, warm = invoke(*arguments), invoke(*arguments)
     assert without.exit_code == 0
     assert without.output == cold.output == warm.output
-    (space,) = held(VectorStore())
+    (space,) = held(VectorCache())
     assert (space.vectors, space.about["pooler"]) == (2, "average")
 
 
@@ -669,7 +670,7 @@ def test_run_without_cache_keeps_nothing(installed_toy: Path, tmp_path: Path):
     (tmp_path / "r.toml").write_text(RECIPE)
     result = invoke("run", tmp_path / "r.toml", "--no-cache", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
-    assert held(VectorStore()) == []
+    assert held(VectorCache()) == []
     assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
 
 
@@ -678,7 +679,7 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
     empty = invoke("cache", "info")
     assert empty.exit_code == 0
     assert "vectors  0 of 0 encoders" in empty.output
-    store = VectorStore()
+    store = VectorCache()
     long = [str(number) for number in range(1500)]
     store.encode(
         attrs.evolve(SPACE, about={"model": "org/model", "pooler": "mean", "width": 3}), long, drawn, 3
@@ -697,7 +698,7 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
 
 
 def test_clear_removes_what_is_old_or_everything_and_nothing_else():
-    store = VectorStore()
+    store = VectorCache()
     for text in "ab":
         store.encode(SPACE, [text], drawn, 3)
     store.encode(Space({"weights": "other"}, SPACE.about), ["a"], drawn, 3)

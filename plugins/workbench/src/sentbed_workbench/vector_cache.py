@@ -1,4 +1,4 @@
-"""On-disk cache of sentence vectors, shared by all evaluators, runs and processes.
+"""Cache of sentence vectors on disk, shared by all evaluators, runs and processes.
 
 A *space* is everything but the texts that determines a vector; see `Encoder.space`. Its directory holds one
 file per list of texts encoded together. Files are written atomically and never change, so that processes need
@@ -21,16 +21,16 @@ import re
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
-
-from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
-from sentbed._paths import CACHE_VARIABLE, atomic_file, cache_root, write_atomic
 from sentbed.errors import RunError
+from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, write_atomic
+from sentbed.protocols import Space, VectorStore
+from sentbed.tools import WINDOW, Progress, distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,22 +54,6 @@ _ABANDONED = 3600.0
 """Age in seconds from which a temporary file counts as left by a killed writer."""
 
 
-@attrs.frozen
-class Space:
-    """Everything but the texts that determines a vector, and a readable description of it."""
-
-    key: Mapping[str, Any]
-    """Everything in which two encoders may differ, JSON-serialisable."""
-    about: Mapping[str, Any]
-    """Model, pooler, width, precision and length, for `sentbed cache info`."""
-
-    @property
-    def name(self) -> str:
-        """Name of the space's directory: BLAKE2b of `key`."""
-        content = json.dumps(self.key, sort_keys=True, default=str)
-        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-
-
 def size_limit() -> int:
     """Return the limit in bytes from `SENTBED_CACHE_GB`. Raises `RunError` if its value is invalid."""
     value = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_GB)
@@ -86,8 +70,8 @@ def size_limit() -> int:
 
 
 @attrs.define(eq=False)
-class VectorStore:
-    """On-disk cache of vectors."""
+class VectorCache(VectorStore):
+    """Vector store on disk."""
 
     root: Path = attrs.field(factory=lambda: cache_root() / "vectors")
     limit: int = attrs.field(factory=size_limit)

@@ -1,0 +1,93 @@
+"""Known collections of data files: layouts, row counts, digests and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import attrs
+
+
+@attrs.frozen
+class KnownFile:
+    """File of a known collection of data."""
+
+    path: str
+    """Path below the collection's directory, with `/`."""
+    rows: int | None = None
+    """Number of lines of data, without the header; not checked if None."""
+    header: bool = False
+    """Whether the first line is a header."""
+    at_least: bool = False
+    """Whether more than `rows` lines are valid, too."""
+    sha256: tuple[str, ...] = ()
+    """SHA-256 digests of the known copies; a file with another digest is used, but reported as unknown. A
+    download from `url` must have one of them."""
+    url: str | None = None
+    """URL from which `sentbed data get` downloads the file; None if it is in one of the archives."""
+    others: tuple[str, ...] = ()
+    """Other paths at which readers find it."""
+    optional: bool = False
+    """Whether the collection is complete without it, as no reader needs it."""
+
+
+@attrs.frozen
+class KnownArchive:
+    """`.zip` or `.tar` archive, compressed or not, with files of a known collection.
+
+    The files may be below a top-level directory: only the end of their path is compared.
+    """
+
+    url: str
+    holds: str = ""
+    """Path prefix of the collection's files that are in the archive."""
+    sha256: str | None = None
+    """SHA-256 digest; not checked if None."""
+
+
+@attrs.frozen
+class KnownMade:
+    """Files of a known collection that are made from other downloaded files."""
+
+    files: tuple[str, ...]
+    """Paths of the files that are made."""
+    sources: tuple[KnownFile, ...]
+    """Files to download for it; each has a `url`."""
+    make: Callable[[Path], Mapping[str, bytes]]
+    """Takes the collection's directory, with the sources; returns path -> content of each file made."""
+
+
+@attrs.frozen
+class KnownData:
+    """Collection of data files that an evaluator or a data source reads, and its origin."""
+
+    name: str
+    """Name in `sentbed data get NAME`: `senteval`, `glue`, ..."""
+    summary: str
+    """One-line description, with what reads it."""
+    places: tuple[str, ...]
+    """Directories below `SENTBED_DATA` where it may be, the usual one first."""
+    files: tuple[KnownFile, ...]
+    source: str
+    """URL of the page that describes it."""
+    archives: tuple[KnownArchive, ...] = ()
+    made: tuple[KnownMade, ...] = ()
+    licence: str = ""
+    """Its licence as far as known, in a few words."""
+    advice: str = ""
+    """How to obtain manually what cannot be downloaded: a clause without a full stop."""
+
+    def can_download(self, path: str) -> bool:
+        """Whether `sentbed data get` can obtain this file of the collection."""
+        return (
+            any(file.url for file in self.files if file.path == path)
+            or any(path.startswith(archive.holds) for archive in self.archives)
+            or any(path in made.files for made in self.made)
+        )
+
+    @property
+    def how_to_get(self) -> str:
+        """Clause on how to obtain the collection, for messages about missing files."""
+        if any(self.can_download(file.path) for file in self.files):
+            return f"`sentbed data get {self.name}` downloads it"
+        return self.advice or f"see {self.source}"
