@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import attrs
 import sentbed
-from sentbed.protocols import Evaluation
+from sentbed.protocols import Evaluation, Score
 from toy_plugin import {base}
 
 
@@ -111,29 +111,94 @@ def test_what_a_component_raises_is_told_with_its_name_and_line(
     ],
 )
 def test_what_a_component_should_not_return_is_told_with_what_it_should(
-    hook: str, method: str, expected: str, run: Run
+    hook: str, method: str, expected: str, run: Run, tmp_path: Path
 ) -> None:
     code, said, _ = run(hook, f"def {method}: return None")
     name = method.partition("(")[0]
-    start = f"error: `{name}` of `faulty` (`faulty_parts`) returned None, expected {expected}"
+    kind = {"data_sources": "data source"}.get(hook, USE[hook][0])
+    start = f"error: `{name}` of the {kind} `faulty` of `faulty-parts` 1.0 returned None, expected {expected}"
     assert (code, said.startswith(start)) == (1, True), said
-    assert said.endswith(ADVICE)
+    assert said.endswith(f"{tmp_path / 'site' / 'faulty_parts.py'}:16{ADVICE}, or tell its authors")
 
 
-def test_an_evaluation_that_is_none_is_told(run: Run) -> None:
-    code, said, _ = run("evaluators", "def _score(self, vectors): return 3")
-    assert (code, said) == (
-        1,
-        f"error: `score` of `faulty` (`faulty_parts`) returned 3, expected `Evaluation`{ADVICE}",
+@pytest.mark.parametrize(
+    ("returns", "wrong"),
+    [
+        ("3", "3, expected `Evaluation`"),
+        ("Evaluation(None, 0.0)", "None, expected `tuple | list`"),
+        ("Evaluation((3,), 0.0)", "3, expected `Score`"),
+        ("Evaluation((Score('t', 'm', 'high', {}),), 0.0)", "'high', expected a number"),
+        ("Evaluation((Score('t', 'm', '3', {}),), 0.0)", "'3', expected a number"),
+        ("Evaluation((Score('t', 'm', [1, 2], {}),), 0.0)", "[1, 2], expected a number"),
+        ("Evaluation((Score('t', 'm', 1, {}),), None)", "None, expected a number"),
+    ],
+)
+def test_scores_that_are_no_numbers_are_told(returns: str, wrong: str, run: Run) -> None:
+    code, said, _ = run("evaluators", f"def _score(self, vectors): return {returns}")
+    start = r"error: `score` of the evaluator `faulty` of `faulty-parts` 1\.0 returned "
+    assert code == 1
+    assert re.match(start + re.escape(wrong) + r" @ .*faulty_parts\.py; test it with", said), said
+
+
+@pytest.mark.parametrize("returns", ["'too small'", "None", "[None]", "3"])
+@pytest.mark.parametrize(("hook", "arguments"), [("losses", "batch_size, fixed"), ("backbones", "needs")])
+def test_misfits_that_are_no_sentences_are_told(
+    hook: str, arguments: str, returns: str, run: Run, tmp_path: Path
+) -> None:
+    _, said, _ = run(hook, f"def misfits(self, {arguments}): return {returns}")
+    found = "None" if "None" in returns else returns
+    expected = "`str`" if returns == "[None]" else "several sentences"
+    assert said == (
+        f"error: `misfits` of the {USE[hook][0]} `faulty` of `faulty-parts` 1.0 returned {found}, expected "
+        f"{expected} @ {tmp_path / 'site' / 'faulty_parts.py'}:16{ADVICE}, or tell its authors"
     )
+
+
+FIELD = "odd: {} = attrs.field(default=None{})\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        (FIELD.format("complex", ""), r"found 3, which cannot become the type `complex` of the field `odd`"),
+        (FIELD.format("list[int]", ""), r"found 3, which cannot become the type `list\[int\]`"),
+        (FIELD.format("set[str]", ""), r"found 3, which cannot become the type `set\[str\]`"),
+        (FIELD.format("'int +'", ""), r"the type of a field of `Faulty` \(faulty_parts\) cannot be found"),
+        (
+            FIELD.format("int", ", validator=lambda *_: 1 / 0"),
+            r"making `Faulty` of `faulty-parts` 1\.0 raised ZeroDivisionError: .* @ .*parts\.py:16; ",
+        ),
+        (
+            FIELD.format("int", "") + "    def __attrs_post_init__(self): raise KeyError(self.odd)",
+            r"making `Faulty` of `faulty-parts` 1\.0 raised KeyError: 3 @ .*faulty_parts\.py:17; test it",
+        ),
+    ],
+)
+def test_a_field_that_no_recipe_can_give_is_one_problem_among_the_others(
+    field: str,
+    wrong: str,
+    installed_toy: Path,
+    distribute: Distribute,
+    put: Callable[[str, str], Path],
+) -> None:
+    distribute("faulty-parts", {"faulty_parts": SOURCE.format(base="Pull", body=field, hook="losses")})
+    text = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty", odd = 3 }')
+    bad = put("bad.toml", text.replace("batch_size = 4", "batch_size = 0"))
+    good = put("good.toml", RECIPE)
+    result = CliRunner().invoke(main, ["check", str(bad), str(good)])
+    *problems, last = result.output.splitlines()
+    assert (result.exit_code, last) == (2, f"{good}: no problems")
+    assert len(problems) == 2, problems
+    assert any(re.match(wrong, problem) and ":18 stage.0.loss" in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(
     ("body", "wrong"),
     [
         (RAISE, r"raised ValueError: broken @ .*faulty_parts\.py:16"),
-        ("return 'too small'", "returned 'too small', expected several sentences"),
-        ("return None", "returned None, expected several sentences"),
+        ("return 'too small'", r"returned 'too small', expected several sentences @ .*faulty_parts\.py:16"),
+        ("return None", r"returned None, expected several sentences @ .*faulty_parts\.py:16"),
+        ("return [3]", r"returned 3, expected `str` @ .*faulty_parts\.py:16"),
     ],
 )
 def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
@@ -150,7 +215,8 @@ def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
     assert last == f"{good}: no problems"
     assert len(problems) == 2
     pattern = (
-        rf"`check` of the loss `faulty` {wrong}; test it with .* @ {re.escape(str(bad))}:18 stage\.0\.loss"
+        r"`check` of the loss `faulty` of `faulty-parts` 1\.0 "
+        rf"{wrong}; test it with .* @ {re.escape(str(bad))}:18 stage\.0\.loss"
     )
     assert any(re.fullmatch(pattern, problem) for problem in problems), problems
     assert any("batch_size" in problem for problem in problems)

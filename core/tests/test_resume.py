@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pytest
 from damage import flip, truncate
-from sentbed import DataError, Encoder, RunError, hookimpl, load_recipe, resume, run
+from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, resume, run
 from sentbed._locks import is_locked, locked
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
@@ -65,6 +65,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stop:
     """Raises at the `at`-th call of a hook, before the history and the trackers hear of it."""
 
+    required = True
+
     def __init__(self, at: int, error: type[BaseException] = KeyboardInterrupt) -> None:
         self.left, self.error = at, error
 
@@ -88,6 +90,7 @@ class StopAtStep:
     """Ctrl-C at the `at`-th step that it sees, or at the step of that number."""
 
     error = KeyboardInterrupt
+    required = True
 
     def __init__(self, at: int, number: bool = False) -> None:
         self.at, self.number, self.steps = at, number, 0
@@ -212,7 +215,7 @@ def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
     assert at > 40
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, PluginError, SystemExit])
 def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
     error: type[BaseException],
     recipe_of: Load,

@@ -10,14 +10,13 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from pluggy import PluginValidationError
 from sentbed import DataError, Encoder, PluginError, RecipeError, RunError, hookimpl, load_recipe, run
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
 from sentbed.protocols import Prepared
-from toy_plugin import RECIPE, TOWERS, Engine, Gap, Notes, Recorder, quicken
+from toy_plugin import RECIPE, TOWERS, Engine, Gap, Recorder, quicken
 
 Load = Callable[..., Recipe]
 FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
@@ -571,23 +570,6 @@ def test_an_encoder_that_cannot_be_saved_does_not_cost_the_others(
     assert names(tmp_path / "out" / "encoder") == {"zh"}
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_tracker_that_cannot_be_registered_leaves_the_plugin_manager_as_it_was(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    class Wrong:
-        @hookimpl
-        def step_finished(self, stepp: int) -> None:
-            raise NotImplementedError
-
-    before = plugins.manager.list_name_plugin()
-    recipe = recipe_of(RECIPE + NOTES)
-    monkeypatch.setattr(Notes, "build", lambda _: Wrong())
-    with pytest.raises(PluginValidationError):
-        run(recipe, tmp_path / "out", plugins)
-    assert plugins.manager.list_name_plugin() == before
-
-
 # --- expected numbers --------------------------------------------------------------------------------------
 
 
@@ -684,19 +666,6 @@ def test_an_interrupted_run_keeps_its_best_checkpoint(recipe_of: Load, plugins: 
     encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
     found = Gap(target=100).prepare().evaluate(encoder).primary
     assert found == pytest.approx(stage["validations"][0][1], rel=1e-6)
-
-
-@pytest.mark.parametrize("event", ["run_started", "scores_ready", "step_finished", "stage_finished"])
-def test_an_exception_in_a_tracker_ends_the_run_with_a_report(
-    event: str, recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
-):
-    recorder.fail_on = event
-    with pytest.raises(ValueError, match=f"^the recorder fails on {event}$"):
-        run(recipe_of(), tmp_path / "out", plugins)
-    report = read(tmp_path / "out", "report.json")
-    assert (report["status"], report["error"]) == ("failed", f"the recorder fails on {event}")
-    assert (tmp_path / "out" / "report.json").is_file()
-    assert recorder.names[-2:] == [event, "run_failed"]
 
 
 def test_a_stage_that_cannot_read_its_data_ends_the_run_with_a_report(

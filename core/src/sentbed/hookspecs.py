@@ -4,7 +4,9 @@ A plugin is a module (or a class, when it keeps state during a run) named by an 
 `sentbed`; it implements any of these with `@sentbed.hookimpl`. It may leave out arguments that it does not
 use. Kind hooks are called once, when plugins are loaded; they return component classes, or names with a
 `Lazy` each, which is imported when a recipe uses it. Importing the plugin must not import a tensor library.
-Lifecycle hooks are called by the runner and return nothing; an exception in one ends the run.
+Lifecycle hooks are called by the runner and return nothing. If one raises, a warning names its plugin, and
+the run goes on without it; with `required = True` in the module or class, the run ends. A `SentbedError` in
+`run_started` or `run_resumed` always ends it.
 """
 
 from __future__ import annotations

@@ -127,3 +127,15 @@ def test_weights_that_the_configuration_names_elsewhere_are_refused(model: Path,
     (model / "config.json").write_text(json.dumps({"model_type": "bert", "transformers_weights": name}))
     (problem,) = problems_of(model, True, False)
     assert f"config.json` names the weights {name!r}" in problem
+
+
+def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_instead(model: Path) -> None:
+    (model / "adapter_config.json").write_text(
+        '{"base_model_name_or_path": "/elsewhere", "peft_type": "LORA"}'
+    )
+    (problem,) = problems_of(model, True, False)
+    assert problem == (
+        f"`{model}` holds a model and, with `adapter_config.json`, an adapter of another one; move that file "
+        "away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"
+    )
+    assert list(problems_of(model, False, False)) == []

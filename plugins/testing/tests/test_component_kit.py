@@ -77,7 +77,7 @@ def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: An
         ),
         ("Changed", {"toml", "values"}, "written as TOML it becomes .*size=3.*, not .*size=2"),
         ("Unequal", {"toml", "values"}, "two with the same fields are not equal"),
-        ("Raising", {"odd-values"}, "with size = 0, making it raises ZeroDivisionError"),
+        ("Raising", {"odd-values"}, "with size = 0, making `Raising` of .* raised ZeroDivisionError"),
         ("Checking", {"odd-values"}, "with word = '', `check` raises IndexError"),
     ],
 )

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
-from sentbed import Encoder, RunError, build_encoder
+from sentbed import Encoder, PluginError, RunError, build_encoder
 from sentbed import _source_hash as sources
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
@@ -636,7 +636,8 @@ def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path
 def test_a_run_may_go_on_without_its_cache(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toy_plugin.Recorder, "fail_on", "scores_ready")
-        with pytest.raises(ValueError, match="scores_ready"):
+        patch.setattr(toy_plugin.Recorder, "required", True, raising=False)
+        with pytest.raises(PluginError, match="scores_ready"):
             run(recipe_of(), tmp_path / "run", plugins)
     resume(tmp_path / "run", recipe_of(RECIPE, "run.cache=false"), plugins)
     assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()

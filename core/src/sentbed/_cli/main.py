@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentbed._cli.check import check
-from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option
+from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option, trust_option
 from sentbed._cli.plugins import plugins
 from sentbed._registry.catalog import owner_of
 from sentbed._version import __version__
@@ -106,6 +106,7 @@ def main(traceback: bool) -> None:
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
 )
 @click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
+@trust_option
 @click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
 def run(
     recipe: str | None,
@@ -114,6 +115,7 @@ def run(
     out: str | None,
     resumed: str | None,
     allow_changes: bool,
+    trust_remote_code: bool,
     devices: int | None,
 ) -> None:
     """Run RECIPE; the last line printed is the path of its report.
@@ -122,6 +124,7 @@ def run(
     """
     from sentbed._recipe.load import load_recipe
     from sentbed._recipe.recipe import RESOLVED
+    from sentbed._run.resume import own_recipe
 
     if no_cache:
         overrides = (*overrides, "run.cache=false")
@@ -129,14 +132,14 @@ def run(
         overrides = (*overrides, f"runtime.devices={devices}")
     if resumed is None and recipe is None:
         raise click.UsageError("name a RECIPE, or a run to go on with (`--resume DIR`)")
-    if resumed is None and allow_changes:
-        raise click.UsageError("`--allow-changes` is for `--resume`")
+    if resumed is None and (allow_changes or trust_remote_code):
+        wrong = "allow-changes" if allow_changes else "trust-remote-code"
+        raise click.UsageError(f"`--{wrong}` is for `--resume`; a recipe says its own")
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
-    resolved = Path(resumed or "") / RESOLVED
-    if recipe is None and resolved.is_file():
-        recipe = str(resolved)
     loaded = None if recipe is None else load_recipe(recipe, overrides)
+    if loaded is None and (own := Path(str(resumed))).joinpath(RESOLVED).is_file():
+        loaded = own_recipe(own, overrides, trust_remote_code)
     if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
         sys.exit(code)
     if resumed is not None:

@@ -12,7 +12,7 @@ import math
 import re
 import traceback
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -20,9 +20,20 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import attrs
 import cattrs
 
+from sentbed import errors
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._paths import FilePath, ModelId, absolute
-from sentbed.errors import ALIKE, PluginError, Problem, reason_of, suggest
+from sentbed.errors import (
+    ALIKE,
+    PluginError,
+    Problem,
+    SentbedError,
+    fault,
+    reason_of,
+    release_of,
+    sentences,
+    suggest,
+)
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -191,24 +202,22 @@ def _component(
     except PluginError as error:
         raise _InvalidError([(("use",), str(error))]) from error
     part: Component = converter.structure(fields, info.cls)
-    if check and (problems := _problems(part, kind)):
+    if check and (problems := _problems(part)):
         raise _InvalidError([((), message) for message in problems])
     return part
 
 
-def _problems(part: Component, kind: str) -> list[str]:
+def _problems(part: Component) -> list[str]:
     """Return what a component's `check` yields, or what is wrong with `check` itself."""
     try:
-        found = part.check()
-        if isinstance(found, Iterable) and not isinstance(found, str):
-            return [str(problem) for problem in found]
-        wrong = f"returned {found!r:.80}, expected several sentences"
+        return sentences(part.check(), part, "check")
+    except PluginError as error:
+        return [str(error)]
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
         frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is this one
-        place = f" @ {frames[0].filename}:{frames[0].lineno}" if frames else ""
-        wrong = f"raised {reason_of(error)}{place}"
-    remedy = "test it with `sentbed_testing.check_component`, or tell its authors"
-    return [f"`check` of the {kind} `{part.name}` {wrong}; {remedy}"]
+        frame = next((frame for frame in frames if frame.filename != errors.__file__), None)
+        place = f"{frame.filename}:{frame.lineno}" if frame else ""
+        return [str(fault(part, "check", f"raised {reason_of(error)}", place))]
 
 
 def _fault(value: Any, expected: str) -> _InvalidError:
@@ -264,33 +273,60 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
             prefix: KeyPath = () if key == inline else (key,)
             faults += [((*prefix, *path), message) for path, message in error.faults]
             continue
+        except Exception as error:  # noqa: BLE001 - cattrs raises anything for a type that is not one of ours
+            reason = " ".join(reason_of(getattr(error, "exceptions", [error])[0]).split())
+            faults.append(((key,), f"found {known[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})"))
+            continue
         try:
             if attribute.validator is not None:
                 attribute.validator(None, attribute, item)
-        except (ValueError, TypeError) as error:
-            faults.append(((key,), f"found {item!r}: {error.args[0]}"))
-            continue
         except AttributeError:
             # A validator that looks at other fields needs the instance; the constructor calls it again.
             pass
+        except Exception as error:  # noqa: BLE001 - a plugin's validator must not hide the other problems
+            faults.append(((key,), _refusal(error, cls, f"found {item!r:.200}: ")))
+            continue
         arguments[attribute.alias or attribute.name] = item
     if faults:
         raise _InvalidError(faults)
     try:
         return cls(**arguments)
-    except (ValueError, TypeError) as error:
+    except Exception as error:
         # A component's `__attrs_post_init__` may refuse a combination of fields.
-        raise _InvalidError([((), str(error))]) from error
+        raise _InvalidError([((), _refusal(error, cls))]) from error
+
+
+def _refusal(error: Exception, cls: type[Any], found: str = "") -> str:
+    """Return what a class says of its values, or, if it did not mean to refuse them, that it raised."""
+    if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
+        return f"{found}{error.args[0]}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"making `{cls.__qualname__}` of {release_of(cls.__module__)} raised {reason_of(error)} @ "
+        f"{frame.filename}:{frame.lineno}; "
+        "test it with `sentbed_testing.check_component`, or tell its authors"
+    )
+
+
+def _no_type(attribute: attrs.Attribute[Any], cls: type[Any]) -> str:
+    kind = attribute.type
+    name = kind.__qualname__ if isinstance(kind, type) else kind
+    return (
+        f"which cannot become the type `{name}` of the field `{attribute.name}` of `{cls.__qualname__}` "
+        f"({cls.__module__}); its plugin must use a type of recipes: `str`, `int`, `float`, `bool`, "
+        "`Literal`, `tuple`, `Mapping`, an attrs class, a component's base class, or a union of these"
+    )
 
 
 @cache
 def _hints(cls: type[Any]) -> Mapping[str, Any]:
     try:
         return get_type_hints(cls)
-    except NameError as error:
-        field = next((a.name for a in attrs.fields(cls) if error.name in re.findall(r"\w+", str(a.type))), "")
+    except Exception as error:
+        name = getattr(error, "name", "")
+        of = (f"the field `{a.name}`" for a in attrs.fields(cls) if name in re.findall(r"\w+", str(a.type)))
         message = (
-            f"the type of the field `{field}` of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
+            f"the type of {next(of, 'a field')} of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
             f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
         )
         raise _InvalidError([((), message)]) from error

@@ -20,7 +20,7 @@ from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._source_hash import code_of
 from sentbed._version import __version__
-from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError, returned
+from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError, number, returned
 from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
@@ -32,6 +32,7 @@ from sentbed.protocols import (
     Preparation,
     Prepared,
     Runtime,
+    Score,
     Space,
     TextEncoder,
     Tokenizer,
@@ -278,16 +279,17 @@ class Encoder:
             how["second"] = {"encoder": second[0], **second[1].protocol()}
         scores = (
             attrs.evolve(
-                score,
-                value=float(score.value),
+                returned(score, Score, evaluator, "score"),
+                value=number(score.value, evaluator, "score"),
                 encoder=name,
                 evaluator=evaluator.name,
                 plugin=info.release if info else "",
                 protocol={"encoder": how, "evaluator": score.protocol},
             )
-            for score in evaluation.scores
+            for score in returned(evaluation.scores, tuple | list, evaluator, "score")
         )
-        return attrs.evolve(evaluation, scores=tuple(scores), primary=float(evaluation.primary))
+        primary = number(evaluation.primary, evaluator, "score")
+        return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
     def is_finite(self) -> bool:
         """Whether the encoder's vectors are finite; they are not after training has diverged."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, EncoderRecipe, Recipe, Stage
 from sentbed._registry.registry import Plugins
-from sentbed.errors import Problem, RecipeError, SentbedError
+from sentbed.errors import Problem, RecipeError, SentbedError, sentences
 from sentbed.protocols import LABEL, Evaluator
 
 Add = Callable[..., None]
@@ -215,7 +215,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
             "normalize_text",
         )
     fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
-    for message in stage.loss.misfits(stage.batch_size, fixed):
+    for message in sentences(stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"):
         add(message, "loss", misfit=True)
     keys = stage.loss.traits.keys
     others = {tower for column, tower in towers.items() if column not in keys}

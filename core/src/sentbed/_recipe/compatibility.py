@@ -10,7 +10,7 @@ import attrs
 
 from sentbed._recipe.prompts import MASK, TEMPLATES, Prompt
 from sentbed._registry.registry import Plugins
-from sentbed.errors import SentbedError
+from sentbed.errors import SentbedError, sentences
 from sentbed.kinds import KINDS
 from sentbed.protocols import BackboneTraits
 
@@ -61,7 +61,7 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         )
         # Problems with the prompt do not matter if the pooler or backbone must change.
         return
-    yield from (("backbone", message) for message in backbone.misfits(needs))
+    yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
     prompt = encoder.prompt or Prompt()
     if problems := list(prompt.check()):
         yield from (("prompt", problem) for problem in problems)

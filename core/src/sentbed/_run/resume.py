@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import plain
 from sentbed._run.runner import RunResult, execute, sources_of
 from sentbed._run.training_states import State
-from sentbed.errors import RunError
+from sentbed.errors import ModelError, RunError
 
 
 def resume(
@@ -28,15 +28,19 @@ def resume(
     plugins: Plugins | None = None,
     allow_changes: bool = False,
     stages: int | None = None,
+    *,
+    trust_remote_code: bool = False,
 ) -> RunResult:
     """Resume a stopped run from its newest intact state.
 
     The result equals that of an uninterrupted run, bit for bit if the runtime is deterministic. `recipe`, if
     given, must be the one that the run was started with; differences are refused unless `allow_changes`.
-    For `stages` see `RunContext`.
+    For `stages` see `RunContext`. Without `recipe`, the directory's own is used, which runs Python code that
+    comes with a model only with `trust_remote_code`.
 
     Raises:
         RunError: if there is nothing to resume, or the recipe or the data has changed.
+        ModelError: if the directory's recipe would run code that is not trusted.
         Also what `run` raises.
     """
     directory = Path(directory)
@@ -48,7 +52,7 @@ def resume(
         raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error
     if status == "finished":
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
-    recipe = recipe or load_recipe(directory / RESOLVED, plugins=plugins)
+    recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
     context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
     found, damaged = newest_state(context)
     state = found or State(directory, 0, 0)
@@ -94,6 +98,21 @@ def resume(
     # The state lacks the resumptions since it was written.
     context.facts["resumed"] = manifest.get("resumed", [])
     return execute(context, plugins, state, warnings)
+
+
+def own_recipe(
+    directory: Path, overrides: Sequence[str], trust_remote_code: bool, plugins: Plugins | None = None
+) -> Recipe:
+    """Return the recipe in a run directory. Raises `ModelError` if it would run code that is not trusted."""
+    recipe = load_recipe(directory / RESOLVED, overrides, plugins)
+    running = [name for name, encoder in recipe.encoders.items() if encoder.backbone.traits.runs_code]
+    if running and not trust_remote_code:
+        raise ModelError(
+            f"the encoder `{running[0]}` of the run in `{directory}` wants to run Python code that comes "
+            "with its model; read it, then name the RECIPE that you started the run with, or give "
+            "`--trust-remote-code` (`trust_remote_code=True`)"
+        )
+    return recipe
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
@@ -30,6 +30,7 @@ from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
 from sentbed._run.stage_inputs import VECTORS
 from sentbed._run.stages import require_fit, train_stage
+from sentbed._run.trackers import following
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError, returned
@@ -78,7 +79,7 @@ def execute(
     context.evaluations.plugins = plugins
     history = History()
     context.hooks = hooks = plugins.manager.hook
-    with context.stop.listening(), _alone(directory), _follow(plugins.manager, history, recipe):
+    with context.stop.listening(), _alone(directory), following(context, plugins, history):
         try:
             source = recipe.document.file
             context.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
@@ -316,16 +317,6 @@ def _alone(directory: Path) -> Iterator[None]:
     with locked(directory / LOCK) as free:
         if not free:
             raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
-        yield
-
-
-@contextmanager
-def _follow(manager: pluggy.PluginManager, history: History, recipe: Recipe) -> Iterator[None]:
-    """Register the history and the recipe's trackers for the duration of the run."""
-    with ExitStack() as stack:
-        for follower in (history, *(tracker.build() for tracker in recipe.tracker)):
-            manager.register(follower)
-            stack.callback(manager.unregister, follower)
         yield
 
 

@@ -12,10 +12,9 @@ import attrs
 from attrs.validators import and_, ge, gt, lt
 from sentbed import ModelId, SentbedError, locate
 
-from sentbed_backbones.files import is_local
+from sentbed_backbones.files import ADAPTER_CONFIG, is_local
 
 ALL_LINEAR = "all-linear"
-ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 RUNS_BITSANDBYTES = {

@@ -10,6 +10,8 @@ from typing import Any
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
 
+ADAPTER_CONFIG = "adapter_config.json"
+"""Configuration of an adapter, as peft writes it."""
 ADAPTER_DIRECTORY = "adapter"
 """Directory of the adapter in a saved backbone, as peft reads it."""
 BASE_FILE = "base.json"
@@ -64,6 +66,12 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
 
 def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
     """Yield why weights that the model names are not safetensors files in its own directory."""
+    if (directory / ADAPTER_CONFIG).is_file():
+        # transformers would load the base that it names, whatever that is, instead of the weights here.
+        yield (
+            f"`{directory}` holds a model and, with `{ADAPTER_CONFIG}`, an adapter of another one; move that "
+            "file away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"
+        )
     named: list[tuple[str, Any]] = []
     if "transformers_weights" in config:
         named.append(("config.json", config["transformers_weights"]))

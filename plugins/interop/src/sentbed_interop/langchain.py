@@ -17,11 +17,12 @@ class SentbedEmbeddings(Embeddings):
     """Texts -> their vectors, by the encoder in a directory, for vector stores and retrievers.
 
     `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
-    alike. A pickle leaves the weights out.
+    alike. Python code that comes with its model runs only with `trust_remote_code`. A pickle leaves the
+    weights out.
     """
 
-    def __init__(self, encoder: str | Path, precision: str = "fp32") -> None:
-        self._held = LazyEncoder(encoder, precision)
+    def __init__(self, encoder: str | Path, precision: str = "fp32", trust_remote_code: bool = False) -> None:
+        self._held = LazyEncoder(encoder, precision, trust_remote_code)
         # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
 

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 class LazyEncoder:
     """An encoder on disk, loaded on the runtime `cpu` at first use.
 
-    Pickles and copies hold only the path and the precision.
+    Pickles and copies hold only the path and the options. `trust_remote_code` is that of `Encoder.load`.
     """
 
     place: str = attrs.field(converter=str)
     precision: str
+    trust_remote_code: bool = False
     _loaded: Encoder | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     @property
@@ -28,16 +29,17 @@ class LazyEncoder:
         from sentbed import Encoder
 
         if self._loaded is None:
-            self._loaded = Encoder.load(self.place, runtime={"use": "cpu", "precision": self.precision})
+            runtime = {"use": "cpu", "precision": self.precision}
+            self._loaded = Encoder.load(self.place, runtime, trust_remote_code=self.trust_remote_code)
         return self._loaded
 
-    def at(self, place: str | Path, precision: str) -> LazyEncoder:
-        """Return this object if it has that path and precision, else a new one."""
-        wanted = LazyEncoder(place, precision)
+    def at(self, place: str | Path, precision: str, trust_remote_code: bool) -> LazyEncoder:
+        """Return this object if it has that path and these options, else a new one."""
+        wanted = LazyEncoder(place, precision, trust_remote_code)
         return self if self == wanted else wanted
 
-    def __reduce__(self) -> tuple[type[LazyEncoder], tuple[str, str]]:
-        return LazyEncoder, (self.place, self.precision)
+    def __reduce__(self) -> tuple[type[LazyEncoder], tuple[str, str, bool]]:
+        return LazyEncoder, (self.place, self.precision, self.trust_remote_code)
 
 
 def missing_library(library: str, extra: str) -> ImportError:

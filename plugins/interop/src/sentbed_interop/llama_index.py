@@ -23,17 +23,25 @@ class SentbedEmbedding(BaseEmbedding):
     """Texts -> their vectors, by the encoder in a directory, for indexes and retrievers.
 
     `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
-    alike. Further options are those of `BaseEmbedding`. A pickle and `to_dict` leave the weights out.
+    alike. Python code that comes with its model runs only with `trust_remote_code`, which `to_dict` leaves
+    out: a file does not decide it. Further options are those of `BaseEmbedding`. A pickle and `to_dict` leave
+    the weights out.
     """
 
     encoder: str = Field(description="The directory of a saved encoder.")
     precision: str = Field(description="That of the runtime `cpu`.")
     _held: LazyEncoder = PrivateAttr()
 
-    def __init__(self, encoder: str | Path, precision: str = "fp32", **options: Any) -> None:
+    def __init__(
+        self,
+        encoder: str | Path,
+        precision: str = "fp32",
+        trust_remote_code: bool = False,
+        **options: Any,
+    ) -> None:
         named = {"encoder": str(encoder), "precision": precision}
         super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options, **named})
-        self._held = LazyEncoder(encoder, precision)
+        self._held = LazyEncoder(encoder, precision, trust_remote_code)
         # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
 
@@ -43,7 +51,7 @@ class SentbedEmbedding(BaseEmbedding):
         return "SentbedEmbedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        self._held = self._held.at(self.encoder, self.precision)
+        self._held = self._held.at(self.encoder, self.precision, self._held.trust_remote_code)
         vectors: list[list[float]] = self._held.encoder.encode(texts).tolist()
         return vectors
 

@@ -32,13 +32,17 @@ class SentbedVectorizer(
     """Texts -> their vectors, by an encoder on disk.
 
     `encoder` is the directory of a saved encoder and `precision` that of the runtime `cpu`: `fp32`, `bf16`
-    or `auto`. Nothing is learned: `fit` only looks at the texts and whether the encoder loads. It is loaded
-    once an instance, and not part of a pickle or a clone.
+    or `auto`. Python code that comes with its model runs only with `trust_remote_code`. Nothing is learned:
+    `fit` only looks at the texts and whether the encoder loads. It is loaded once an instance, and not part
+    of a pickle or a clone.
     """
 
-    def __init__(self, encoder: str | Path = "encoder", precision: str = "fp32") -> None:
+    def __init__(
+        self, encoder: str | Path = "encoder", precision: str = "fp32", trust_remote_code: bool = False
+    ) -> None:
         self.encoder = encoder
         self.precision = precision
+        self.trust_remote_code = trust_remote_code
 
     def fit(self, X: Sequence[str], y: object = None) -> SentbedVectorizer:  # noqa: N803 - scikit-learn's name
         """Load the encoder; nothing is learned from the texts."""
@@ -51,8 +55,8 @@ class SentbedVectorizer(
         return self._encoder().encode(_texts(X))
 
     def _encoder(self) -> Encoder:
-        wanted = LazyEncoder(self.encoder, self.precision)
-        self._held: LazyEncoder = getattr(self, "_held", wanted).at(self.encoder, self.precision)
+        options = self.encoder, self.precision, self.trust_remote_code
+        self._held: LazyEncoder = getattr(self, "_held", LazyEncoder(*options)).at(*options)
         return self._held.encoder
 
     @property

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 sentbed_api = "2.0"
 
+required = True
+"""A run whose report or items cannot be written ends with the error."""
+
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:

@@ -18,7 +18,6 @@ from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import RecipeTable, TaskPool, Tell
 from sentbed.tools import (
     MANIFEST,
-    RESOLVED,
     Plugins,
     Recipe,
     RunContext,
@@ -26,9 +25,9 @@ from sentbed.tools import (
     executor_of,
     is_locked,
     load_plugins,
-    load_recipe,
     locked,
     new_directory,
+    own_recipe,
     resume,
 )
 from sentbed_report.recipe_tables import ReportTable
@@ -280,11 +279,13 @@ def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -
 
 def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequence[Recipe]) -> None:
     recipe, searched = job.recipe, None
+    # A study directory may be a stranger's; what may run code is what the study's own recipe says.
+    trusted = any(encoder.backbone.traits.runs_code for encoder in recipe.encoders.values())
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
-        recipe = load_recipe(searched / RESOLVED, plugins=plugins)
+        recipe = own_recipe(searched, (), trusted, plugins)
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
     if not (run / MANIFEST).is_file():
@@ -297,7 +298,7 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     if (run / MANIFEST).is_file():
         # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
         said = recipe if job.stages is None else None
-        resume(run, said, plugins, stages=job.stages)
+        resume(run, said, plugins, stages=job.stages, trust_remote_code=trusted)
         return
     new_directory(run)
     if searched is not None:

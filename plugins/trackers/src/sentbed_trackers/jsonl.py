@@ -29,6 +29,9 @@ class JsonlTracker:
     log to its length at the checkpoint, because later events are repeated.
     """
 
+    required = True
+    """A run without its log ends."""
+
     def __init__(self) -> None:
         self._file: IO[str] | None = None
 

@@ -22,12 +22,12 @@ from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.built import cast
 from sentbed_backbones.adaptation import (
-    ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     Freeze,
     LoRA,
     problems_of_adapter,
 )
+from sentbed_backbones.files import ADAPTER_CONFIG
 
 # On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
 # fetch compiled code from the hub.

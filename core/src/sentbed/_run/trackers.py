@@ -1,0 +1,135 @@
+"""What follows a run by lifecycle hooks: one that fails is left out, and the run goes on without it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pluggy
+
+from sentbed import hookspecs
+from sentbed._registry.plugin_code import place_of
+from sentbed._registry.registry import LIFECYCLE, Plugins
+from sentbed._run.context import RunContext
+from sentbed._run.history import History
+from sentbed.errors import PluginError, SentbedError, fault, reason_of, release_of, suggest
+
+RETURNS: Mapping[str, Any] = MappingProxyType(
+    {
+        "run_started": Mapping,
+        "run_resumed": Mapping,
+        "tracker_state": tuple,
+        "report_sections": Sequence,
+        "write_report": Path,
+    }
+)
+"""Hook whose results are used -> the type of a result that is not None."""
+
+
+def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
+    """Yield why what a tracker's `build` returned cannot follow a run, each with a remedy."""
+    manager = pluggy.PluginManager("sentbed")
+    found = 0
+    for name, method in inspect.getmembers(tracker, callable):
+        if (options := manager.parse_hookimpl_opts(tracker, name)) is None:
+            if name in LIFECYCLE:
+                yield f"`{name}` is named like a hook and is none", "decorate it with `@sentbed.hookimpl`"
+            continue
+        found += 1
+        hook = options.get("specname") or name
+        if hook not in LIFECYCLE:
+            yield f"there is no hook `{hook}` of a run.{suggest(hook, LIFECYCLE)}", "see `docs/hooks.md`"
+            continue
+        known = list(inspect.signature(getattr(hookspecs, hook)).parameters)
+        for argument, parameter in inspect.signature(method).parameters.items():
+            if argument not in known and parameter.default is parameter.empty:
+                said = f"the hook `{hook}` has no argument `{argument}`.{suggest(argument, known)}"
+                yield said, f"take some of {', '.join(known)}"
+    if not found:
+        yield "what `build` returns implements no hook", "decorate methods with `@sentbed.hookimpl`"
+
+
+@contextmanager
+def following(context: RunContext, plugins: Plugins, history: History) -> Iterator[None]:
+    """Register the history and the recipe's trackers, and guard every plugin's hooks, during the run.
+
+    Raises:
+        PluginError: if a tracker is built that cannot follow a run.
+    """
+    manager = plugins.manager
+    whose: dict[Any, str] = {}
+    for info in plugins.plugins:
+        whose[info.key] = f"the plugin `{info.name}` of `{info.distribution}` {info.version}"
+    with ExitStack() as stack:
+        manager.register(history)
+        stack.callback(manager.unregister, history)
+        for tracker in context.recipe.tracker:
+            built = tracker.build()
+            for what, remedy in hook_faults(built):
+                wrong = f"returned {built!r:.80}, which cannot follow a run: {what}; {remedy}"
+                raise fault(tracker, "build", wrong)
+            try:
+                name = manager.register(built)
+            except ValueError as error:
+                wrong = "returned an object equal to another tracker's; let its class compare by identity"
+                raise fault(tracker, "build", wrong) from error
+            stack.callback(manager.unregister, built)
+            whose[name] = f"the tracker `{tracker.name}` of {release_of(type(tracker).__module__)}"
+        failed: set[str] = set()
+        for hook in LIFECYCLE:
+            for found in getattr(manager.hook, hook).get_hookimpls():
+                if found.plugin is not history and not (found.wrapper or found.hookwrapper):
+                    stack.callback(setattr, found, "function", found.function)
+                    name = whose.get(found.plugin_name, f"the plugin `{found.plugin_name}`")
+                    guarded = _guarded(context, hook, found, name, failed)
+                    found.function = guarded
+        yield
+
+
+def _guarded(
+    context: RunContext, hook: str, found: pluggy.HookImpl, whose: str, failed: set[str]
+) -> Callable[..., Any]:
+    """Return a hook's function that warns of an error instead, and does nothing from then on."""
+    function: Callable[..., Any] = found.function
+    plugin = found.plugin
+
+    def call(*arguments: Any) -> Any:
+        if found.plugin_name in failed:
+            return None
+        try:
+            return _checked(hook, function(*arguments))
+        except Exception as error:
+            required = getattr(plugin, "required", False) is True
+            # One that cannot work says so before anything is computed, deliberately.
+            deliberate = isinstance(error, SentbedError)
+            if deliberate and (required or hook in ("run_started", "run_resumed")):
+                raise
+            place = place_of(error, plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__)
+            reason = " ".join(reason_of(error).split())
+            said = f"{whose} failed in `{hook}`: {reason}{place and f' @ {place}'}"
+            if required:
+                raise PluginError(f"{said}; the run needs it") from error
+            failed.add(found.plugin_name)
+            remedy = "test it with `sentbed_testing.check_component`, or tell its authors"
+            context.warn(f"{said}; the run goes on without it{'' if deliberate else f' ({remedy})'}")
+            return None
+
+    return call
+
+
+def _checked(hook: str, result: Any) -> Any:
+    """Return the result of a hook. Raises `TypeError` or `ValueError` if a run cannot use it."""
+    if result is None or hook not in RETURNS:
+        return result
+    if not isinstance(result, RETURNS[hook]):
+        raise TypeError(f"it returned {result!r:.80}, expected `{RETURNS[hook].__name__}`")
+    if hook == "tracker_state":
+        # What cannot be written must not end the run when a checkpoint is.
+        name, state = result
+        json.dumps({name: state})
+    return result

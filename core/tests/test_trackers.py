@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sentbed import PluginError, RunError, hookimpl, load_recipe, run
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import LIFECYCLE, Plugins
+from sentbed._run.resume import resume
+from sentbed._run.runner import RunResult
+from sentbed._run.trackers import RETURNS
+from toy_plugin import RECIPE, Notes, Recorder, quicken
+
+Load = Callable[..., Recipe]
+NOTES = (
+    RECIPE.replace(
+        "[[evaluate]]",
+        '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n'
+        '[[stage.watch]]\nevery = 2\nwith = { use = "gap" }\n\n[[evaluate]]',
+    )
+    + '\n[[tracker]]\nuse = "notes"\n'
+)
+RESUMED = ("run_resumed", "run_failed")
+"""Hooks that a run which finishes does not call."""
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run writes for people does not matter here."""
+    quicken(monkeypatch)
+
+
+def failing(hook: str, error: Exception | None = None, result: Any = None, **attributes: Any) -> Any:
+    """Return a tracker that remembers its calls; at a hook it raises an error or returns a result."""
+
+    def at(self: Any) -> Any:
+        self.calls.append(hook)
+        if error is not None:
+            raise error
+        return result
+
+    def step_finished(self: Any) -> None:
+        self.calls.append("step_finished")
+
+    methods = {"step_finished": hookimpl(step_finished), hook: hookimpl(at)}
+    return type("Failing", (), {"calls": [], **methods, **attributes})()
+
+
+def told(directory: Path) -> list[str]:
+    report: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return [*report["warnings"]]
+
+
+def numbers(result: RunResult) -> list[tuple[str, float]]:
+    return [(score.encoder, score.value) for score in result.scores]
+
+
+def lines(directory: Path) -> list[dict[str, Any]]:
+    """Return the log without times and warnings."""
+    events = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    return [
+        {key: value for key, value in event.items() if key not in ("time", "report", "path")}
+        for event in events
+        if event["event"] != "warned"
+    ]
+
+
+@pytest.mark.parametrize("hook", [hook for hook in LIFECYCLE if hook not in RESUMED and hook != "warned"])
+def test_a_hook_that_fails_costs_its_tracker_alone(
+    hook: str,
+    recipe_of: Load,
+    plugins: Plugins,
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recipe = recipe_of(NOTES)
+    before = run(recipe, tmp_path / "before", plugins)
+    events, held = list(recorder.events), plugins.manager.list_name_plugin()
+    recorder.events.clear()
+    tracker = failing(hook, ValueError("broken"))
+    monkeypatch.setattr(Notes, "build", lambda _: tracker)
+    capsys.readouterr()
+    after = run(recipe, tmp_path / "after", plugins)
+    assert numbers(after) == numbers(before)
+    assert lines(tmp_path / "after") == lines(tmp_path / "before")
+    assert [name for name in recorder.names if name != "warned"] == [name for name, _ in events]
+    # It is called no more, and the run after this one has none of it.
+    assert tracker.calls.count(hook) == 1
+    assert tracker.calls[-1] == hook
+    assert plugins.manager.list_name_plugin() == held
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert len(said) == 1
+    assert said[0].startswith(
+        f"warning: the tracker `notes` of `toy_plugin` failed in `{hook}`: ValueError: broken @ {__file__}:"
+    )
+    assert said[0].endswith(
+        "; the run goes on without it (test it with `sentbed_testing.check_component`, or tell its authors)"
+    )
+    if hook not in ("write_report", "run_finished", "report_sections"):
+        assert [warning for warning in told(tmp_path / "after") if "notes" in warning] == [
+            said[0].removeprefix("warning: ")
+        ]
+
+
+@pytest.mark.parametrize("hook", sorted(RETURNS.keys() - {"run_resumed"}))
+def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
+    hook: str, recipe_of: Load, plugins: Plugins, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = numbers(run(recipe_of(), tmp_path / "before", plugins))
+    for number, result in enumerate((3, "state", ("state",), ("state", object()))):
+        if isinstance(result, RETURNS[hook]) and hook != "tracker_state":
+            continue
+        tracker = failing(hook, result=result)
+        plugins.manager.register(tracker, name=f"odd:{number}")
+        capsys.readouterr()
+        assert numbers(run(recipe_of(), tmp_path / str(number), plugins)) == before
+        plugins.manager.unregister(tracker)
+        said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        assert len(said) == 1
+        assert said[0].startswith(f"warning: the plugin `odd:{number}` failed in `{hook}`: ")
+
+
+def test_a_tracker_that_is_required_ends_the_run_with_its_name(
+    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recorder, "required", True, raising=False)
+    monkeypatch.setattr(recorder, "fail_on", "scores_ready")
+    with pytest.raises(PluginError) as caught:
+        run(recipe_of(), tmp_path / "out", plugins)
+    said = "the plugin `recorder` of `toy` 1.0 failed in `scores_ready`: ValueError: the recorder fails on "
+    assert str(caught.value).startswith(f"{said}scores_ready @ ")
+    assert str(caught.value).endswith("; the run needs it")
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["status"], report["error"]) == ("failed", str(caught.value))
+    assert recorder.names[-2:] == ["scores_ready", "run_failed"]
+
+
+def test_a_tracker_that_cannot_work_refuses_the_run_at_its_start_and_costs_no_run_later(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+) -> None:
+    tracker = failing("run_started", RunError("no service; start it"))
+    plugins.manager.register(tracker)
+    with pytest.raises(RunError, match=r"^no service; start it$"):
+        run(recipe_of(), tmp_path / "out", plugins)
+    plugins.manager.unregister(tracker)
+    plugins.manager.register(failing("stage_finished", RunError("no service")), name="service")
+    result = run(recipe_of(), tmp_path / "later", plugins)
+    assert len(result.scores) == 2
+    assert told(tmp_path / "later") == [
+        f"the plugin `service` failed in `stage_finished`: no service @ {place_in_this_file()}; "
+        "the run goes on without it"
+    ]
+
+
+def place_in_this_file() -> str:
+    number = Path(__file__).read_text().splitlines().index("            raise error") + 1
+    return f"{__file__}:{number}"
+
+
+def test_a_tracker_that_fails_when_a_run_is_resumed_is_left_out(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+) -> None:
+    recipe = recipe_of()
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"), tmp_path / "out", plugins)
+    plugins.manager.register(failing("run_resumed", ValueError("broken")), name="odd")
+    resume(tmp_path / "out", recipe, plugins, allow_changes=True)
+    assert any("`odd` failed in `run_resumed`" in warning for warning in told(tmp_path / "out"))
+
+
+def test_an_interruption_in_a_hook_is_no_fault_of_the_tracker(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+) -> None:
+    plugins.manager.register(failing("stage_started", KeyboardInterrupt()))  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe_of(), tmp_path / "out", plugins)
+
+
+class Misspelt:
+    @hookimpl
+    def step_finnished(self, step: int) -> None:
+        """Do nothing."""
+
+
+class Argument:
+    @hookimpl
+    def step_finished(self, stepp: int) -> None:
+        """Do nothing."""
+
+
+class Unmarked:
+    def step_finished(self, step: int) -> None:
+        """Do nothing."""
+
+
+class Offering:
+    @hookimpl
+    def poolers(self) -> list[Any]:
+        return []
+
+
+@attrs.define
+class Equal:
+    @hookimpl
+    def step_finished(self, step: int) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("build", "wrong"),
+    [
+        (lambda: None, "None, which cannot follow a run: what `build` returns implements no hook; decorate"),
+        (Misspelt, "there is no hook `step_finnished` of a run. Did you mean `step_finished`?; see `docs/"),
+        (Argument, "the hook `step_finished` has no argument `stepp`. Did you mean `step`?; take some of "),
+        (Unmarked, "`step_finished` is named like a hook and is none; decorate it with `@sentbed.hookimpl`"),
+        (Offering, "there is no hook `poolers` of a run."),
+        (Equal, "returned an object equal to another tracker's; let its class compare by identity @ "),
+    ],
+)
+def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
+    build: Callable[[], Any],
+    wrong: str,
+    recipe_of: Load,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = plugins.manager.list_name_plugin()
+    monkeypatch.setattr(Notes, "build", lambda _: build())
+    recipe = recipe_of(RECIPE + '\n[[tracker]]\nuse = "notes"\n' + '[[tracker]]\nuse = "notes"\nfile = "x"\n')
+    with pytest.raises(PluginError) as caught:
+        run(recipe, tmp_path / "out", plugins)
+    assert str(caught.value).startswith("`build` of the tracker `notes` of `toy_plugin` returned ")
+    assert wrong in str(caught.value)
+    assert str(caught.value).endswith("test it with `sentbed_testing.check_component`, or tell its authors")
+    assert plugins.manager.list_name_plugin() == before
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_wrapper_around_a_hook_still_works(
+    put: Callable[..., Path], plugins: Plugins, tmp_path: Path
+) -> None:
+    seen = []
+
+    class Wrapping:
+        @hookimpl(wrapper=True)
+        def run_finished(self) -> Any:
+            seen.append("before")
+            result = yield
+            seen.append("after")
+            return result
+
+    plugins.manager.register(Wrapping())
+    run(load_recipe(put("r.toml", RECIPE), plugins=plugins), tmp_path / "out", plugins)
+    assert seen == ["before", "after"]
