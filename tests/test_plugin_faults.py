@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,44 @@ def test_one_whose_hook_raises(site: Site) -> None:
     file = site.install("asked-plugin", source)
     assert site.said_of("asked_plugin")[1] == f"IndexError: list index out of range @ {file}:18"
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
+
+
+def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(site: Site) -> None:
+    site.install("quick-plugin", POOLER.replace('"mean"', '"quick"'))
+    site.install("slow-plugin", "import time\n\ntime.sleep(0.7)\n" + POOLER.replace('"mean"', '"slow"'))
+    # Stands for the library, which takes longer.
+    (site.path / "torch.py").write_text("")
+    site.install("heavy-plugin", "import torch\n" + POOLER.replace('"mean"', '"heavy"'))
+    line, said = site.said_of("slow_plugin")
+    assert line.endswith(" loaded")
+    assert re.fullmatch(r"takes 0\.[789] s to import; import what is heavy where it is used", said)
+    _, said = site.said_of("heavy_plugin")
+    assert re.fullmatch(
+        r"takes \d\.\d s to import and loads `torch` at module level; import what is heavy where it is used",
+        said,
+    )
+    code, output = site.sentbed("plugins", "--json")
+    listed = {one["distribution"]: one["slow"] for one in json.loads(output)["plugins"]}
+    assert (listed["quick-plugin"], code) == (None, 0)
+    code, output = site.sentbed("check", QUICKSTART)
+    first, *hints = output.splitlines()
+    assert (code, f"{first}\n") == (0, FINE)
+    assert [hint.partition(" takes ")[0] for hint in hints] == [
+        "hint: the plugin `heavy_plugin` of `heavy-plugin` 1.2",
+        "hint: the plugin `slow_plugin` of `slow-plugin` 1.2",
+    ]
+
+
+def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(site: Site) -> None:
+    lazy = "import sentbed\nfrom sentbed.protocols import Lazy\n\n\n@sentbed.hookimpl\ndef poolers():\n"
+    lazy += "    return {'late': Lazy('late_part:Mean', 'Another mean.')}\n"
+    site.install("late-plugin", lazy)
+    source = "import time\n\ntime.sleep(0.7)\n" + POOLER.replace('"mean"', '"late"')
+    (site.path / "late_part.py").write_text(source)
+    assert site.sentbed("check", QUICKSTART) == (0, FINE)
+    code, output = site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=late")
+    assert code == 0
+    assert output.startswith(f"{FINE}hint: the pooler `late` of `late-plugin` 1.2 takes 0.")
 
 
 def test_one_that_misspells_a_hook(site: Site) -> None:

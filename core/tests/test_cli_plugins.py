@@ -81,6 +81,7 @@ def test_json_says_the_same_for_programs(installed_toy: Path):
         "api": None,
         "kinds": list(KINDS),
         "hooks": ["commands", "recipe_tables", "report_sections"],
+        "slow": None,
     }
     assert {
         "kind": "data",

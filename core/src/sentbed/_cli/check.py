@@ -25,6 +25,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     passed over. Of a recipe with `[study]`, every cell: those that cannot work are listed with the reason.
     """
     from sentbed._registry.culprit import blame
+    from sentbed._registry.plugin_info import slow
     from sentbed._registry.registry import load_plugins
     from sentbed.errors import RecipeError, SentbedError
 
@@ -46,6 +47,8 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
         if not count:
             click.echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
             bad = True
+    for what, said in slow.items():
+        click.echo(f"hint: {what} {said}", err=True)
     if bad:
         sys.exit(BAD_INPUT)
 

@@ -69,6 +69,8 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
         if plugin.reason is not None:
             place = f" @ {plugin.place}" if plugin.place else ""
             yield f"    {' '.join(plugin.reason.split())}{place}"
+        if plugin.slow:
+            yield f"    {plugin.slow}"
         yield from (f"    {line}" for line in _claims(plugin, found))
     components = component_rows(found)
     if components:
@@ -132,7 +134,7 @@ def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
     document = {
         "api": API_VERSION,
         "plugins": [
-            fields(plugin, "name distribution version status reason problem place api kinds hooks")
+            fields(plugin, "name distribution version status reason problem place api kinds hooks slow")
             for plugin in found.plugins
         ],
         "components": [

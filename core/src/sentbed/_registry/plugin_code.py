@@ -99,13 +99,15 @@ def file_of(module: str) -> str | None:
 
 
 def would_offer(value: str, hook: str, name: str) -> bool:
-    """Whether the source of a plugin's module implements a hook and has a class named `name`."""
+    """Whether the source of a plugin's module implements a hook and has a class, or a key, named `name`."""
     nodes = [node for statement in next(_bodies(value), ()) for node in ast.walk(statement)]
     hooks: set[object] = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     keywords = (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "specname")
     hooks |= {node.value.value for node in keywords if isinstance(node.value, ast.Constant)}
     classes = (node for node in nodes if isinstance(node, ast.ClassDef))
-    return hook in hooks and any(name in _assigned(node.body, "name") for node in classes)
+    keys = (key for node in nodes if isinstance(node, ast.Dict) for key in node.keys)
+    lazy = any(isinstance(key, ast.Constant) and key.value == name for key in keys)
+    return hook in hooks and (lazy or any(name in _assigned(node.body, "name") for node in classes))
 
 
 def _module(value: str) -> str:

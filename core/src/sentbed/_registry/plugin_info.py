@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
@@ -17,6 +20,30 @@ from sentbed.protocols.lazy import Lazy
 
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
 """`disabled` by the user's configuration, `refused` because made for another API, or `broken`."""
+
+
+LONG = 0.5
+"""Seconds after which an import is called slow."""
+
+LIBRARIES = frozenset({"torch", "jax", "transformers"})
+"""Libraries that take seconds to import, and that no plugin needs before something is built."""
+
+slow: dict[str, str] = {}
+"""What this process has imported slowly, or with one of the libraries -> what it did, and a remedy."""
+
+
+@contextmanager
+def watched(what: str) -> Iterator[None]:
+    """Note in `slow` if what is imported inside takes long."""
+    before, start = sys.modules.keys() & LIBRARIES, time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds = time.perf_counter() - start
+        brought = ", ".join(f"`{name}`" for name in sorted((sys.modules.keys() & LIBRARIES) - before))
+        if brought or seconds > LONG:
+            also = f" and loads {brought} at module level" if brought else ""
+            slow[what] = f"takes {seconds:.1f} s to import{also}; import what is heavy where it is used"
 
 
 @attrs.frozen
@@ -53,7 +80,8 @@ def _imported(offer: Offer) -> Any:
     what = f"the {offer.kind} `{offer.name}` of `{offer.distribution}` {offer.version}"
     remedy = "mend, disable or uninstall the plugin"
     try:
-        value = getattr(import_module(module), name)
+        with watched(what):
+            value = getattr(import_module(module), name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything, `sys.exit` too
@@ -124,6 +152,16 @@ class PluginInfo:
     def key(self) -> str:
         """DISTRIBUTION:NAME, the plugin's name in the plugin manager."""
         return f"{self.distribution}:{self.name}"
+
+    @property
+    def label(self) -> str:
+        """Its name with distribution and version, for messages."""
+        return f"the plugin `{self.name}` of `{self.distribution}` {self.version}"
+
+    @property
+    def slow(self) -> str | None:
+        """How long it took to import, with what, and a remedy; None if that was quick."""
+        return slow.get(self.label)
 
     @property
     def problem(self) -> str | None:

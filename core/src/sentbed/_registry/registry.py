@@ -31,6 +31,7 @@ from sentbed._registry.plugin_info import Clash as Clash
 from sentbed._registry.plugin_info import ComponentInfo as ComponentInfo
 from sentbed._registry.plugin_info import Offer as Offer
 from sentbed._registry.plugin_info import PluginInfo as PluginInfo
+from sentbed._registry.plugin_info import watched
 from sentbed._registry.rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.settings import Settings, fits, read_settings
 from sentbed.errors import PluginError, reason_of, suggest
@@ -145,7 +146,8 @@ def load_plugins(
     found = entry_points(group=GROUP) if points is None else points
     for origin, point in sorted(((_origin(one), one) for one in found), key=lambda it: (it[0], it[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
-        info, offers = _load(manager, point, info, settings, hooks, named)
+        with watched(info.label):
+            info, offers = _load(manager, point, info, settings, hooks, named)
         infos.append(info)
         for offer in offers:
             if isinstance(offer, ComponentInfo):

@@ -62,9 +62,7 @@ def following(context: RunContext, plugins: Plugins, history: History) -> Iterat
         PluginError: if a tracker is built that cannot follow a run.
     """
     manager = plugins.manager
-    whose: dict[Any, str] = {}
-    for info in plugins.plugins:
-        whose[info.key] = f"the plugin `{info.name}` of `{info.distribution}` {info.version}"
+    whose: dict[Any, str] = {info.key: info.label for info in plugins.plugins}
     with ExitStack() as stack:
         manager.register(history)
         stack.callback(manager.unregister, history)
