@@ -174,36 +174,6 @@ def verified_sums(directory: Path) -> dict[str, str]:
 
 
 @contextmanager
-def sealed_file(path: Path) -> Iterator[BinaryIO]:
-    """Open an `atomic_file`; its SHA-256 is kept in `PATH.sha256`, as `sha256sum` writes it.
-
-    Raises:
-        RunError: as `atomic_file` does.
-    """
-    import hashlib
-
-    with atomic_file(path) as stream:
-        yield stream
-        stream.seek(0)
-        # Before the file: where a writer is killed in between, the file counts as damaged.
-        digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]  # it has `readinto`
-        write_atomic(seal_of(path), f"{digest.hexdigest()}  {path.name}\n")
-
-
-def seal_of(path: Path) -> Path:
-    """Return the file with the SHA-256 of a file that `sealed_file` wrote."""
-    return path.with_name(f"{path.name}.sha256")
-
-
-def is_sealed(path: Path) -> bool:
-    """Whether a file is what `sealed_file` wrote, bit by bit; False if either file cannot be read."""
-    try:
-        return seal_of(path).read_text("utf-8") == f"{sha256(path)}  {path.name}\n"
-    except (OSError, ValueError):
-        return False
-
-
-@contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces `path` atomically at the end of the block.
 

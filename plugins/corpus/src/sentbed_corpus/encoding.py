@@ -6,8 +6,8 @@ import json
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,14 +17,28 @@ from sentbed import Encoder
 from sentbed.errors import DataError, ModelError, RecipeError, RunError
 from sentbed.helpers import sha256
 from sentbed.protocols import Runtime, TaskPool, Tell
-from sentbed.tools import Document, Plugins, executor_of, load_plugins, saved_recipe, structure
+from sentbed.tools import (
+    Document,
+    Plugins,
+    executor_of,
+    is_locked,
+    load_plugins,
+    locked,
+    saved_recipe,
+    structure,
+)
 
+from sentbed_corpus.digests import FILE as DIGESTS
+from sentbed_corpus.digests import add_digest, is_intact, read_digests, write_digests
 from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.manifest import FILE, Manifest, asked, differences
 from sentbed_corpus.request import Request
 from sentbed_corpus.shards import cut
 from sentbed_corpus.vector_writer import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
+
+LOCK = ".lock"
+"""File in the corpus directory, held by the process that works on it."""
 
 TELLING_SIZE = 500_000_000
 """Size in bytes of inputs that take some seconds to scan."""
@@ -58,13 +72,37 @@ def encode_corpus(
     `bar(rows)` is a context manager that yields the callback for progress, in rows.
 
     Raises:
-        RunError: if the directory has other content, with the differences; `overwrite` removes it.
+        RunError: if the directory has other content, with the differences; `overwrite` removes it. Also if
+            another process works on it.
         DataError: for inputs that cannot be used; finished shards are kept.
     """
     plugins = load_plugins()
     runtime = _runtime(request, plugins)
     parts = _plugins_of(request, runtime, plugins)
+    if is_locked(request.output / LOCK):
+        raise _busy(request.output)
     planned, previous = _planned(request, parts, overwrite, say)
+    with _alone(request.output):
+        if overwrite:
+            # The manifest first, since it marks shards as complete.
+            for file in (FILE, DIGESTS):
+                (request.output / file).unlink(missing_ok=True)
+            shutil.rmtree(request.output / VECTORS, ignore_errors=True)
+        elif Manifest.read(request.output) != previous:
+            raise _busy(request.output)
+        return _encode_shards(request, runtime, planned, previous, executor, say, bar)
+
+
+def _encode_shards(
+    request: Request,
+    runtime: Runtime,
+    planned: Manifest,
+    previous: Manifest | None,
+    executor: TaskPool | None,
+    say: Callable[[str], object],
+    bar: Callable[[int], AbstractContextManager[Advance]],
+) -> Summary:
+    """Encode the shards that are missing."""
     # Workers may have another working directory.
     placed = attrs.evolve(
         request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
@@ -72,14 +110,11 @@ def encode_corpus(
     encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
     state = attrs.evolve(planned, how=previous.how if previous else None)
     # Shards written before the manifest has the encoder's description are of unknown origin.
-    missing = [
-        shard
-        for shard in state.shards
-        if state.how is None or not is_whole(encoding.file(shard), shard.rows, request)
-    ]
+    there = {} if state.how is None else _intact(request, state, say)
+    missing = [shard for shard in state.shards if encoding.file(shard).name not in there]
+    write_digests(request.output, there)
     if len(missing) < len(planned.shards):
-        there = len(planned.shards) - len(missing)
-        say(f"{there} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
+        say(f"{len(there)} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
     state.write(request.output)
     started, rows = time.perf_counter(), sum(shard.rows for shard in missing)
     with bar(rows) as forward:
@@ -94,9 +129,40 @@ def encode_corpus(
     for rest in (request.output / VECTORS).glob(".part-*"):
         # Partial files left by killed workers.
         rest.unlink(missing_ok=True)
+    write_digests(request.output, read_digests(request.output) or {})  # in the order of the shards
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
     return Summary(state.rows, width, len(state.shards), rows, seconds)
+
+
+def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> dict[str, str]:
+    """Return name -> hash of the files of shards that are what was written."""
+    files = [shard_file(request.output, shard.number, request.format) for shard in state.shards]
+    known = read_digests(request.output)
+    if known is not None:
+        return {file.name: known[file.name] for file in files if is_intact(file, known)}
+    # Written by a version that kept no hashes.
+    pairs = zip(files, state.shards, strict=True)
+    found = {file.name: sha256(file) for file, shard in pairs if is_whole(file, shard.rows, request)}
+    if found:
+        say(f"{len(found)} shards were written without a hash, and are taken as they are")
+    return found
+
+
+def _busy(output: Path) -> RunError:
+    return RunError(
+        f"another process is at work on `{output}`; let it end, or choose another directory (several workers "
+        "of one command are `--workers`)"
+    )
+
+
+@contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """Lock a corpus directory. Raises `RunError` if another process has it."""
+    with locked(output / LOCK) as free:
+        if not free:
+            raise _busy(output)
+        yield
 
 
 def _encode(
@@ -106,11 +172,12 @@ def _encode(
     left = len(missing)
     try:
         with closing(executor.run(encoding, missing, shown.told)) as results:
-            for shard, how in results:
+            for shard, (how, digest) in results:
                 if state.how is None:
                     state = attrs.evolve(state, how=how)
                     state.write(encoding.request.output)
                 _require_same(shard, how, state.how, encoding)
+                add_digest(encoding.request.output, encoding.file(shard).name, digest)
                 shown.done(shard)
                 left -= 1
     except BaseException as error:
@@ -134,7 +201,7 @@ def _planned(
     elif request.keep:
         raise DataError("`.npy` files hold vectors only; keep columns with the format `parquet`")
     output = request.output
-    if output.exists() and not (output / FILE).is_file() and (not output.is_dir() or any(output.iterdir())):
+    if output.exists() and not (output / FILE).is_file() and not (output.is_dir() and _is_empty(output)):
         raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
     previous = None if overwrite else Manifest.read(output)
     planned = _cut(request, parts, previous, say)
@@ -143,11 +210,12 @@ def _planned(
             f"`{output}` has vectors of another request: {'; '.join(sorted(found))}; choose another "
             "directory, or start again with `--overwrite`"
         )
-    if overwrite and output.exists():
-        # The manifest first, since it marks shards as complete.
-        (output / FILE).unlink(missing_ok=True)
-        shutil.rmtree(output / VECTORS, ignore_errors=True)
     return planned, previous
+
+
+def _is_empty(output: Path) -> bool:
+    """Whether a directory has nothing, or the lock of a command that ended before it wrote."""
+    return all(path.name == LOCK for path in output.iterdir())
 
 
 def _cut(
@@ -227,7 +295,7 @@ class Encoding:
         """Return the output file of a shard."""
         return shard_file(self.request.output, shard.number, self.request.format)
 
-    def __call__(self, threads: int | None) -> Callable[[Shard, Tell], dict[str, Any]]:
+    def __call__(self, threads: int | None) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
         """Load the encoder. Raises `ModelError` if it differs from the one on `host`."""
         directory = Path(self.request.encoder)
         if socket.gethostname() != self.host and directory.is_dir() and sha256(directory) != self.digest:
@@ -241,13 +309,13 @@ class Encoding:
         trust = self.request.trust_remote_code
         return partial(self._encode, Encoder.load(directory, runtime, trust_remote_code=trust))
 
-    def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> dict[str, Any]:
-        """Encode a shard into its file; return the encoder's description."""
+    def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> tuple[dict[str, Any], str]:
+        """Encode a shard into its file; return the encoder's description, and the file's hash."""
         texts, kept = read_shard(shard, self.request.column, self.request.keep)
-        write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
+        digest = write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
         how = {"width": encoder.width, **encoder.protocol()}
         described: dict[str, Any] = json.loads(json.dumps(how, default=str))
-        return described
+        return described, digest
 
 
 def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import atomic_file
 
@@ -28,8 +31,8 @@ def shard_file(directory: Path, number: int, ending: str) -> Path:
 
 def write_shard(
     path: Path, vectors: NDArray[np.float32], kept: Mapping[str, Any], request: Request, what: object
-) -> None:
-    """Write the vectors of the shard `what` atomically.
+) -> str:
+    """Write the vectors of the shard `what` atomically; return the SHA-256 of the file.
 
     Raises:
         RunError: if vectors are not finite, or the disk is full.
@@ -47,12 +50,19 @@ def write_shard(
                 f"{what}: a vector has the value {np.abs(vectors).max():.0f}, more than float16 holds; "
                 "use float32"
             )
-    if request.format == "parquet":
-        _write_parquet(path, output, kept, what)
-    else:
-        with atomic_file(path) as file:
+    table = _table(output, kept, what) if request.format == "parquet" else None
+    with atomic_file(path) as file:
+        if table is not None:
+            from pyarrow import parquet
+
+            # Vectors neither repeat nor compress.
+            packed = dict.fromkeys(kept, "zstd") or "none"
+            parquet.write_table(table, file, use_dictionary=list(kept), compression=packed)
+        else:
             write_npy_header(file, len(output), output.shape[1], request.dtype)
             file.write(output.data)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has `readinto`
 
 
 def write_npy_header(file: Any, rows: int, width: int, dtype: str) -> None:
@@ -74,19 +84,42 @@ def require_finite(vectors: NDArray[np.float32], what: object = None) -> None:
         )
 
 
-def _write_parquet(path: Path, vectors: NDArray[Any], kept: Mapping[str, Any], what: object) -> None:
+def _table(vectors: NDArray[Any], kept: Mapping[str, Any], what: object) -> Any:
+    """Return vectors and kept columns as an Arrow table."""
     import pyarrow
-    from pyarrow import parquet
 
     lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
     try:
-        table = pyarrow.table({**kept, VECTORS_COLUMN: lists})
+        return pyarrow.table({**kept, VECTORS_COLUMN: lists})
     except pyarrow.ArrowException as error:
         raise DataError(f"{what}: a column cannot be kept: {error}; give its values one type") from error
-    # Vectors neither repeat nor compress.
-    packed = dict.fromkeys(kept, "zstd") or "none"
-    with atomic_file(path) as file:
-        parquet.write_table(table, file, use_dictionary=list(kept), compression=packed)
+
+
+@attrs.frozen
+class NpyLayout:
+    """Where the vectors lie in a `.npy` file."""
+
+    start: int
+    """Place of the first value."""
+    rows: int
+    width: int
+
+    @classmethod
+    def of(cls, path: Path, dtype: np.dtype[Any]) -> NpyLayout:
+        """Read the header of a file of `dtype`. Raises `OSError`, or `ValueError` if it is not whole."""
+        import numpy as np
+
+        with path.open("rb") as stream:
+            try:
+                np.lib.format.read_magic(stream)
+                shape, turned, found = np.lib.format.read_array_header_1_0(stream)
+            except Exception as error:  # NumPy evaluates the header, which may fail at anything
+                raise ValueError(f"its header cannot be read: {error}") from error
+            start = stream.tell()
+        size = start + math.prod(shape) * dtype.itemsize
+        if len(shape) != 2 or turned or found != dtype or path.stat().st_size != size:
+            raise ValueError(f"found {shape} values of {found} in {path.stat().st_size} bytes")
+        return cls(start, *shape)
 
 
 def is_whole(path: Path, rows: int, request: Request) -> bool:
@@ -97,8 +130,7 @@ def is_whole(path: Path, rows: int, request: Request) -> bool:
         return False
     try:
         if request.format == "npy":
-            found = np.load(path, mmap_mode="r")
-            return bool(found.ndim == 2 and len(found) == rows and found.dtype == np.dtype(request.dtype))
+            return NpyLayout.of(path, np.dtype(request.dtype)).rows == rows
         from pyarrow import parquet
 
         return bool(parquet.read_metadata(path).num_rows == rows)

@@ -1,23 +1,24 @@
-"""Memory-mapped vectors of a corpus."""
+"""Vectors of a corpus, read where they are asked for.
+
+Files are not mapped into memory: if another process cut a mapped file, the next access would end this one.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import DataError, RunError
 
+from sentbed_corpus.digests import is_intact, read_digests
 from sentbed_corpus.manifest import FILE, Manifest
-from sentbed_corpus.vector_writer import VECTORS, shard_file
+from sentbed_corpus.vector_writer import VECTORS, NpyLayout, shard_file
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-OPEN = 64
-"""Maximum number of shards mapped at a time; each takes a file descriptor."""
 
 
 def open_vectors(directory: str | Path) -> Vectors:
@@ -40,19 +41,24 @@ def open_vectors(directory: str | Path) -> Vectors:
         raise DataError(f"the vectors in `{path}` are not complete; start the same command again")
     files = tuple(shard_file(path, shard.number, "npy") for shard in manifest.shards)
     ends = np.cumsum([shard.rows for shard in manifest.shards])
-    return Vectors(files, ends, manifest.how["width"], np.dtype(manifest.request["dtype"]))
+    return Vectors(
+        files, ends, manifest.how["width"], np.dtype(manifest.request["dtype"]), read_digests(path)
+    )
 
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """Memory-mapped array `(rows, width)` of the vectors of several shards."""
+    """Array `(rows, width)` on disk: the vectors of several shards, each verified when it is first used."""
 
     files: tuple[Path, ...]
     ends: NDArray[np.int64]
     """Index of the row after the last one of each file."""
     width: int
     dtype: np.dtype[Any]
-    _maps: OrderedDict[int, NDArray[Any]] = attrs.field(factory=OrderedDict, init=False)
+    digests: Mapping[str, str] | None = None
+    """Name -> SHA-256 of each file; None if they were written without."""
+    _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(factory=dict, init=False)
+    """Number of a file -> its layout, and its size and modification time."""
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -63,7 +69,11 @@ class Vectors:
         return len(self), self.width
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return these rows, `(stop - start, width)`: memory-mapped if in one shard, otherwise a copy."""
+        """Return these rows, `(stop - start, width)`, in memory.
+
+        Raises:
+            RunError: if a file is missing or damaged.
+        """
         import numpy as np
 
         start, stop, _ = slice(start, stop).indices(len(self))
@@ -72,7 +82,7 @@ class Vectors:
             number = int(np.searchsorted(self.ends, first, side="right"))
             offset = int(self.ends[number - 1]) if number else 0
             last = min(stop, int(self.ends[number]))
-            parts.append(self._map(number)[first - offset : last - offset])
+            parts.append(self._read(number, first - offset, last - offset))
             first = last
         if len(parts) == 1:
             return parts[0]
@@ -103,7 +113,10 @@ class Vectors:
         for number in np.unique(numbers):
             offset = self.ends[number - 1] if number else 0
             here = numbers == number
-            output[here] = self._map(int(number))[wanted[here] - offset]
+            chosen, places = np.unique(wanted[here] - offset, return_inverse=True)
+            runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
+            parts = [self._read(int(number), int(run[0]), int(run[-1]) + 1) for run in runs]
+            output[here] = np.concatenate(parts)[places]
         return output
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -113,17 +126,35 @@ class Vectors:
         whole = self.rows(0, len(self))
         return whole.astype(dtype or self.dtype, copy=True)
 
-    def _map(self, number: int) -> NDArray[Any]:
+    def _read(self, number: int, first: int, last: int) -> NDArray[Any]:
+        """Return rows `first` to `last` of a file. Raises `RunError` if it is missing or damaged."""
         import numpy as np
 
-        if number not in self._maps:
-            if len(self._maps) >= OPEN:
-                self._maps.popitem(last=False)
-            try:
-                self._maps[number] = np.load(self.files[number], mmap_mode="r")
-            except (OSError, ValueError) as error:
-                raise RunError(
-                    f"`{self.files[number]}` is missing or damaged; start `sentbed encode` again"
-                ) from error
-        self._maps.move_to_end(number)
-        return self._maps[number]
+        file, count = self.files[number], (last - first) * self.width
+        try:
+            layout = self._layout(number)
+            offset = layout.start + first * self.width * self.dtype.itemsize
+            found = np.fromfile(file, self.dtype, count, offset=offset)
+            self._layout(number)  # it may have been cut while it was read
+            return found.reshape(last - first, self.width)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"`{file}` is missing or damaged ({error}); start the same `sentbed encode` again"
+            ) from error
+
+    def _layout(self, number: int) -> NpyLayout:
+        """Return the layout of a file that is what was written; one that has changed is looked at again."""
+        file = self.files[number]
+        found = file.stat()
+        state = found.st_size, found.st_mtime_ns
+        if number not in self._verified or self._verified[number][1] != state:
+            if self.digests is not None and not is_intact(file, self.digests):
+                raise ValueError("it is not what was written")
+            layout = NpyLayout.of(file, self.dtype)
+            rows = int(self.ends[number]) - (int(self.ends[number - 1]) if number else 0)
+            if (layout.rows, layout.width) != (rows, self.width):
+                raise ValueError(
+                    f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"
+                )
+            self._verified[number] = layout, state
+        return self._verified[number][0]

@@ -12,8 +12,8 @@ from sentbed.helpers import TextTable
 from sentbed.protocols import Dataset, DataSource, DataTraits
 
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
-from sentbed_data.memory_mapped import open_streamed
 from sentbed_data.readers import TABLES, collect, read_rows, resolve
+from sentbed_data.streamed_table import open_streamed
 from sentbed_data.text_formats import codec
 
 
@@ -51,7 +51,8 @@ class FileSource(DataSource):
     """Whether the texts stay on disk, for data too large for memory (needs `sentbed-data[arrow]`).
 
     They are read once into an Arrow file in the cache (`SENTBED_CACHE`, or `sentbed` in the user's cache
-    directory), which is mapped into memory; an `.arrow` file without compression is mapped as it is.
+    directory), of which rows are read as they are needed; an `.arrow` file without compression is read as it
+    is.
     """
 
     def check(self) -> Iterator[str]:

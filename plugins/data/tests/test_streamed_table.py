@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError, RunError
 from sentbed_data.dropout import Dropout
-from sentbed_data.memory_mapped import BATCH_ROWS, StreamedTable
 from sentbed_data.pairs import Pairs
+from sentbed_data.streamed_table import BATCH_ROWS, StreamedTable
 from sentbed_data.triplets import Triplets
 
 Put = Callable[[str, str | bytes], str]

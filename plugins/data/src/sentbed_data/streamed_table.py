@@ -15,11 +15,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import CACHE_VARIABLE, cache_root, is_sealed, sealed_file, sha256
+from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, sha256, write_atomic
 from sentbed.protocols import Dataset
 
 from sentbed_data.library_formats import ARROW, arrow_batches, require, unreadable_arrow
@@ -219,7 +219,7 @@ def open_streamed(
         return StreamedTable(columns, key, *found)
     cached = cache_root() / "texts" / f"{key}{ARROW}"
     # Compared with its hash before pyarrow sees it, which follows wrong offsets out of the file.
-    table = _cached(cached, len(names)) if is_sealed(cached) else None
+    table = _cached(cached, len(names)) if _is_intact(cached) else None
     if table is None:
         _write(cached, len(names), _unchanged(rows(), path, content))
         table = _cached(cached, len(names))
@@ -241,19 +241,43 @@ def _write(path: Path, width: int, rows: Iterator[Sequence[str]]) -> None:
 
     schema = pyarrow.schema([(str(number), pyarrow.string()) for number in range(width)])
     try:
-        with sealed_file(path) as stream, pyarrow.ipc.new_file(stream, schema) as writer:
-            pending: list[Sequence[str]] = []
-            characters = 0
-            for row in rows:
-                pending.append(row)
-                characters += sum(map(len, row))
-                if len(pending) == BATCH_ROWS or characters > BATCH_CHARACTERS:
-                    writer.write_batch(_batch(pending, schema))
-                    pending, characters = [], 0
-            if pending:
-                writer.write_batch(_batch(pending, schema))
+        with atomic_file(path) as stream:
+            _write_batches(stream, schema, rows)
+            stream.seek(0)
+            digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]  # it has `readinto`
+            # Before the file: where a writer is killed in between, the file counts as damaged.
+            write_atomic(_hash_of(path), f"{digest.hexdigest()}  {path.name}\n")
     except RunError as error:
         raise RunError(f"{error}, with the environment variable `{CACHE_VARIABLE}`") from error
+
+
+def _hash_of(path: Path) -> Path:
+    """Return the file with the SHA-256 of a cached file, as `sha256sum` writes it."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether a cached file is there, as it was written."""
+    try:
+        return _hash_of(path).read_text("utf-8") == f"{sha256(path)}  {path.name}\n"
+    except (OSError, ValueError):
+        return False
+
+
+def _write_batches(stream: BinaryIO, schema: Any, rows: Iterator[Sequence[str]]) -> None:
+    import pyarrow
+
+    with pyarrow.ipc.new_file(stream, schema) as writer:
+        pending: list[Sequence[str]] = []
+        characters = 0
+        for row in rows:
+            pending.append(row)
+            characters += sum(map(len, row))
+            if len(pending) == BATCH_ROWS or characters > BATCH_CHARACTERS:
+                writer.write_batch(_batch(pending, schema))
+                pending, characters = [], 0
+        if pending:
+            writer.write_batch(_batch(pending, schema))
 
 
 def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
