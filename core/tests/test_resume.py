@@ -18,8 +18,9 @@ from sentbed._locks import is_locked, locked
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
+from sentbed._run.context import RunContext
 from sentbed._run.resume import differences
-from sentbed._run.runner import LOCK
+from sentbed._run.runner import LOCK, execute, new_directory
 from toy_plugin import RECIPE, TOWERS, Characters, Recorder, SgdTrainer, quicken
 
 Load = Callable[..., Recipe]
@@ -516,6 +517,56 @@ def test_weights_that_are_damaged_while_a_run_goes_on_change_nothing_of_it(
     plugins.manager.unregister(spoil)
     resume(out, plugins=plugins)
     assert without(outcome(out), "pairs") == without(whole, "pairs")
+
+
+# --- interrupted while it was tidied ------------------------------------------------------------------------
+
+
+def names(directory: Path) -> set[Path]:
+    return {path.relative_to(directory) for path in directory.rglob("*") if not path.name.startswith(".")}
+
+
+@pytest.mark.parametrize("stages", [None, 1])
+def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
+    stages: int | None, recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    recipe = recipe_of(RUN, "checkpoint.every=1", "checkpoint.keep=3", "stage.pairs.cache_frozen=true")
+    execute(RunContext("r", new_directory(tmp_path / "whole"), recipe, stages=stages), plugins)
+    expected = names(tmp_path / "whole")
+    remove, left, finished = shutil.rmtree, 0, False
+
+    def killed(path: Path, **options: Any) -> None:
+        nonlocal left
+        left -= finished
+        if left == 0:
+            for inside in sorted(Path(path).rglob("*"))[:1]:  # a part of it is gone
+                inside.unlink() if inside.is_file() else remove(inside)
+            raise KeyboardInterrupt
+        remove(path, **options)
+
+    class Finished:
+        @hookimpl
+        def run_finished(self) -> None:
+            nonlocal finished
+            finished = True
+
+    plugins.manager.register(Finished())
+    for count in range(1, 9):
+        out = new_directory(tmp_path / f"killed-{count}")
+        left, finished = count, False
+        context = RunContext("r", out, recipe, stages=stages)
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", killed)
+            try:
+                execute(context, plugins)
+            except KeyboardInterrupt:
+                assert names(out) != expected
+            else:
+                break
+        with pytest.raises(RunError, match="has finished; there is nothing to resume"):
+            resume(out, plugins=plugins)
+        assert names(out) == expected
+    assert 3 < count < 8
 
 
 # --- nothing to resume -------------------------------------------------------------------------------------

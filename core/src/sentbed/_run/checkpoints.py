@@ -25,10 +25,10 @@ from sentbed.protocols import Trainer
 CHECKPOINTS = "checkpoints"
 
 
-def prune(context: RunContext, stage: str, kept: Kept) -> None:
+def prune(run: Path, stage: str, kept: Kept) -> None:
     """Remove a stage's kept weights that neither a state nor `kept` refers to."""
-    needed = _needed(context.directory) | {path.parent for path in kept.paths.values()}
-    for path in (context.directory / CHECKPOINTS / stage).glob("kept-*"):
+    needed = _needed(run) | {path.parent for path in kept.paths.values()}
+    for path in (run / CHECKPOINTS / stage).glob("kept-*"):
         if path not in needed:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -61,7 +61,7 @@ class Keeper:
             self.kept = Kept(step=step, score=score)
         if keeps:
             self.kept = self._saved(self.kept)
-            prune(self.context, self.stage.name, self.kept)
+            prune(self.context.directory, self.stage.name, self.kept)
         elif not best:
             self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
         told = {"run": self.context.run, "stage": self.stage.name, "step": step}
@@ -124,7 +124,7 @@ class Saver:
             "looked": looked,
         }
         write_state(self.context, self.index, step, own, self.trainer)
-        prune(self.context, self.keeper.stage.name, self.keeper.kept)
+        prune(self.context.directory, self.keeper.stage.name, self.keeper.kept)
         self.saved = time.monotonic()
 
 

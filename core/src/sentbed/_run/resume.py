@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import plain
-from sentbed._run.runner import RunResult, execute, sources_of
+from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
+from sentbed._run.stage_inputs import VECTORS
 from sentbed._run.training_states import State
 from sentbed.errors import ModelError, RunError
 
@@ -51,6 +53,7 @@ def resume(
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error
     if status == "finished":
+        _tidy_again(directory)
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
     context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
@@ -113,6 +116,20 @@ def own_recipe(
             "`--trust-remote-code` (`trust_remote_code=True`)"
         )
     return recipe
+
+
+def _tidy_again(directory: Path) -> None:
+    """Tidy a finished run whose process was killed while it did so."""
+    if not any((directory / name).exists() for name in (states.STATES, VECTORS)):
+        return
+    with alone(directory):
+        kept = {}
+        for newest in states.found(directory)[:1]:
+            with suppress(ValueError, KeyError):  # half removed, and then the kept weights are tidied
+                tables = states.read(newest).content["kept"]
+                kept = {stage: Kept.of(directory, table) for stage, table in tables.items()}
+        # A run of the first stages, from which others go on, has no encoder.
+        tidy(directory, kept, (directory / ENCODER).exists())
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:

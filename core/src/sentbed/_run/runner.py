@@ -23,7 +23,7 @@ from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
-from sentbed._run.context import RunContext
+from sentbed._run.context import Kept, RunContext
 from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
@@ -79,7 +79,7 @@ def execute(
     context.evaluations.plugins = plugins
     history = History()
     context.hooks = hooks = plugins.manager.hook
-    with context.stop.listening(), _alone(directory), following(context, plugins, history):
+    with context.stop.listening(), alone(directory), following(context, plugins, history):
         try:
             source = recipe.document.file
             context.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
@@ -115,7 +115,8 @@ def execute(
                     error.add_note(f"nor could the run be closed in order: {second}")
             raise
         hooks.run_finished(run=context.run, report=report)
-    _tidy(context)
+        with context.stop.patient():
+            tidy(directory, context.kept, context.stages is None)
     unmet = tuple(row.key for row in history.expected(recipe) if not row.met)
     return RunResult(directory, report, history.scores, unmet)
 
@@ -312,7 +313,7 @@ def _free_name(name: str) -> Path:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def alone(directory: Path) -> Iterator[None]:
     """Lock a run directory. Raises `RunError` if another process has it."""
     with locked(directory / LOCK) as free:
         if not free:
@@ -320,16 +321,18 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def _tidy(context: RunContext) -> None:
-    """Remove files needed only for resuming, and temporary files left by killed processes."""
-    shutil.rmtree(context.directory / VECTORS, ignore_errors=True)
-    if context.stages is None:
-        shutil.rmtree(context.directory / states.STATES, ignore_errors=True)
-    else:
-        states.prune(context.directory, states.found(context.directory)[0], 1)
-    for stage, kept in context.kept.items():
-        prune(context, stage, kept)
-    for path in [*context.directory.rglob(".*")]:
+def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
+    """Remove from a finished run what only resuming needs, and temporary files left by killed processes.
+
+    It may be interrupted and done again: the newest state, which knows the `kept` weights, goes last. Without
+    `whole` it stays, for runs that go on from it.
+    """
+    shutil.rmtree(directory / VECTORS, ignore_errors=True)
+    for newest in states.found(directory)[:1]:
+        states.prune(directory, newest, 1)
+    for stage, weights in kept.items():
+        prune(directory, stage, weights)
+    for path in [*directory.rglob(".*")]:
         written = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}(\.old)?", path.name)
         if not (written and (path.parent / written[1]).exists()):
             continue
@@ -337,6 +340,8 @@ def _tidy(context: RunContext) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+    if whole:
+        shutil.rmtree(directory / states.STATES, ignore_errors=True)
 
 
 def _write_manifest(context: RunContext, status: str) -> None:
