@@ -187,6 +187,44 @@ def test_only_some_cells_are_run_and_all_are_listed(study: Study, tmp_path: Path
         run_study(study, tmp_path / "study", only=[{"ls": "0.5"}])
 
 
+def test_another_study_in_the_same_directory_is_refused(
+    study: Study, tmp_path: Path, put: Callable[[str, str], Path]
+) -> None:
+    only = [{"lr": "0.5", "noise": "0.0"}]
+    run_study(study, tmp_path / "study", only=only)
+    before = found(tmp_path / "study")
+    text = (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"').replace("[0.5, 0.25]", "[0.4, 0.3]")
+    other = load_study(put("other.toml", text.replace('lr = "0.5"', 'lr = "0.4"')))
+    with pytest.raises(RunError, match=r"study` holds the study `towers`, and this one is `bridges`; choose"):
+        run_study(other, tmp_path / "study")
+    assert found(tmp_path / "study") == before
+
+
+def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
+    study: Study, tmp_path: Path, put: Callable[[str, str], Path]
+) -> None:
+    changed = load_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
+    only = [{"lr": "0.5", "noise": "0.0"}]
+    refused: list[str] = []
+
+    def say(line: str) -> None:
+        before = (tmp_path / "study" / "study.json").read_bytes()
+        with pytest.raises(RunError) as caught:
+            run_study(changed, tmp_path / "study")
+        refused.append(str(caught.value))
+        assert (tmp_path / "study" / "study.json").read_bytes() == before
+        run_study(study, tmp_path / "study", only=[{"lr": "0.25", "noise": "0.0"}])  # the same study may
+
+    run_study(study, tmp_path / "study", only=only, say=say)
+    assert len(refused) == 4  # after each of two shared stages and two cells
+    assert set(refused) == {
+        f"another process works in `{tmp_path}/study` on a study by another recipe; let it end first, or "
+        "choose another `--out`"
+    }
+    run_study(changed, tmp_path / "study", only=only)
+    assert not list((tmp_path / "study" / "locks").glob("at-work-*"))
+
+
 def test_a_directory_that_holds_something_else_is_left_alone(study: Study, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -40,7 +40,7 @@ from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.sharing import Prefix, Task, Work, plan_work
-from sentbed_studies.study_directory import STUDY, is_finished, lock_of, needed, write_state
+from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
 from sentbed_studies.study_table import StudyTable
 
 Say: TypeAlias = Callable[[str], object]
@@ -124,15 +124,28 @@ def run_study(
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
-        RunError: if a cell fails, unless `keep_going`; finished cells are kept.
+        RunError: if a cell fails, unless `keep_going`; finished cells are kept. Also if the directory holds
+            another study, or a process works on this one by another recipe.
     """
     plugins = plugins or load_plugins()
     directory = Path(out) if out is not None else Path("studies") / study.name
     work = work or plan_work(study.cells, Identities(plugins))
-    _begin(directory, study, work)
-    if only:
-        work = work.of(study.only(only).cells)
-    directory = directory.resolve()
+    _begin(directory)
+    with at_work(directory, study, work):
+        if only:
+            work = work.of(study.only(only).cells)
+        return _run_work(study, work, directory.resolve(), plugins, executor, keep_going, say)
+
+
+def _run_work(
+    study: Study,
+    work: Work,
+    directory: Path,
+    plugins: Plugins,
+    executor: TaskPool | None,
+    keep_going: bool,
+    say: Say,
+) -> StudyResult:
     runner = _Runner(
         directory, executor or executor_of("local", {}, plugins, say), keep_going, say, len(work.tasks)
     )
@@ -143,13 +156,12 @@ def run_study(
     return StudyResult(directory, tuple(runner.failed))
 
 
-def _begin(directory: Path, study: Study, work: Work) -> None:
-    """Create the study's directory, or reuse it, and write the study's state."""
+def _begin(directory: Path) -> None:
+    """Create the study's directory, or reuse it."""
     held = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     # A process may have been killed, or another one may be running, before `study.json` is written.
     if STUDY not in held and not all(OURS.fullmatch(name) for name in held):
         new_directory(directory)
-    write_state(directory, study, work)
 
 
 def _shared(prefix: Prefix) -> Job:

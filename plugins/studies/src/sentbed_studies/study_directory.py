@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import attrs
 import tomli_w
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import MANIFEST, Recipe, differences, is_locked, unstructure
+from sentbed.tools import MANIFEST, Recipe, differences, is_locked, locked, unstructure
 from sentbed_report.study.cell_run import read_run
 from sentbed_report.study.published import Published
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
@@ -23,11 +26,67 @@ from sentbed_studies.study_table import StudyTable
 STUDY = "study.json"
 RECIPE = "study.toml"
 SCHEMA = 1
+LOCKS = "locks"
+AT_WORK = "at-work"
+"""Beginning of the names of locks that processes hold while they work on a study."""
 
 
-def write_state(directory: Path, study: Study, work: Work) -> None:
-    """Write a study's cells and axes, for `read_data`."""
-    content = {
+@contextmanager
+def at_work(directory: Path, study: Study, work: Work) -> Iterator[None]:
+    """Write a study's cells and axes, for `read_data`, and say that this process works on them.
+
+    Several processes may work on the same study.
+
+    Raises:
+        RunError: if the directory holds another study, or a process works on this one by another recipe.
+    """
+    content = _content(study, work)
+    _require_same_study(directory, content)
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    own = directory / LOCKS / f"{AT_WORK}-{digest}-{uuid.uuid4().hex}.lock"
+    try:
+        with locked(own):
+            _require_no_other(own, f"{AT_WORK}-{digest}-", directory)
+            write_atomic(directory / RECIPE, _recipe(study))
+            write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+            yield
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _require_no_other(own: Path, same: str, directory: Path) -> None:
+    """Raise `RunError` if a lock is held whose name does not begin like that of a process on the same study.
+
+    Our own is held already: of two processes that begin at once, one at least sees the other.
+    """
+    for other in own.parent.glob(f"{AT_WORK}-*.lock"):
+        if not other.name.startswith(same) and is_locked(other):
+            raise RunError(
+                f"another process works in `{directory}` on a study by another recipe; let it end first, or "
+                "choose another `--out`"
+            )
+
+
+def _require_same_study(directory: Path, content: Mapping[str, Any]) -> None:
+    """Raise `RunError` if a directory holds a study of another name that has no run in common with ours."""
+    try:
+        held = json.loads((directory / STUDY).read_bytes())
+        other = held["name"] != content["name"] and not _keys(held) & _keys(content)
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # none that can be read
+    if other:
+        raise RunError(
+            f"`{directory}` holds the study `{held['name']}`, and this one is `{content['name']}`; choose "
+            "another `--out`"
+        )
+
+
+def _keys(content: Mapping[str, Any]) -> set[str]:
+    return {run["key"] for cell in content["cells"] for run in cell["runs"]}
+
+
+def _content(study: Study, work: Work) -> dict[str, Any]:
+    return {
         "schema": SCHEMA,
         "name": study.name,
         "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in study.axes],
@@ -40,8 +99,6 @@ def write_state(directory: Path, study: Study, work: Work) -> None:
         ],
         "cells": _cells(study, work),
     }
-    write_atomic(directory / RECIPE, _recipe(study))
-    write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
 
 
 def _recipe(study: Study) -> str:
@@ -152,7 +209,7 @@ def needed(place: Path, work: Work) -> list[Prefix]:
 
 def lock_of(place: Path, run: Path) -> Path:
     """Return the lock of a run of the study in `place`."""
-    return place / "locks" / f"{run.name}.lock"
+    return place / LOCKS / f"{run.name}.lock"
 
 
 def is_finished(run: Path) -> bool:
