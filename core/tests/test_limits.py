@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -9,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sentbed import DataError, ModelError, RecipeError
+from sentbed import DataError, ModelError, RecipeError, run
 from sentbed._cli.check import _check
 from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
-from sentbed._paths import LONGEST_LINE, byte_lines, open_file, read_file, sha256
+from sentbed._paths import LONGEST_LINE, bounded_lines, open_file, read_file, sha256
+from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
-from sentbed.errors import ALIKE, LONGEST_MESSAGE, Problem, SentbedError, foreign, plain
+from sentbed.errors import ALIKE, LONGEST_MESSAGE, Problem, SentbedError, foreign, printable
+from toy_plugin import RECIPE
 
 SIZE = 900_000
 KEYS = MOST_KEYS - 100
@@ -99,7 +102,7 @@ def test_no_error_controls_the_terminal(text: str, tmp_path: Path, plugins: Plug
         DataError(text, f"{text}.txt"),
         RecipeError([Problem(text, path=text)]),
     ):
-        assert plain(str(error)) == str(error)
+        assert printable(str(error)) == str(error)
         assert text not in str(error)
     quoted = "".join(f"\\u{ord(c):04x}" for c in text)
     file = tmp_path / "r.toml"
@@ -111,7 +114,7 @@ def test_no_error_controls_the_terminal(text: str, tmp_path: Path, plugins: Plug
 
 def test_what_a_person_writes_is_shown_as_it_is():
     text = "café — 日本語 \u00a0 \t\n 👩‍💻"
-    assert plain(text) == text == str(SentbedError(text))
+    assert printable(text) == text == str(SentbedError(text))
 
 
 @pytest.fixture
@@ -147,11 +150,11 @@ def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
     file = tmp_path / "a"
     file.write_bytes(b"one\n" + b"x" * (LONGEST_LINE - 1) + b"\nthree")
     with file.open("rb") as stream:
-        assert [len(line) for line in byte_lines(stream, file)] == [4, LONGEST_LINE, 5]
+        assert [len(line) for line in bounded_lines(stream, file)] == [4, LONGEST_LINE, 5]
     with file.open("ab") as stream:
         stream.truncate(40 * LONGEST_LINE)
     with file.open("rb") as stream, pytest.raises(DataError, match=r"more than 1,048,576 bytes.*/a:3$"):
-        list(byte_lines(stream, file))
+        list(bounded_lines(stream, file))
     with file.open("rb") as stream:
         stream.seek(-100, os.SEEK_END)
         assert stream.read() == b"\0" * 100
@@ -165,15 +168,25 @@ class Panic(BaseException):
     "error", [AssertionError(), ZeroDivisionError("x\n y"), Panic("p"), MemoryError(), KeyError("k")]
 )
 def test_whatever_another_library_raises_becomes_our_error(error: BaseException):
-    with pytest.raises(ModelError) as caught, foreign(lambda why: ModelError(f"`m` cannot be loaded: {why}")):
+    with pytest.raises(ModelError) as caught, foreign(ModelError, "`m` cannot be loaded", "help"):
         raise error
     assert caught.value.__cause__ is error
     assert str(caught.value).startswith(f"`m` cannot be loaded: {type(error).__name__}")
     assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("; help")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), DataError("ours")])
 def test_our_own_errors_and_an_interruption_pass(error: BaseException):
-    with pytest.raises(type(error)) as caught, foreign(ModelError):
+    with pytest.raises(type(error)) as caught, foreign(ModelError, "x", "y"):
         raise error
     assert caught.value is error
+
+
+def test_a_batch_of_all_rows_is_warned_of(recipe_of: Callable[..., Recipe], tmp_path: Path, plugins: Plugins):
+    run(recipe_of(), tmp_path / "0", plugins)
+    run(recipe_of(RECIPE, "stage.0.batch_size=500"), tmp_path / "1", plugins)
+    warned = [json.loads((tmp_path / f"{i}/report.json").read_text())["warnings"] for i in range(2)]
+    assert warned[0] == []
+    (found,) = warned[1]
+    assert "fewer than its `batch_size` of 500: a batch is all rows" in found

@@ -12,8 +12,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NewType
+from typing import IO, AnyStr, BinaryIO, NewType
 
 from sentbed.errors import DataError, RunError
 
@@ -61,7 +62,7 @@ def is_device(path: Path) -> bool:
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a file for reading. Raises `DataError` for a pipe or a device, and `OSError` as `open` does."""
     if is_device(path):
         raise DataError("this is a pipe or a device, expected a file; copy its content into a file", path)
@@ -77,13 +78,14 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     return content
 
 
-def byte_lines(stream: BinaryIO, file: object) -> Iterator[bytes]:
-    """Yield the lines of a text file, with their ends. Raises `DataError` for an overlong line."""
+def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
+    """Yield the lines of a stream, with their ends. Raises `DataError` for an overlong line."""
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
-            message = f"the line has more than {LONGEST_LINE:,} bytes, expected a sentence; cut the line"
+            unit = "bytes" if isinstance(line, bytes) else "characters"
+            message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
             raise DataError(message, file, number)
         yield line
 

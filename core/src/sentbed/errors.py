@@ -27,7 +27,7 @@ ALIKE = 20
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text for a terminal: what would control it is written as an escape, such as `\\x1b`."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
@@ -36,7 +36,7 @@ class SentbedError(Exception):
     """Base class of all errors that sentbed raises deliberately."""
 
     def __str__(self) -> str:
-        return plain(super().__str__())
+        return printable(super().__str__())
 
 
 class DataError(SentbedError):
@@ -107,7 +107,7 @@ class Problem:
         where = " ".join(part for part in (place, self.path) if part)
         half, said = LONGEST_MESSAGE // 2, self.message
         said = said if len(said) <= 2 * half else f"{said[:half]} [...] {said[-half:]}"
-        return plain(f"{said} @ {where}" if where else said)
+        return printable(f"{said} @ {where}" if where else said)
 
 
 def suggest(found: str, choices: Sequence[str]) -> str:
@@ -133,8 +133,8 @@ def reason_of(error: BaseException) -> str:
 
 
 @contextmanager
-def foreign(error_of: Callable[[str], SentbedError]) -> Iterator[None]:
-    """Turn whatever another library raises on a user's bytes into `error_of(reason)`.
+def foreign(error_of: Callable[[str], SentbedError], what: str, advice: str) -> Iterator[None]:
+    """Turn whatever another library raises on a user's bytes into an error that says `what` failed and why.
 
     Errors of sentbed itself pass, and so do Ctrl-C and the end of the process.
     """
@@ -143,7 +143,7 @@ def foreign(error_of: Callable[[str], SentbedError]) -> Iterator[None]:
     except (SentbedError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # a panic of a library in Rust is no `Exception`
-        raise error_of(" ".join(reason_of(error).split())[:400]) from error
+        raise error_of(f"{what}: {' '.join(reason_of(error).split()):.400}; {advice}") from error
 
 
 def release_of(module: str) -> str:

@@ -855,3 +855,18 @@ def test_a_command_that_was_killed_goes_on(
     assert done.encoded == 400 - 2 * there
     assert list((tmp_path / "out").glob("vectors/.*")) == []
     np.testing.assert_allclose(open_vectors(tmp_path / "out")[:], encoder.encode(texts), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "jsonl", "jsonl.gz"])
+def test_an_overlong_line_is_refused_before_it_is_encoded(ending: str, put: Put):
+    text = b'{"text": "one"}\n' + b"y" * 2**21
+    file = put(f"a.{ending}", gzip.compress(text) if ending.endswith("gz") else text)
+    with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
+        cut(file, 2)
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "parquet"])
+def test_a_pipe_is_no_input(ending: str, tmp_path: Path):
+    os.mkfifo(tmp_path / f"a.{ending}")
+    with pytest.raises(DataError, match="is a pipe or a device"):
+        cut(tmp_path / f"a.{ending}", 2)

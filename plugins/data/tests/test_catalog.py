@@ -27,7 +27,7 @@ from sentbed_data.catalog import (
     look,
 )
 from sentbed_data.download import Bars, fetch
-from sentbed_data.get import get, unpack
+from sentbed_data.get import SMALL, get, unpack
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 """Longer than what is read at a time."""
@@ -448,6 +448,30 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(tmp_path: Path, name
         unpack(inner / name, {"a": inner / "a", "evil": inner / "evil"})
     assert leftovers(tmp_path) == ["inner"]
     assert leftovers(inner) == [name]
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
+@pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
+def test_an_archive_that_would_fill_the_disk_is_refused(name: str, wanted: str, tmp_path: Path):
+    archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
+    big.write_bytes(b"0" * (2 * SMALL))
+    small.write_bytes(b"one")
+    if name.endswith("zip"):
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+            zipped.write(big, "big.txt")
+            zipped.write(small, "small.txt")
+    else:
+        with tarfile.open(archive, "w:" + name.rpartition(".")[2]) as tarred:
+            tarred.add(big, "big.txt")
+            tarred.add(small, "small.txt")
+    target = tmp_path / "new" / wanted
+    if name.endswith("zip") and wanted == "small.txt":
+        unpack(archive, {wanted: target})  # what is not taken out of it costs nothing
+        assert target.read_bytes() == b"one"
+        return
+    with pytest.raises(DataError, match=rf"unpacks to 33,5.*`big\.txt`, more than 100 times.*{name}$"):
+        unpack(archive, {wanted: target})
+    assert not target.exists()
 
 
 def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path: Path):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError
+from sentbed.helpers import LONGEST_LINE
 from sentbed_data.dropout import Dropout
 from sentbed_data.readers import read_columns, read_lines
 
@@ -189,3 +190,21 @@ def test_a_nul_that_the_format_allows_is_no_text_either(put: Put, tmp_path: Path
 
 def streamed(location: str, names: list[str]) -> object:
     return Dropout(path=location, column=names[0], stream=True).open()
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt"])
+def test_an_overlong_line_is_an_error_with_its_number(ending: str, put: Put) -> None:
+    first = '{"x": "one"}' if ending == "jsonl" else "x"
+    file = put(f"a.{ending}", f"{first}\n" + "y" * (LONGEST_LINE + 1))
+    with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
+        list(read_lines(file) if ending == "txt" else read_columns(file, ["x"]))
+
+
+def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put: Put) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = put("a.parquet", "")
+    parquet.write_table(pa.table({"x": ["one", "y" * (LONGEST_LINE + 1)]}), file)
+    with pytest.raises(DataError, match=r"row 2, column `x`: the text has 1,048,577 characters.*a\.parquet$"):
+        read_columns(file, ["x"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
+from sentbed.helpers import LONGEST_LINE
 from sentbed_evaluators.text_lines import Hashes, lines
 
 Write = Callable[[str, str | bytes], Path]
@@ -93,3 +95,16 @@ def test_what_cannot_be_opened_or_decoded_is_an_error(write: Write, tmp_path: Pa
         list(lines(tmp_path))
     with pytest.raises(DataError, match=r"the file is not UTF-16 .*a\.txt$"):
         list(lines(write("a.txt", "no mark\n"), "utf-16"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_an_overlong_line_is_an_error_with_its_number(write: Write, encoding: str):
+    path = write("long.txt", ("one\n" + "x" * LONGEST_LINE + "\nthree").encode(encoding))
+    with pytest.raises(DataError, match=r"more than 1,048,576 characters.*long\.txt:2$"):
+        list(lines(path, encoding))
+
+
+def test_a_pipe_is_not_opened(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(DataError, match=r"is a pipe or a device.*pipe\.txt$"):
+        list(lines(tmp_path / "pipe.txt"))

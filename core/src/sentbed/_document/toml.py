@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import attrs
 
-from sentbed.errors import Problem, RecipeError, plain
+from sentbed.errors import Problem, RecipeError, printable
 
 T = TypeVar("T")
 
@@ -199,7 +199,7 @@ class _Scanner:
             self.refuse(f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter")
         if len(self.lines) > MOST_KEYS:
             self.refuse(f"the file has more than {MOST_KEYS:,} keys and elements of arrays; take some out")
-        if plain(str(path[-1])) != path[-1] and isinstance(path[-1], str):
+        if printable(str(path[-1])) != path[-1] and isinstance(path[-1], str):
             self.refuse(f"the key {path[-1]!r} has control characters; take them out")
         self.lines.setdefault(path, line)
 

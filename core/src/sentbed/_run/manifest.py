@@ -32,7 +32,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
         "api": API_VERSION,
         "libraries": dict(_libraries(frozenset({"sentbed", *(one.distribution for one in plugins.plugins)}))),
         "python": platform.python_version(),
-        "command": sys.argv,
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "git": _git(recipe_directory or Path.cwd()),
         "machine": {
             "system": platform.platform(),

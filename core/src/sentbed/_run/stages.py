@@ -60,6 +60,11 @@ class _Loop:
         self.stage = stage = context.recipe.stage[index]
         self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
         dataset = _open(context, stage)
+        if len(dataset) < stage.batch_size and resumed is None:
+            context.warn(
+                f"the data of stage `{stage.name}` has {len(dataset)} rows, fewer than its `batch_size` of "
+                f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
+            )
         self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = Sampler(
             dataset,

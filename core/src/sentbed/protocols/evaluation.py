@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed.errors import RunError
+from sentbed.errors import RunError, printable
 from sentbed.protocols.components import Component
 from sentbed.protocols.traits import EvaluatorTraits
 
@@ -95,8 +95,8 @@ class Items:
 class Score:
     """One number and how it was obtained."""
 
-    task: str
-    metric: str
+    task: str = attrs.field(converter=printable)
+    metric: str = attrs.field(converter=printable)
     value: float
     """Value on the papers' scale: correlations and accuracies x 100."""
     protocol: Mapping[str, Any]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from sentbed import ModelError, SentbedError
+from sentbed.helpers import foreign, is_device, read_file
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
@@ -16,6 +20,12 @@ ADAPTER_DIRECTORY = "adapter"
 """Directory of the adapter in a saved backbone, as peft reads it."""
 BASE_FILE = "base.json"
 """File beside an adapter with the hashes of its base weights, which are not saved."""
+
+LARGEST_JSON = 1 << 26
+"""Bytes of the largest file of settings, or index of weights."""
+
+MOST_LAYERS = 1_000
+"""Layers, or experts, of the largest model."""
 
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 
@@ -28,6 +38,9 @@ def is_local(model: str) -> bool:
 def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -> Iterator[str]:
     """Yield why the model in `directory` cannot be loaded, as sentences that end with what to do."""
     config = directory / "config.json"
+    if devices := [file for file in sorted(directory.glob("*")) if is_device(file)]:
+        yield f"`{devices[0]}` is a pipe or a device, expected a file; fetch the model again"
+        return
     if (directory / BASE_FILE).is_file():
         yield (
             f"`{directory}` holds no weights but an adapter's; name its base as `model` and "
@@ -38,13 +51,15 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
         yield f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
         return
     try:
-        content = json.loads(config.read_text("utf-8"))
-    except ValueError as error:
-        yield f"`{config}` is not JSON ({error}); fetch the model again"
+        with foreign(ModelError, f"`{config}` is not JSON", "fetch the model again"):
+            content = json.loads(read_file(config, LARGEST_JSON))
+    except SentbedError as error:
+        yield str(error)
         return
     if not isinstance(content, dict):
         yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
         return
+    yield from _sizes(config, content)
     if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
     if "auto_map" in content and not trust_remote_code:
@@ -64,6 +79,15 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
         )
 
 
+def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sizes that no model has: a model of them would be built for hours, or fill the memory."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _sizes(file, value)
+        elif isinstance(value, int) and re.search(r"layers?$|experts?$", key) and value > MOST_LAYERS:
+            yield f"`{file}` says `{key}` = {value:.3g}, more than {MOST_LAYERS:,}; fetch the model again"
+
+
 def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
     """Yield why weights that the model names are not safetensors files in its own directory."""
     if (directory / ADAPTER_CONFIG).is_file():
@@ -77,9 +101,10 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
         named.append(("config.json", config["transformers_weights"]))
     for index in sorted(directory.glob("*.safetensors.index.json")):
         try:
-            found = json.loads(index.read_text("utf-8"))["weight_map"].values()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            yield f"`{index}` is no index of weights ({error!r}); fetch the model again"
+            with foreign(ModelError, f"`{index}` is no index of weights", "fetch the model again"):
+                found = json.loads(read_file(index, LARGEST_JSON))["weight_map"].values()
+        except SentbedError as error:
+            yield str(error)
             continue
         named += [(index.name, name) for name in dict.fromkeys(map(str, found))]
     for file, name in named:

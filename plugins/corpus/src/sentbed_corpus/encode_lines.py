@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from sentbed import Encoder
 from sentbed.errors import DataError
-from sentbed.helpers import atomic_file
+from sentbed.helpers import atomic_file, bounded_lines
 from sentbed.tools import WINDOW, progress_bars
 
 from sentbed_corpus.input_rows import text_row
@@ -69,7 +69,7 @@ def _lines_of(source: str) -> Iterator[IO[bytes]]:
 
 
 def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
-    return (text_row(line, source, number) for number, line in enumerate(stream, start=1))
+    return (text_row(line, source, number) for number, line in enumerate(bounded_lines(stream, source), 1))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import gzip
 import importlib.util
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import IO, Any, Literal, cast
 
 import attrs
 from sentbed.errors import DataError, RuntimeUnavailableError, suggest
+from sentbed.helpers import open_file
 
 Kind = Literal["text", "jsonl", "parquet"]
 
@@ -108,9 +110,9 @@ def _is_input(file: Path, below: Path) -> bool:
 
 
 def state_of(path: Path) -> tuple[int, int]:
-    """Return size and modification time. Raises `DataError` if the file does not exist."""
-    with readable(path):
-        state = path.stat()
+    """Return size and modification time. Raises `DataError` if there is no file that can be read."""
+    with readable(path), open_file(path) as stream:
+        state = os.fstat(stream.fileno())
     return state.st_size, state.st_mtime_ns
 
 

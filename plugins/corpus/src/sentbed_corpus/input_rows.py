@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed.errors import DataError
+from sentbed.helpers import LONGEST_LINE
 
 from sentbed_corpus.input_files import Shard, kind_of, open_text, parquet_file, readable, require_columns
 
@@ -122,6 +123,9 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
             raise DataError(
                 f"found a NUL byte in row {number}, which is in no text; write the file again", file
             )
+        if len(text) > LONGEST_LINE:
+            found = f"`{column}` has {len(text):,} bytes in row {number}, more than {LONGEST_LINE:,}"
+            raise DataError(f"{found}; cut the text", file)
         try:
             texts.append(text.decode("utf-8"))
         except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from sentbed.errors import DataError
+from sentbed.helpers import bounded_lines
 
 from sentbed_corpus.input_files import Shard, Source, kind_of, open_text, parquet_file, readable, state_of
 from sentbed_corpus.input_rows import json_row, parquet_texts, require_parquet_columns, text_row
@@ -38,7 +39,7 @@ def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) ->
     starts: list[int] = []
     rows = position = 0
     with readable(path), open_text(path) as stream:
-        for line in stream:
+        for line in bounded_lines(stream, path):
             if rows % shard_rows == 0:
                 starts.append(position)
             digest.update(line)

@@ -19,6 +19,12 @@ from sentbed.protocols import KnownArchive, KnownData
 from sentbed_data.catalog import MISSING, WRONG, FoundData, FoundFile, look, look_at
 from sentbed_data.download import BLOCK, Follow, fetch, keep_aside
 
+MOST_UNPACKED = 100
+"""Times the size of an archive to which it may unpack; text is compressed some ten times."""
+
+SMALL = 1 << 24
+"""Bytes to which any archive may unpack."""
+
 _BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -118,6 +124,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred:
+                    _require_size(member.offset_data + member.size, member.name, archive)
                     _require_inside(member.name, member.name, archive)
                     if member.issym():
                         beside = posixpath.join(posixpath.dirname(member.name), member.linkname)
@@ -126,7 +133,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
                         _require_inside(member.linkname, member.name, archive)
                 # The checksum of a compressed archive is at its end.
                 while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
-                    pass
+                    _require_size(tarred.fileobj.tell(), "behind the last", archive)
                 members = {member.name: member for member in tarred if member.isfile()}
                 _take(members, wanted, tarred.extractfile, archive)
     except _BROKEN as error:
@@ -147,8 +154,21 @@ def _take(
     for end, target in wanted.items():
         fitting = [name for name in members if f"/{name}".endswith(f"/{end}")]
         if fitting:
-            with open_member(members[min(fitting, key=len)]) as source:
+            member = members[min(fitting, key=len)]
+            if isinstance(member, zipfile.ZipInfo):
+                _require_size(member.file_size, member.filename, archive)
+            with open_member(member) as source:
                 _put(target, _blocks(source, archive))
+
+
+def _require_size(size: int, name: str, archive: Path) -> None:
+    """Raise `DataError` if the bytes up to the end of a member are as many as only a bomb unpacks to."""
+    if size > max(archive.stat().st_size * MOST_UNPACKED, SMALL):
+        raise DataError(
+            f"the archive unpacks to {size:,} bytes with its member `{name}`, more than {MOST_UNPACKED} "
+            f"times its own size; do not unpack it, and tell whoever offers it",
+            archive,
+        )
 
 
 def _blocks(source: IO[bytes], archive: Path) -> Iterator[bytes]:

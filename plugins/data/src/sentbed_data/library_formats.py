@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from sentbed import DataError
+from sentbed.helpers import foreign
 
 from sentbed_data.text_formats import Rows, position
 
@@ -42,31 +45,25 @@ def require(package: str, extra: str) -> None:
 
 def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
     """Yield the number of each row and its wanted values."""
-    import pyarrow
     from pyarrow import parquet
 
-    try:
-        with parquet.ParquetFile(path) as file:
-            found = file.schema_arrow.names
-            for name in names:
-                position(name, found, path, None)
-            yield from _numbered(file.iter_batches(columns=sorted(set(names))), names)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"the file cannot be read as Parquet: {error}; write it again", path) from error
+    readable = foreign(partial(DataError, file=path), "the file cannot be read as Parquet", "write it again")
+    with readable, parquet.ParquetFile(path) as file:
+        found = file.schema_arrow.names
+        for name in names:
+            position(name, found, path, None)
+        yield from _numbered(file.iter_batches(columns=sorted(set(names))), names)
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
     """Yield the number of each row and its wanted values."""
     import pyarrow
 
-    try:
-        with pyarrow.OSFile(str(path)) as source:
-            schema, batches = arrow_batches(source)
-            for name in names:
-                position(name, schema.names, path, None)
-            yield from _numbered(map(_validated, batches), names)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise unreadable_arrow(path, error) from error
+    with readable_arrow(path), pyarrow.OSFile(str(path)) as source:
+        schema, batches = arrow_batches(source)
+        for name in names:
+            position(name, schema.names, path, None)
+        yield from _numbered(map(_validated, batches), names)
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
@@ -84,9 +81,9 @@ def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
     return stream.schema, iter(stream)
 
 
-def unreadable_arrow(path: Path, error: Exception) -> DataError:
-    """Return the error for a file that is not valid Arrow IPC."""
-    return DataError(f"the file cannot be read as Arrow IPC: {error}; write it again", path)
+def readable_arrow(path: Path) -> AbstractContextManager[None]:
+    """Return a context in which whatever pyarrow raises becomes a `DataError` that names the file."""
+    return foreign(partial(DataError, file=path), "the file cannot be read as Arrow IPC", "write it again")
 
 
 def _validated(batch: Any) -> Any:
@@ -124,14 +121,9 @@ def hub_rows(
     require("datasets", "hub")
     import datasets
 
-    try:
+    advice = "check the id, `config`, `split`, `revision` and the network"
+    with foreign(partial(DataError, file=location), "the data set cannot be loaded", advice):
         table = datasets.load_dataset(location.removeprefix(HUB), name=config, split=split, revision=revision)
-    except (datasets.exceptions.DatasetsError, OSError, ValueError, RuntimeError) as error:
-        raise DataError(
-            f"the data set cannot be loaded: {error}; "
-            f"check the id, `config`, `split`, `revision` and the network",
-            location,
-        ) from error
     for name in names:
         position(name, table.column_names, location, None)
     if limit is not None:

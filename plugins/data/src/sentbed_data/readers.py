@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import DataError, locate
+from sentbed.helpers import LONGEST_LINE
 
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, arrow_rows, hub_rows, parquet_rows, require
 from sentbed_data.text_formats import (
@@ -130,6 +131,8 @@ def fault(value: object) -> str | None:
     """Return what is wrong with a value that should be a text, or None."""
     if not isinstance(value, str):
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
+    if len(value) > LONGEST_LINE:
+        return f"the text has {len(value):,} characters, more than {LONGEST_LINE:,}; cut or remove the row"
     if not value or value.isspace():
         return "the text is empty; expected a text; correct or remove the row"
     if NUL in value:

@@ -22,7 +22,7 @@ from sentbed import DataError, RunError
 from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, sha256, write_atomic
 from sentbed.protocols import Dataset
 
-from sentbed_data.library_formats import ARROW, arrow_batches, require, unreadable_arrow
+from sentbed_data.library_formats import ARROW, arrow_batches, readable_arrow, require
 from sentbed_data.readers import NUL, fault
 from sentbed_data.text_formats import position
 
@@ -308,9 +308,8 @@ def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_Open
     Raises:
         DataError: if a text is empty or missing; with its row.
     """
-    import pyarrow
 
-    try:
+    with readable_arrow(path):
         file = _OpenFile.of(path)
         batches = _batches(file, names, sys.maxsize if limit is None else limit)
         start = 0
@@ -319,8 +318,6 @@ def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_Open
                 for name, column in zip(names, batch.columns, strict=True):
                     _require_texts(column.array(file, first, rows), name, path, start + first)
             start += batch.rows
-    except (pyarrow.ArrowException, OSError) as error:
-        raise unreadable_arrow(path, error) from error
     # The strict reader refuses a file without rows.
     return (file, batches) if batches else None
 

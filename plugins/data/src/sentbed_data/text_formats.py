@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed import DataError
+from sentbed.helpers import bounded_lines, open_file
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Line number (row number in formats without lines), from 1, and one value for each wanted column."""
@@ -47,8 +48,8 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
     """Decode line by line, so that a wrong byte has a line number; line ends are kept."""
     name = codec(encoding)
     try:
-        with path.open("rb") as stream:
-            for number, raw in enumerate(stream, 1):
+        with open_file(path) as stream:
+            for number, raw in enumerate(bounded_lines(stream, path), 1):
                 if number == 1 and name == "utf-8":
                     raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
                 if (at := raw.find(b"\0")) >= 0:

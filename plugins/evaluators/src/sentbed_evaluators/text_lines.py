@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed import DataError
+from sentbed.helpers import bounded_lines, open_file
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
@@ -46,10 +47,10 @@ def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> 
     number = 0
     try:
         with (
-            _Hashing(io.FileIO(path)) as content,
+            _Hashing(open_file(path).detach()) as content,
             io.TextIOWrapper(content, encoding, newline="\n") as stream,
         ):
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(bounded_lines(stream, path), start=1):
                 text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK) if number == 1 else line
                 if (at := text.find("\0")) >= 0:
                     raise DataError(

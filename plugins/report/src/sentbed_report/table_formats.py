@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from sentbed.errors import printable
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Score
 
@@ -72,13 +73,32 @@ def to_latex(table: PaperTable) -> str:
     )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that spreadsheets treat as formulas."""
+
+
+def harmless(value: object) -> object:
+    """Return a value for CSV, with an apostrophe before text that spreadsheets would treat as a formula."""
+    if not isinstance(value, str):
+        return value
+    # The module csv puts no quotes around a carriage return, and readers begin a row at it.
+    text = value.replace("\r", "\n")
+    if not value.startswith(_FORMULA):
+        return text
+    try:
+        float(value)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
 def to_csv(table: PaperTable) -> str:
     """Return comma-separated values with all their digits; empty where there is none."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["encoder", *table.headings])
+    writer.writerow(["encoder", *map(harmless, table.headings)])
     for index, row in enumerate(table.encoders):
-        writer.writerow([row, *(column.values[index] for column in table.columns)])
+        writer.writerow([harmless(row), *(column.values[index] for column in table.columns)])
     return stream.getvalue()
 
 
@@ -91,7 +111,7 @@ def to_long_csv(tables: Sequence[PaperTable]) -> str:
         for column in table.columns:
             for encoder, value in zip(table.encoders, column.values, strict=True):
                 about = (table.evaluator, table.protocol, encoder, column.task, column.metric)
-                writer.writerow([*about, value])
+                writer.writerow([*map(harmless, about), value])
     return stream.getvalue()
 
 
@@ -138,7 +158,7 @@ _LATEX = {
 
 def latex(text: str) -> str:
     """Return text that LaTeX prints as it is."""
-    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))
+    return "".join(_LATEX.get(sign, sign) for sign in " ".join(printable(text).split()))
 
 
 def _rows(table: PaperTable, marks: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

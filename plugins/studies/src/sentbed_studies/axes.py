@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.errors import Problem, RecipeError, printable, suggest
 from sentbed.tools import Document
 
 from sentbed_studies.study_table import StudyTable
@@ -76,6 +76,8 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
     for name, content in table.axes.items():
         try:
             settings = _settings(content)
+            if strange := [label for label in settings if printable(label) != label]:
+                raise ValueError(f"the label {strange[0]!r} has control characters; give the axis `labels`")  # noqa: TRY301
         except ValueError as error:
             problems.append(document.problem(str(error), ("study", "axes", name)))
             continue

@@ -15,9 +15,9 @@ from typing import Any
 import safetensors.torch
 import torch
 import transformers
-from safetensors import SafetensorError
 from sentbed import ModelError
 from sentbed.errors import suggest
+from sentbed.helpers import foreign, read_file
 from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.built import cast
@@ -27,7 +27,7 @@ from sentbed_backbones.adaptation import (
     LoRA,
     problems_of_adapter,
 )
-from sentbed_backbones.files import ADAPTER_CONFIG
+from sentbed_backbones.files import ADAPTER_CONFIG, LARGEST_JSON
 
 # On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
 # fetch compiled code from the hub.
@@ -92,8 +92,8 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
-    try:
-        content = json.loads((directory / ADAPTER_CONFIG).read_text("utf-8"))
+    with foreign(ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"):
+        content = json.loads(read_file(directory / ADAPTER_CONFIG, LARGEST_JSON))
         kind = content["peft_type"]
         if kind != "LORA":
             raise ModelError(
@@ -101,20 +101,14 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
             )
         config = peft.LoraConfig.from_pretrained(str(directory))
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
-    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
-        raise ModelError(f"the adapter in `{directory}` cannot be read: {error}; fetch it again") from error
     _require_additive(config, directory)
     weights = _without_head(model, config, weights)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = not trainable
-    try:
+    advice = "take the model that it was trained on"
+    with foreign(ModelError, f"the adapter in `{directory}` does not fit the model", advice):
         # On the device meta, without memory, until the weights of the file replace them.
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
-    except (ValueError, TypeError) as error:
-        raise ModelError(
-            f"the adapter in `{directory}` does not fit the model: {error}; "
-            "take the model that it was trained on"
-        ) from error
     _require_fit(adapted, weights, directory)
     if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
         raise ModelError(

@@ -27,6 +27,9 @@ from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer
 
+HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
+"""Settings that transformers adds to those of a tokenizer that it loads, and would save."""
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -163,6 +166,8 @@ class BuiltTransformer(BuiltBackbone):
         adapted = has_adapter(self.model)
         with quiet():
             try:
+                for how in HOW_IT_WAS_LOADED:
+                    self.tokenizer.original.init_kwargs.pop(how, None)
                 self.tokenizer.original.save_pretrained(directory)
                 if self.base is not None and (adapted or self.parameters.quantization is not None):
                     content = json.dumps({"sha256": dict(self.base)}, indent=2)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
-from sentbed.helpers import sha256
+from sentbed.helpers import foreign, memory_limit, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext
 
 from sentbed_backbones._torch.built import (
@@ -135,27 +135,49 @@ def _from_directory(
         raise ModelError(problem)
     trust = parameters.trust_remote_code
     loader = family.loader()
-    with quiet():
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
-            config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
-            if misfit := family.problem(config):
-                raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
-            _set_dropout(config, parameters.dropout)
-            if with_weights:
-                model = _load(directory, loader, config, parameters, family)
-            else:
-                model = _initialise(loader, config, trust, parameters)
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(
-                f"the model in `{directory}` cannot be loaded: {error}; check that its files are complete"
-            ) from error
+    with (
+        quiet(),
+        foreign(
+            ModelError, f"the model in `{directory}` cannot be loaded", "check that its files are complete"
+        ),
+    ):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
+        config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
+        if misfit := family.problem(config):
+            raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
+        _set_dropout(config, parameters.dropout)
+        _require_memory(directory, loader, config, parameters)
+        if with_weights:
+            model = _load(directory, loader, config, parameters, family)
+        else:
+            model = _initialise(loader, config, trust, parameters)
     if len(tokenizer) > config.vocab_size:
         raise ModelError(
             f"the tokenizer in `{directory}` has {len(tokenizer)} tokens, the model has embeddings for "
             f"{config.vocab_size}; fetch the model again"
         )
     return model, tokenizer
+
+
+def _require_memory(directory: Path, loader: Any, config: Any, parameters: Transformer) -> None:
+    """Raise `ModelError` if the weights of this configuration are larger than the machine's memory.
+
+    They would be allocated before they are compared with those of the file.
+    """
+    if parameters.device_map is not None:
+        return
+    # On the device meta, without memory; no random number of the run is drawn.
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = _initialise(loader, config, parameters.trust_remote_code, parameters)
+    count = sum(weight.numel() for weight in model.parameters())
+    needed = count // 2 if parameters.quantization is not None else count * DTYPES[parameters.dtype].itemsize
+    limits = [limit for limit in (physical_memory(), memory_limit()) if limit is not None]
+    if limits and needed > min(limits):
+        raise ModelError(
+            f"the model in `{directory}` has {count:,} weights by its `config.json`, which need "
+            f"{needed / 1e9:,.0f} GB of memory, and this machine has {min(limits) / 1e9:,.0f} GB; "
+            "take a smaller model, `dtype` or `quantization`"
+        )
 
 
 def _load(
@@ -230,10 +252,8 @@ def _initialise(loader: Any, config: Any, trust_remote_code: bool, parameters: T
 
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
-    try:
-        found = json.loads(file.read_text("utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"`{file}` cannot be read: {error!r}; save this encoder again") from error
+    with foreign(ModelError, f"`{file}` cannot be read", "save this encoder again"):
+        found = json.loads(read_file(file))["sha256"]
     if found != origin.get("sha256"):
         raise ModelError(
             f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`; "
@@ -274,20 +294,15 @@ def _at(revision: str | None) -> str:
 
 def _fetch(model: str, revision: str | None, more: list[str] | None = None) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    try:
+    advice = "check the id and the network, or name a local directory that starts with `./`"
+    with foreign(ModelError, f"the hub gives no model `{model}`{_at(revision)}", advice):
         # Files in subfolders are other formats and sizes of the same weights.
         return Path(
             snapshot_download(
                 model, revision=revision, allow_patterns=[*HUB_FILES, *(more or [])], ignore_patterns=["*/*"]
             )
         )
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise ModelError(
-            f"the hub gives no model `{model}`{_at(revision)}: {str(error).splitlines()[0]}; "
-            "check the id and the network, or name a local directory that starts with `./`"
-        ) from error
 
 
 def _set_dropout(config: Any, dropout: float | None) -> None:

@@ -19,8 +19,8 @@ from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Measured, Summary, SummaryRow
-from sentbed_report.study.table_formats import harmless, names_of, to_csv, to_latex, to_markdown
-from sentbed_report.table_formats import DIRECTORY
+from sentbed_report.study.table_formats import names_of, to_csv, to_latex, to_markdown
+from sentbed_report.table_formats import DIRECTORY, harmless
 
 SCHEMA = 2
 """Schema version; increased when a key of `results.json` changes its meaning or is removed."""

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.study.published_numbers import Number
 from sentbed_report.study.summary import Measured, Summary, SummaryRow
-from sentbed_report.table_formats import aligned, latex
+from sentbed_report.table_formats import aligned, harmless, latex
 from sentbed_report.wording import MINUS, number, signed
 
 _VERY = 0.01
 """P-value below which a difference gets the mark ‡."""
 
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that spreadsheets treat as formulas."""
 
 _SIGNS = {MINUS: "$-$", "–": "--", "±": r"$\pm$", "†": r"$^{\dagger}$", "‡": r"$^{\ddagger}$"}
 """LaTeX for the symbols used in tables."""
@@ -58,21 +55,6 @@ def names_of(summaries: Iterable[Summary], taken: Iterable[str] = ()) -> tuple[s
         known.add(_reduced(name))
         names.append(name)
     return tuple(names)
-
-
-def harmless(value: object) -> object:
-    """Return a value for CSV, with an apostrophe before text that spreadsheets would treat as a formula."""
-    if not isinstance(value, str):
-        return value
-    # The module csv puts no quotes around a carriage return, and readers begin a row at it.
-    text = value.replace("\r", "\n")
-    if not value.startswith(_FORMULA):
-        return text
-    try:
-        float(value)
-    except ValueError:
-        return f"'{text}"
-    return text
 
 
 def to_text(summary: Summary) -> str:

@@ -1,0 +1,145 @@
+"""A model's directory, however damaged, loads or is refused by an error that names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import torch
+from sentbed import DataError, ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.files import MOST_LAYERS, problems_of
+
+SaveModel = Callable[..., Path]
+
+
+@pytest.fixture
+def bert(save_model: SaveModel) -> Path:
+    return save_model("bert")
+
+
+def change(directory: Path, file: str, **settings: Any) -> None:
+    content = json.loads((directory / file).read_text())
+    (directory / file).write_text(json.dumps(content | settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_attention_heads": 0},
+        {"num_attention_heads": "x"},
+        {"hidden_act": "no"},
+        {"hidden_size": -1},
+        {"hidden_size": 2**63},
+        {"model_type": 3},
+        {"vocab_size": None},
+        {"hidden_size": 10**9},
+        {"vocab_size": 10**9},
+        {"max_position_embeddings": 10**10},
+        {"intermediate_size": 10**10},
+        {"dtype": "float33"},
+        {"num_hidden_layers": 10**9},
+        {"layer_norm_eps": []},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("init", ["pretrained", "random"])
+def test_a_setting_that_no_model_has_is_an_error_and_allocates_nothing(
+    settings: dict[str, Any], init: Any, bert: Path, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch
+):
+    change(bert, "config.json", **settings)
+    monkeypatch.setattr("sentbed_backbones._torch.loading.physical_memory", lambda: 2 * 10**9)
+    start = time.process_time()
+    with pytest.raises(ModelError, match=re.escape(str(bert))):
+        Bert(model=str(bert), init=init).build(no_texts)
+    assert time.process_time() - start < 5
+
+
+def test_what_the_weights_need_is_compared_with_the_memory(
+    bert: Path, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch
+):
+    weights = sum(weight.numel() for weight in Bert(model=str(bert)).build(no_texts).model.parameters())
+    here = "sentbed_backbones._torch.loading"
+    monkeypatch.setattr(f"{here}.physical_memory", lambda: None)
+    # The pooler is dropped after it is built.
+    monkeypatch.setattr(f"{here}.memory_limit", lambda: 4 * weights)
+    Bert(model=str(bert)).build(no_texts)
+    monkeypatch.setattr(f"{here}.memory_limit", lambda: 4 * weights - 1)
+    with pytest.raises(ModelError, match=f"has {weights:,} weights by its"):
+        Bert(model=str(bert)).build(no_texts)
+    Bert(model=str(bert), dtype="bf16").build(no_texts)
+
+
+def test_comparing_draws_no_random_number(bert: Path, no_texts: BuildContext):
+    torch.manual_seed(1)
+    Bert(model=str(bert)).build(no_texts)
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(1), after)
+
+
+def test_layers_are_counted_before_they_are_built(bert: Path):
+    change(bert, "config.json", text_config={"num_hidden_layers": MOST_LAYERS + 1})
+    (found,) = problems_of(bert, needs_weights=True, trust_remote_code=False)
+    assert "`num_hidden_layers` = 1e+03, more than 1,000" in found
+
+
+@pytest.mark.parametrize(
+    "file", ["tokenizer.json", "config.json", "model.safetensors", "tokenizer_config.json"]
+)
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b"9" * 5000],
+    ids=lambda content: repr(content[:8]),
+)
+def test_a_file_of_another_content_is_an_error(file: str, content: bytes, bert: Path, no_texts: BuildContext):
+    (bert / file).write_bytes(content)
+    if file == "tokenizer_config.json" and content == b"{}":
+        Bert(model=str(bert)).build(no_texts)
+        return
+    with pytest.raises((ModelError, DataError), match=re.escape(str(bert))) as caught:
+        Bert(model=str(bert)).build(no_texts)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", "added_tokens.json"])
+def test_a_pipe_among_the_files_is_never_opened(name: str, bert: Path, no_texts: BuildContext):
+    (bert / name).unlink(missing_ok=True)
+    os.mkfifo(bert / name)
+    with pytest.raises(ModelError, match=rf"{name}` is a pipe or a device"):
+        Bert(model=str(bert)).build(no_texts)
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_what_is_saved_does_not_depend_on_how_often_it_was_loaded(
+    kind: str, save_model: SaveModel, tmp_path: Path, no_texts: BuildContext
+):
+    model = str(save_model(kind))
+    backbone: Any = (Bert if kind == "bert" else Causal)(model=model)
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    backbone.build(no_texts).save(once)
+    backbone.build(attrs.evolve(no_texts, saved=once)).save(twice)
+    names = sorted(file.name for file in once.iterdir())
+    assert "tokenizer_config.json" in names
+    assert {name: (once / name).read_bytes() for name in names} == {
+        file.name: file.read_bytes() for file in twice.iterdir()
+    }
+    assert b"is_local" not in (once / "tokenizer_config.json").read_bytes()
+
+
+def test_a_tokenizer_that_was_trained_is_saved_as_one_that_was_loaded(tmp_path: Path, no_texts: BuildContext):
+    texts = BuildContext(lambda: ("one two", "three") * 50)
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    Bert(init="random", vocab_size=100).build(texts).save(once)
+    Bert(init="random", vocab_size=100).build(attrs.evolve(no_texts, saved=once)).save(twice)
+    for file in once.iterdir():
+        assert file.read_bytes() == (twice / file.name).read_bytes()
