@@ -296,6 +296,53 @@ def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
     ]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "loss", "message"),
+    [
+        (["score"], "grade", None),
+        (
+            [],
+            "grade",
+            "the loss `grade` takes numbers in the column `score`, of which the data source `table` gives",
+        ),
+        (["score"], "chase", None),
+        (
+            ["anchor"],
+            "chase",
+            "the loss `chase` takes texts in the column `anchor`, of which the data source `table`",
+        ),
+        (["score"], "pull", None),
+        (
+            ["positive"],
+            "pull",
+            "the loss `pull` takes texts in the column `positive`, of which the data source",
+        ),
+    ],
+)
+def test_texts_and_numbers_are_where_the_loss_takes_them(
+    numbers: list[str], loss: str, message: str | None, recipe_of: Load
+):
+    columns = '["anchor", "positive", "score"]'
+    table = f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = {numbers} }}'
+    overrides = (f"stage.0.data={table}", f'stage.0.loss={{ use = "{loss}" }}')
+    if message is None:
+        recipe_of(RECIPE, *overrides)
+        return
+    ((path, said),) = problems(recipe_of, RECIPE, *overrides)
+    assert path == "stage.0.loss"
+    assert said.startswith(message)
+    assert said.endswith("; choose another")
+
+
+def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of: Load):
+    columns = '["anchor", "positive", "score"]'
+    table = f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = ["score"] }}'
+    overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "grade" }', "stage.0.columns.score=encoder")
+    assert problems(recipe_of, RECIPE, *overrides) == [
+        ("stage.0.columns.score", "the column `score` holds no text; the columns are anchor, positive")
+    ]
+
+
 def test_a_loss_with_labels_must_say_which(recipe_of: Load):
     table = '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
     loss = 'stage.0.loss={ use = "sort", classes = [] }'

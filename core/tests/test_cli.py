@@ -63,6 +63,7 @@ def test_help_names_every_command():
     assert commands == {
         "cache",
         "check",
+        "check-plugin",
         "compare",
         "data",
         "diff",

@@ -59,6 +59,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("pooler", "average"),
         ("loss", "pull"),
         ("loss", "sort"),
+        ("loss", "grade"),
         ("loss", "chase"),
         ("data", "words"),
         ("data", "lines"),

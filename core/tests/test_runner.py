@@ -15,8 +15,8 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
-from sentbed.protocols import Prepared
-from toy_plugin import RECIPE, TOWERS, Engine, Gap, Recorder, quicken
+from sentbed.protocols import LossTraits, Prepared
+from toy_plugin import RECIPE, TOWERS, Engine, Gap, Grade, Recorder, quicken
 
 Load = Callable[..., Recipe]
 FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
@@ -111,6 +111,71 @@ def test_a_recipe_for_another_command_is_not_run(recipe_of: Load, plugins: Plugi
     with pytest.raises(RecipeError, match=r"use `sentbed greet` @ .*:27 races"):
         run(recipe_of(RECIPE + "[races]\n"), tmp_path / "out", plugins)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("last", "options", "message"),
+    [
+        ("sane", 'columns = ["anchor", "positive", "label"] }', "row 2 of stage `pull` has the label 'sane'"),
+        (
+            "nan",
+            'columns = ["anchor", "positive", "label"], numbers = ["label"] }',
+            "row 2 of stage `pull` has nan",
+        ),
+    ],
+)
+def test_a_value_that_the_loss_cannot_use_is_found_before_anything_is_built(
+    last: str,
+    options: str,
+    message: str,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    good = "1" if last == "nan" else "same"
+    rows = [("anchor", "positive", "label"), ("a", "b", good), ("c", "d", good), ("e", "f", last)]
+    (tmp_path / "t.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    built: list[object] = []
+    monkeypatch.setattr(runner, "build_encoders", lambda *given: built.append(given))
+    if last == "nan":
+        needs = frozenset({"anchor", "positive", "label"})
+        monkeypatch.setattr(
+            Grade, "traits", LossTraits(needs=needs, takes=needs, numbers=frozenset({"label"}))
+        )
+    loss = "grade" if last == "nan" else "sort"
+    overrides = (
+        f'stage.0.data={{ use = "table", path = "t.tsv", {options}',
+        f'stage.0.loss={{ use = "{loss}" }}',
+    )
+    recipe = load_recipe(tmp_path / "recipe.toml", overrides, plugins)
+    with pytest.raises(DataError, match=message):
+        run(recipe, tmp_path / "out", plugins)
+    assert built == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("anchor\na\nb\n", "the data has no column `positive`; it has anchor; name another column"),
+        (
+            "anchor\tpositive\na\tb\n",
+            "the data of stage `pull` has 1 row, a loss over a batch needs at least 2",
+        ),
+    ],
+)
+def test_data_of_any_stage_that_lacks_something_is_found_before_anything_is_built(
+    text: str, message: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "t.tsv").write_text(text)
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    built: list[object] = []
+    monkeypatch.setattr(runner, "build_encoders", lambda *given: built.append(given))
+    overrides = ('stage.0.data={ use = "table", path = "t.tsv" }',)
+    recipe = load_recipe(tmp_path / "recipe.toml", overrides, plugins)
+    with pytest.raises((DataError, RunError), match=message):
+        run(recipe, tmp_path / "out", plugins)
+    assert built == []
 
 
 def test_scores_before_training_are_labelled_start(ran: Ran):

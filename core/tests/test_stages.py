@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, hookimpl
+from sentbed import DataError, Encoder, ModelError, PluginError, RecipeError, RunError, hookimpl
 from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
 from sentbed._run.stages import require_fit, train_stage
-from sentbed.protocols import Evaluation, Evaluator, Prepared, TokenIds, Training, Vectors
-from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Words
+from sentbed.protocols import DataTraits, Evaluation, Evaluator, Prepared, TokenIds, Training, Vectors
+from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Table, Words
 
 Load = Callable[..., Recipe]
 
@@ -418,6 +418,70 @@ def test_a_label_that_is_no_class_is_an_error_with_its_row(
         "row 3 of stage `pull` has the label 'sane', which the loss `sort` does not have in `classes`. "
         "Did you mean `same`?"
     )
+
+
+SCORED = (
+    'stage.0.data={ use = "table", path = "t.tsv", columns = ["anchor", "positive", "score"], '
+    'numbers = ["score"] }',
+    'stage.0.loss={ use = "grade" }',
+)
+
+
+@pytest.fixture
+def scored(put: Callable[[str, str], Path]) -> Callable[..., Path]:
+    def write(*scores: str) -> Path:
+        lines = ["anchor\tpositive\tscore", *(f"a{n}\tb{n}\t{score}" for n, score in enumerate(scores))]
+        return put("t.tsv", "\n".join(lines) + "\n")
+
+    return write
+
+
+def test_numbers_are_given_to_the_loss_as_they_are(
+    recipe_of: Load, train: Train, scored: Callable[..., Path], batches: list[dict[str, Any]]
+):
+    scored("0.25", "-1", "3e2")
+    recipe = recipe_of(RECIPE, *SCORED)
+    assert recipe.stage[0].columns_used == ("anchor", "positive", "score")
+    assert recipe.stage[0].texts == ("anchor", "positive")
+    train(recipe)
+    assert batches
+    for batch in batches:
+        assert batch["score"].dtype == np.float32
+        assert sorted(batch["score"].tolist()) == [-1.0, 0.25, 300.0]
+
+
+def test_rows_with_the_same_number_may_be_in_one_batch(
+    recipe_of: Load, train: Train, scored: Callable[..., Path], batches: list[dict[str, Any]]
+):
+    scored("1", "1", "1")
+    train(recipe_of(RECIPE, *SCORED, "stage.0.distinct=true"))
+    assert [len(batch["score"]) for batch in batches] == [3] * len(batches)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e39"])
+def test_a_number_that_is_not_finite_is_an_error_with_its_row(
+    number: str, recipe_of: Load, train: Train, scored: Callable[..., Path]
+):
+    scored("1", "2", number)
+    with pytest.raises(DataError) as caught:
+        train(recipe_of(RECIPE, *SCORED))
+    assert str(caught.value) == (
+        f"row 2 of stage `pull` has {float(number)!r} in the column `score`, of which the loss `grade` takes "
+        "finite numbers; mend the data, or leave the row out"
+    )
+
+
+def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
+    recipe_of: Load, train: Train, scored: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+):
+    path = scored("1", "2", "3")
+    path.write_text(path.read_text().replace("score", "negative"))
+    monkeypatch.setattr(Table, "traits", DataTraits())
+    data = SCORED[0].replace("score", "negative")
+    with pytest.raises(
+        PluginError, match=r"`rows` of `table` .* returned 1\.0, expected `str`; test it with"
+    ):
+        train(recipe_of(RECIPE, data))
 
 
 # --- text rules --------------------------------------------------------------------------------------------

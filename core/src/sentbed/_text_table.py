@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -12,10 +13,10 @@ from sentbed.protocols import Dataset
 
 @attrs.frozen(eq=False)
 class TextTable(Dataset):
-    """Text columns of equal length; a `Dataset` for sources that fit in memory."""
+    """Columns of equal length; a `Dataset` for sources that fit in memory."""
 
-    data: Mapping[str, Sequence[str]]
-    """Column name -> texts: `anchor`, `positive`, `negative`."""
+    data: Mapping[str, Sequence[Any]]
+    """Column name -> texts (`anchor`, `positive`, `negative`), or numbers."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -24,23 +25,24 @@ class TextTable(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the columns' names and texts, in order."""
+        """SHA-256 over the columns' names and values, in order."""
         digest = hashlib.sha256()
         for name, texts in self.data.items():
             digest.update(name.encode() + b"\0\0")
             for text in texts:
-                digest.update(text.encode() + b"\0")
+                digest.update(str(text).encode() + b"\0")
         return digest.hexdigest()
 
     def __len__(self) -> int:
         return len(next(iter(self.data.values()), ()))
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
-        """Return the texts of these rows, by column; the same in every epoch."""
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[Any]]:
+        """Return the values of these rows, by column; the same in every epoch."""
         return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, column by column; a list used for two columns counts once."""
         wanted = (texts for name, texts in self.data.items() if columns is None or name in columns)
+        wanted = (texts for texts in wanted if isinstance(next(iter(texts), ""), str))
         for texts in {id(texts): texts for texts in wanted}.values():
             yield from texts

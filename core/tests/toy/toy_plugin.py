@@ -27,6 +27,7 @@ from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
     DataSource,
+    DataTraits,
     DrivesEncoder,
     Evaluation,
     Evaluator,
@@ -329,10 +330,17 @@ class Table(DataSource):
     """What the first line says."""
     varies: bool = False
     """Whether each epoch gives other texts."""
+    numbers: tuple[str, ...] = ()
+    """What of it are numbers."""
+
+    @property
+    def traits(self) -> DataTraits:
+        return DataTraits(numbers=frozenset(self.numbers))
 
     def open(self) -> TextTable:
         lines = [line.split("\t") for line in Path(self.path).read_text(encoding="utf-8").splitlines()]
-        data = {name: list(column) for name, *column in zip(*lines, strict=True)}
+        data: dict[str, list[Any]] = {name: list(column) for name, *column in zip(*lines, strict=True)}
+        data |= {name: list(map(float, data[name])) for name in self.numbers}
         return VaryingTable(data) if self.varies else TextTable(data)
 
 
@@ -404,6 +412,27 @@ class Sort(Loss):
             apart = inputs["anchor"] - inputs["positive"]
             gradient = sign * apart / len(apart)
             output = LossOutput(0.5 * (sign * apart**2).sum(1).mean(), {"same": int((sign > 0).sum())})
+            return output, {"anchor": gradient, "positive": -gradient}
+
+        return loss
+
+
+@attrs.frozen
+class Grade(Loss):
+    """Half the mean squared distance of a pair, times its score."""
+
+    name: ClassVar[str] = "grade"
+    traits = LossTraits(
+        needs=frozenset({"anchor", "positive", "score"}), takes=frozenset(), numbers=frozenset({"score"})
+    )
+
+    def build(self, width: int) -> Any:
+        def loss(inputs: Mapping[str, Any]) -> Found:
+            score = inputs["score"]
+            assert (score.dtype, score.ndim) == (np.float32, 1)
+            apart = inputs["anchor"] - inputs["positive"]
+            gradient = score[:, None] * apart / len(apart)
+            output = LossOutput(0.5 * (score[:, None] * apart**2).sum(1).mean(), {"mean": score.mean()})
             return output, {"anchor": gradient, "positive": -gradient}
 
         return loss
@@ -917,7 +946,7 @@ def poolers() -> list[type[Any]]:
 
 @hookimpl
 def losses() -> list[type[Any]]:
-    return [Pull, Sort, Chase]
+    return [Pull, Sort, Grade, Chase]
 
 
 @hookimpl

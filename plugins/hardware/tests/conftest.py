@@ -243,6 +243,26 @@ class Classes(Loss):
         return ClassesModule(width)
 
 
+class GradedModule(torch.nn.Module):
+    """The mean squared difference of a pair's cosine and its score."""
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        score = inputs["score"]
+        cosine = functional.cosine_similarity(inputs["anchor"], inputs["positive"])
+        return LossOutput((cosine - score).square().mean(), {"score": score.mean()})
+
+
+@attrs.frozen
+class Graded(Loss):
+    name: ClassVar[str] = "toy-graded"
+    traits = LossTraits(
+        needs=frozenset({"anchor", "positive", "score"}), takes=frozenset(), numbers=frozenset({"score"})
+    )
+
+    def build(self, width: int) -> torch.nn.Module:
+        return GradedModule()
+
+
 @attrs.frozen
 class Sgd(Optimizer):
     """Plain descent, whose update shows the gradient."""
@@ -287,6 +307,7 @@ class Toys:
     loss: ClassVar = Contrast
     momentum: ClassVar = Momentum
     classes: ClassVar = Classes
+    graded: ClassVar = Graded
     sgd: ClassVar = Sgd
     recorder: ClassVar = Recorder
     pad_id: ClassVar = PAD

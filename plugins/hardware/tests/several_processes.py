@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from sentbed import RunError
@@ -25,7 +26,7 @@ from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.schedule import Constant
 
-from conftest import BuiltDense, Classes, Contrast, HashTokenizer, MeanPooler, Momentum, Sgd
+from conftest import BuiltDense, Classes, Contrast, Graded, HashTokenizer, MeanPooler, Momentum, Sgd
 
 WORDS = (
     "a house by the sea",
@@ -112,6 +113,11 @@ def gradients(engine: Any) -> Any:
     labelled = {**batch(5), "label": torch.tensor([0, 1, 2, 1, 0]).numpy()}
     del labelled["negative"]
     found["classes"] = trainer_of(engine, assemble(engine), Classes()).gradients(labelled)
+    graded = {**batch(5), "score": np.array([0.1, 0.9, 0.5, 1.0, 0.0], np.float32)}
+    del graded["negative"]
+    for micro_batch in (None, 1):
+        trainer = trainer_of(engine, assemble(engine), Graded(), micro_batch=micro_batch)
+        found[f"numbers, {micro_batch}"] = trainer.gradients(graded)
     return found
 
 

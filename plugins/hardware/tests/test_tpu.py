@@ -108,6 +108,27 @@ def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+@pytest.mark.parametrize("micro_batch", [None, 1])
+def test_numbers_reach_the_loss_as_on_torch(
+    toys: Any,
+    place: Make,
+    reference: Any,
+    columns: dict[str, TokenIds],
+    devices: int,
+    parallel: str,
+    micro_batch: int | None,
+):
+    batch = {name: columns[name] for name in ("anchor", "positive")}
+    batch |= {"score": np.linspace(0, 1, len(batch["anchor"]), dtype=np.float32)}
+    expected, slopes = train(reference, toys.graded()).gradients(batch)
+    trainer = train(place(engine_of(devices, parallel)), toys.graded(), micro_batch=micro_batch)
+    found, gradients = trainer.gradients(batch)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert closeness(gradients, slopes) < 1e-5
+    assert trainer.step(batch).metrics["score"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 @pytest.mark.parametrize(
     "optimizer",
     [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1, scale_parameter=True)],

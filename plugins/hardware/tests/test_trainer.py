@@ -397,6 +397,32 @@ def test_the_numbers_of_classes_reach_the_loss_and_its_floats_the_result(
     assert results[0].metrics == {"classes": 3.0}
 
 
+@pytest.mark.parametrize("micro_batch", [None, 1, 3])
+def test_numbers_reach_the_loss_as_they_are(
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    micro_batch: int | None,
+) -> None:
+    scores = [0.2, 1.0, 0.0, 0.7]
+    encoder = assemble()
+    module = copy.deepcopy(encoder.module)
+    batch = {name: columns[name] for name in ("anchor", "positive")}
+    trainer = toys.train(encoder, toys.graded(), toys.sgd(lr=0.5), micro_batch=micro_batch)
+    graded = {**batch, "score": np.array(scores, np.float32)}
+    loss, gradients = trainer.gradients(graded)
+    vectors = toys.forward(module, engine, batch)
+    total = torch.zeros(())
+    for u, v, score in zip(vectors["anchor"], vectors["positive"], scores, strict=True):
+        total = total + ((u * v).sum() / (u.norm() * v.norm()) - score) ** 2
+    (total / 4).backward()
+    assert loss == pytest.approx(total.item() / 4, rel=1e-5)
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(torch.from_numpy(gradients[f"encoder.{name}"]), parameter.grad)
+    assert trainer.step(graded).metrics == {"score": pytest.approx(sum(scores) / 4)}
+
+
 def test_a_loss_with_state_is_given_what_it_returned(
     toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:

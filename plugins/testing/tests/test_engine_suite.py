@@ -25,7 +25,7 @@ from sentbed.protocols import (
 from sentbed_testing import measures
 from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
 from sentbed_testing.engine_pair import EnginePair, batch
-from toy_plugin import Average, Characters, Chase, Engine, Pull, Sgd, Sort
+from toy_plugin import Average, Characters, Chase, Engine, Grade, Pull, Sgd, Sort
 
 PULL = Pull(memory=0.5)
 
@@ -77,6 +77,15 @@ def test_the_toy_engine_draws_and_goes_on(pair: EnginePair) -> None:
 def test_the_toy_engine_averages_and_reads_labels(pair: EnginePair) -> None:
     testing.check_momentum_and_queue(pair, a_case(Chase()))
     testing.check_loss_and_gradients(pair, a_case(Sort(), ("anchor", "positive", "label")))
+
+
+def test_the_toy_engine_reads_numbers(pair: EnginePair) -> None:
+    case = a_case(Grade(), ("anchor", "positive", "score"))
+    assert case.texts == ("anchor", "positive")
+    score = batch(case, pair.shared(case, pair.engine))["score"]
+    assert (score.dtype, score.shape) == (np.float32, (6,))  # type: ignore[union-attr]
+    testing.check_loss_and_gradients(pair, case)
+    testing.check_uneven_batch(pair, case)
 
 
 def test_the_toy_engine_describes_itself(pair: EnginePair) -> None:
@@ -179,7 +188,7 @@ def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> 
 
 def test_installed_losses_without_parameters_are_tried_too(plugins: Plugins) -> None:
     found = {case.loss_name for case in cases(plugins, backbones={"small": Characters()})}
-    assert found == {"pull", "sort", "chase"}
+    assert found == {"pull", "sort", "grade", "chase"}
 
 
 def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:

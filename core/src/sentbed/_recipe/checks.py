@@ -108,7 +108,16 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
-    if LABEL in stage.loss.traits.needs and not stage.loss.traits.classes:
+    taken, given = stage.loss.traits.numbers, stage.data.traits.numbers
+    for column in (name for name in stage.columns_used if (name in taken) != (name in given)):
+        wants, has = ("numbers", "texts") if column in taken else ("texts", "numbers")
+        add(
+            f"the loss `{stage.loss.name}` takes {wants} in the column `{column}`, of which the data source "
+            f"`{stage.data.name}` gives {has}; choose another",
+            "loss",
+            misfit=True,
+        )
+    if LABEL in stage.loss.traits.needs - taken and not stage.loss.traits.classes:
         add(
             f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
             "it may hold; that is for its plugin to say",
@@ -170,10 +179,14 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
             f"the encoder `{name}` is {'trained and frozen' if both else 'named twice'}; name it once",
             "freeze" if name in frozen else "train",
         )
-    texts = [column for column in stage.columns_used if column != LABEL]
+    texts = stage.texts
     for column in stage.columns:
         if column not in texts:
-            why = "holds no text" if column == LABEL else "is not used by this stage's data and loss"
+            why = (
+                "holds no text"
+                if column in stage.columns_used
+                else "is not used by this stage's data and loss"
+            )
             problem(f"the column `{column}` {why}; the columns are {', '.join(texts)}", "columns", column)
     for column in texts:
         tower = stage.columns.get(column)

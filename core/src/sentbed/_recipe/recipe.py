@@ -168,8 +168,14 @@ class Stage:
     def columns_used(self) -> tuple[str, ...]:
         """Columns of the data that the loss uses, in the data's order."""
         loss = self.loss.traits
-        wanted = self.data.columns if loss.takes is None else loss.needs | loss.takes
-        return tuple(c for c in self.data.columns if c in wanted and (c != LABEL or c in loss.needs))
+        texts = set(self.data.columns) - self.data.traits.numbers
+        takes = loss.numbers | texts if loss.takes is None else loss.takes
+        return tuple(c for c in self.data.columns if c in loss.needs | takes - {LABEL})
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The used columns that hold texts, neither classes nor numbers."""
+        return tuple(c for c in self.columns_used if c not in {LABEL, *self.loss.traits.numbers})
 
 
 @attrs.frozen
@@ -266,7 +272,7 @@ class Recipe:
     def towers(self, stage: Stage) -> dict[str, str]:
         """Return column -> encoder, for the text columns that a stage uses."""
         trained = self.trained(stage)
-        return {c: stage.columns.get(c, trained[0]) for c in stage.columns_used if c != LABEL}
+        return {column: stage.columns.get(column, trained[0]) for column in stage.texts}
 
 
 def first_stages(recipe: Recipe, count: int) -> Recipe:

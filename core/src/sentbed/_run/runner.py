@@ -28,7 +28,7 @@ from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
-from sentbed._run.stage_inputs import VECTORS
+from sentbed._run.stage_inputs import VECTORS, require_data
 from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.trackers import following
 from sentbed._run.training_states import State
@@ -150,7 +150,8 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
             columns = [column for column, tower in recipe.towers(stage).items() if tower == name]
             if columns:
                 found = True
-                yield from stage.data.open().texts(columns)
+                for text in stage.data.open().texts(columns):
+                    yield returned(text, str, stage.data, "texts")
         if not found:
             known = evaluations or Evaluations()
             for entry in recipe.evaluate:
@@ -170,6 +171,8 @@ def head_seed(recipe: Recipe, name: str) -> int:
 def _go(context: RunContext, resumed: State | None) -> None:
     recipe = context.recipe
     context.evaluations.prepare(context.begun)
+    for stage in context.begun.stage[resumed.stage if resumed else 0 :]:
+        require_data(stage)
     context.evaluations.store = _store(context)
     engine = returned(recipe.runtime.build(), Engine, recipe.runtime, "build")
     context.facts["engine"] = dict(engine.describe())

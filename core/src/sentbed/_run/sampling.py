@@ -42,8 +42,8 @@ class Batch:
     """Number of the batch in its epoch, from 1."""
     rows: NDArray[np.int64]
     """Indices of the rows in the data set."""
-    columns: Mapping[str, Sequence[str]]
-    """Texts of the rows, by column."""
+    columns: Mapping[str, Sequence[Any]]
+    """Texts, classes or numbers of the rows, by column."""
 
 
 class Sampler:
@@ -186,7 +186,7 @@ class Sampler:
                     return place
                 # Removed and added again: a row that is deferred once more moves to the end.
                 lane.deferred.pop(row, None)
-                own = {texts[column][place] for column in compared}
+                own = {texts[c][place] for c in compared if isinstance(texts[c][place], str)}
                 if seen.isdisjoint(own):
                     seen.update(own)
                     rows.append(row)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentbed._document.structure import unstructure
+from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
 from sentbed._paths import cannot_write
 from sentbed._recipe.recipe import Stage
 from sentbed._run.context import RunContext
-from sentbed._run.sampling import Batch
-from sentbed.errors import DataError, RunError, suggest
-from sentbed.protocols import LABEL, Columns, Dataset, Tokenizer
+from sentbed._run.sampling import Batch, Sampler
+from sentbed.errors import DataError, RunError, returned, suggest
+from sentbed.protocols import Columns, Dataset, Tokenizer
 
 VECTORS = "vectors"
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class Feed:
@@ -56,26 +59,71 @@ class Feed:
         """Return tokens, vectors of frozen encoders and class indices, by column."""
         columns: dict[str, Any] = {}
         for name, texts in batch.columns.items():
-            if name == LABEL:
-                columns[name] = self._classes(texts, batch)
+            if name not in self.stage.texts:
+                columns[name] = values_of(self.stage, name, texts, batch.rows)
             elif name in self.frozen:
                 columns[name] = self.frozen[name].vectors(batch.rows, texts)
             else:
+                for text in texts:
+                    returned(text, str, self.stage.data, "rows")
                 tokenizer, max_length = self.trained[name]
                 columns[name] = tokenizer.encode(texts, max_length)
-            if name != LABEL and self.stage.loss.traits.compares_texts:
+            if name in self.stage.texts and self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
 
-    def _classes(self, names: Sequence[str], batch: Batch) -> NDArray[np.int64]:
-        classes = list(self.stage.loss.traits.classes)
-        for name, row in zip(names, batch.rows.tolist(), strict=True):
-            if name not in classes:
+
+def require_data(stage: Stage) -> None:
+    """Raise `DataError` or `RunError` if a stage's data lacks rows or columns, or has an unusable value."""
+    dataset = open_data(stage)
+    sampler_of(stage, dataset, (0, 0))
+    wanted = [column for column in stage.columns_used if column not in stage.texts]
+    for start in range(0, len(dataset), WINDOW) if wanted else ():
+        rows = range(start, min(start + WINDOW, len(dataset)))
+        found = dataset.rows(rows)
+        for column in wanted:
+            values_of(stage, column, found[column], rows)
+
+
+def open_data(stage: Stage) -> Dataset:
+    """Open the data of a stage. Raises `RunError` if it has too few rows for a loss."""
+    dataset = returned(stage.data.open(), Dataset, stage.data, "open")
+    if (rows := len(dataset)) < 2:
+        raise RunError(
+            f"the data of stage `{stage.name}` has {rows} row{'s' * (rows != 1)}, "
+            "a loss over a batch needs at least 2"
+        )
+    return dataset
+
+
+def sampler_of(stage: Stage, dataset: Dataset, key: Sequence[int]) -> Sampler:
+    """Return the sampler of a stage. Raises `DataError` if the data lacks a column, or gives no batch."""
+    options: dict[str, Any] = {"distinct": stage.distinct, "shuffle_buffer": stage.shuffle_buffer}
+    return Sampler(dataset, stage.columns_used, stage.batch_size, key, **options)
+
+
+def values_of(stage: Stage, column: str, values: Sequence[Any], rows: Iterable[int]) -> NDArray[Any]:
+    """Return class indices, int64 `(rows,)`, or numbers, float32 `(rows,)`.
+
+    Raises:
+        DataError: if a value is no class of the loss, or no finite number.
+    """
+    loss, classes = stage.loss, list(stage.loss.traits.classes)
+    for value, row in zip(values, rows, strict=True):
+        if column in loss.traits.numbers:
+            if not (isinstance(value, Real) and abs(float(value)) <= LARGEST):
                 raise DataError(
-                    f"row {row} of stage `{self.stage.name}` has the label {name!r}, which the loss "
-                    f"`{self.stage.loss.name}` does not have in `classes`.{suggest(name, classes)}"
+                    f"row {row} of stage `{stage.name}` has {value!r} in the column `{column}`, of which the "
+                    f"loss `{loss.name}` takes finite numbers; mend the data, or leave the row out"
                 )
-        return np.array([classes.index(name) for name in names], np.int64)
+        elif value not in classes:
+            raise DataError(
+                f"row {row} of stage `{stage.name}` has the label {value!r}, which the loss "
+                f"`{loss.name}` does not have in `classes`.{suggest(str(value), classes)}"
+            )
+    if column in loss.traits.numbers:
+        return np.array(values, np.float32)
+    return np.array([classes.index(name) for name in values], np.int64)
 
 
 def length_of(stage: Stage, encoder: Encoder) -> int:

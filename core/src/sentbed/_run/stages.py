@@ -10,11 +10,11 @@ from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.sampling import Batch, Sampler
-from sentbed._run.stage_inputs import Feed, length_of
+from sentbed._run.sampling import Batch
+from sentbed._run.stage_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
-from sentbed.errors import RunError, SentbedError, returned
+from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import Dataset, StepResult, Training
 
 FIRST_ROWS = 5
@@ -66,14 +66,7 @@ class _Loop:
                 f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
             )
         self.feed = Feed(context, stage, encoders, dataset)
-        self.sampler = Sampler(
-            dataset,
-            stage.columns_used,
-            stage.batch_size,
-            (context.recipe.run.seed, index),
-            distinct=stage.distinct,
-            shuffle_buffer=stage.shuffle_buffer,
-        )
+        self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
         towers = context.recipe.towers(stage)
         engine = next(iter(self.trained.values())).engine
@@ -221,13 +214,8 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
 
 def _open(context: RunContext, stage: Stage) -> Dataset:
     """Open the data of a stage; in a resumed run it must be unchanged."""
-    dataset = returned(stage.data.open(), Dataset, stage.data, "open")
+    dataset = open_data(stage)
     rows = len(dataset)
-    if rows < 2:
-        raise RunError(
-            f"the data of stage `{stage.name}` has {rows} row{'s' * (rows != 1)}, "
-            "a loss over a batch needs at least 2"
-        )
     found = {"rows": rows, "sha256": dataset.fingerprint}
     earlier = context.facts.setdefault("data", {}).get(stage.name, found)
     if earlier["sha256"] != found["sha256"]:

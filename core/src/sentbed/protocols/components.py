@@ -175,9 +175,9 @@ class Loss(Component):
     def build(self, width: int) -> Module:
         """Return `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
-        `inputs` maps columns to fp32 vectors `(batch, width)`, and `label` to class indices `(batch,)`. The
-        module is a pure function of its arguments and parameters: nothing is kept between calls, gradients
-        are stopped with `.detach()`.
+        `inputs` maps columns to fp32 vectors `(batch, width)`, columns of numbers (`LossTraits.numbers`) to
+        fp32 `(batch,)`, and `label` to class indices `(batch,)`. The module is a pure function of its
+        arguments and parameters: nothing is kept between calls, gradients are stopped with `.detach()`.
 
         If the traits have `stateful`, the module has `initial_state() -> dict[str, Tensor]` and is called as
         `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every
@@ -215,7 +215,7 @@ class Mixture:
 
 
 class Dataset(ABC):
-    """Rows of named text columns, addressed by index."""
+    """Rows of named columns, addressed by index: texts, or numbers where `DataTraits.numbers` says so."""
 
     __slots__ = ()
 
@@ -246,8 +246,8 @@ class Dataset(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
-        """Return the texts of these rows, by column.
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+        """Return the texts of these rows, or the numbers, by column.
 
         `epoch` counts passes over the data from 0, for a source that varies its texts; the same arguments
         always give the same texts.

@@ -122,8 +122,9 @@ class Training:
 
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
-"""A batch, by column: tokens to encode with gradient; float32 `(batch, width)`, vectors of a frozen tower; or
-int64 `(batch,)`, class indices, and under `COLUMN.id` the numbers of a column's texts."""
+"""A batch, by column: tokens to encode with gradient; float32 `(batch, width)`, vectors of a frozen tower;
+float32 `(batch,)`, numbers; or int64 `(batch,)`, class indices, and under `COLUMN.id` the numbers of a
+column's texts."""
 
 
 class Trainer:

@@ -79,6 +79,8 @@ class LossTraits(ComponentTraits):
     all columns."""
     classes: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
     """Class names allowed in the column `label`, for a loss that needs it."""
+    numbers: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
+    """Which of the columns that it needs or takes hold numbers instead of texts, such as `{"score"}`."""
     compares_texts: bool = False
     """Whether `inputs` has `COLUMN.id`, int64 `(batch,)`, for each column of texts: equal numbers for equal
     texts, across columns and steps."""
@@ -98,6 +100,8 @@ class DataTraits(ComponentTraits):
 
     fetches: bool = False
     """Whether `open()` accesses the network."""
+    numbers: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
+    """Columns that hold numbers instead of texts: `rows` gives finite floats, and `texts` leaves them out."""
 
 
 @attrs.frozen(kw_only=True)

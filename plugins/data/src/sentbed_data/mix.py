@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, gt, min_len, optional
@@ -51,14 +51,24 @@ class Mix(DataSource):
 
     @property
     def traits(self) -> DataTraits:
-        """Whether any source must be downloaded from the hub."""
-        return DataTraits(fetches=any(source.traits.fetches for source in self.sources))
+        """Whether any source must be downloaded from the hub, and the columns of numbers."""
+        numbers = frozenset[str]().union(*(source.traits.numbers for source in self.sources))
+        return DataTraits(
+            fetches=any(source.traits.fetches for source in self.sources),
+            numbers=numbers.intersection(self.columns),
+        )
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
         if not self.columns:
             each = "; ".join(f"`{source.name}` has {', '.join(source.columns)}" for source in self.sources)
             yield f"the sources have no column in common: {each}; mix sources of one kind"
+        for column in sorted(self.traits.numbers):
+            if texts := [source for source in self.sources if column not in source.traits.numbers]:
+                yield (
+                    f"the column `{column}` holds texts in the source `{texts[0].name}`, and numbers in "
+                    "another; mix sources of one kind"
+                )
         if any(isinstance(source, Mix) for source in self.sources):
             yield (
                 "a source of the mix is a mix itself, whose shares would not be kept; "
@@ -142,12 +152,12 @@ class Mixed(Dataset):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
-        """Return the texts of these rows, by column, as their parts give them in this epoch."""
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+        """Return the values of these rows, by column, as their parts give them in this epoch."""
         places: list[list[int]] = [[] for _ in self.parts]
         for place, index in enumerate(indices):
             places[bisect_right(self._starts, index) - 1].append(place)
-        texts = {column: [""] * len(indices) for column in self.columns}
+        texts: dict[str, list[Any]] = {column: [""] * len(indices) for column in self.columns}
         for number, (part, start, here) in enumerate(zip(self.parts, self._starts, places, strict=False), 1):
             if not here:
                 continue

@@ -100,7 +100,8 @@ class Case:
     @property
     def texts(self) -> tuple[str, ...]:
         """Columns of texts encoded with gradient."""
-        return tuple(name for name in self.columns if name != LABEL and name not in self.fixed)
+        others = {LABEL, *self.loss.traits.numbers, *self.fixed}
+        return tuple(name for name in self.columns if name not in others)
 
 
 def cases(

@@ -163,6 +163,9 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
             classes = len(case.loss.traits.classes)
             columns[name] = np.array([place % classes for place in places], np.int64)
             continue
+        if name in case.loss.traits.numbers:
+            columns[name] = np.array([place % 6 / 5 for place in places], np.float32)
+            continue
         texts = _beside(name, places)
         if name in case.fixed:
             columns[name] = _vectors(encoder.width)[texts]

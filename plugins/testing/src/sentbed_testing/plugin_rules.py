@@ -244,7 +244,7 @@ def private(plugin: _Plugin) -> Findings:
             yield f"`{file}` cannot be read: {error}", "mend it, or leave it out of the package"
             continue
         for node in nodes:
-            if not isinstance(node, ast.Import | ast.ImportFrom) or vars(node).get("level"):
+            if not isinstance(node, ast.Import | ast.ImportFrom) or getattr(node, "level", None):
                 continue
             package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for name in (f"{package}{alias.name}" for alias in node.names):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import LABEL, Dataset
 
@@ -23,6 +25,8 @@ def columns(subject: Subject) -> Findings:
     if not names_are_text or not said or len(set(said)) < len(said):
         yield f"`columns` is {said!r}", 'return a tuple of names, each once, such as `("anchor", "positive")`'
         return
+    if unknown := sorted(subject.part.traits.numbers - set(said)):
+        yield f"its traits say `numbers` of `{unknown[0]}`, which is no column", f"name some of {said!r}"
     opened = tuple(_open(subject).columns)
     if opened != said:
         yield (
@@ -43,12 +47,16 @@ def _some(dataset: Dataset) -> list[int]:
     return [last, *dict.fromkeys(spread), 0]
 
 
-def _differing(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> str | None:
+def _differing(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> str | None:
     return next((name for name in one if list(one[name]) != list(other.get(name, ()))), None)
 
 
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
 def rows(subject: Subject) -> Findings:
-    """Rows are strings, one for each number that was asked for, in that order, and the same every time."""
+    """Rows are strings or numbers, one for each index, in that order, and the same every time."""
     dataset = _open(subject)
     if not len(dataset):
         yield "it has no rows", "give an `example` that names data with some rows"
@@ -60,10 +68,21 @@ def rows(subject: Subject) -> Findings:
             yield f"`rows` gives {sorted(found)}", f"give the columns {list(dataset.columns)}, and no other"
             return
         for name, texts in found.items():
-            if len(texts) != len(wanted) or not all(isinstance(text, str) for text in texts):
+            if len(texts) != len(wanted):
                 yield (
                     f"for {len(wanted)} rows `{name}` has {len(texts)} values",
-                    "give one string for each index, also where an index comes twice",
+                    "give one value for each index, also where an index comes twice",
+                )
+                return
+            is_number = name in subject.part.traits.numbers
+            wrong = [text for text in texts if not (_is_finite(text) if is_number else isinstance(text, str))]
+            if wrong and is_number:
+                yield f"`{name}` is a column of numbers and has {wrong[0]!r}", "give finite floats"
+                return
+            if wrong:
+                yield (
+                    f"`{name}` has {wrong[0]!r}, which is no string",
+                    f'give strings, or say `DataTraits(numbers=frozenset({{"{name}"}}))`, and give floats',
                 )
                 return
         if column := _differing(dataset.rows(wanted, epoch), found):
@@ -85,13 +104,17 @@ def rows(subject: Subject) -> Findings:
 def texts(subject: Subject) -> Findings:
     """`texts` gives every text of the columns that are asked for."""
     dataset = _open(subject)
+    odd = next((text for text in dataset.texts() if not isinstance(text, str)), None)
+    if odd is not None:
+        yield f"`texts` gives {odd!r}, which is no string", "leave out columns of numbers"
+        return
     if dataset.varies or not len(dataset):
         if not any(True for _ in dataset.texts()):
             yield "`texts` gives nothing", "yield the texts that the rows are made of"
         return
     every = set(dataset.texts())
     for name in dataset.columns:
-        if name == LABEL:
+        if name == LABEL or name in subject.part.traits.numbers:
             continue
         here = set(dataset.rows(range(len(dataset)))[name])
         for what, given in ((f"`texts([{name!r}])`", set(dataset.texts([name]))), ("`texts()`", every)):

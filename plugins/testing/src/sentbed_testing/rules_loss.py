@@ -26,7 +26,7 @@ Inputs = dict[str, Tensor]
 
 
 def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
-    """Return vectors for each column that a loss needs and, with `takes`, optionally uses."""
+    """Return vectors, classes or numbers in [0, 1) for what a loss needs and, with `takes`, may use."""
     torch = load_torch()
     traits = part.traits
     needs = traits.needs
@@ -35,16 +35,24 @@ def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True)
             f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
         )
     generator = torch.Generator().manual_seed(seed)
-    columns = sorted(needs | ((traits.takes or frozenset()) if takes else frozenset()))
+    columns = sorted(needs | ((traits.takes or traits.numbers) if takes else frozenset()))
     inputs: Inputs = {}
     for number, name in enumerate(columns):
         if name == LABEL:
             inputs[name] = torch.arange(rows) % len(traits.classes)
             continue
+        if name in traits.numbers:
+            inputs[name] = torch.rand(rows, generator=generator)
+            continue
         inputs[name] = torch.randn(rows, WIDTH, generator=generator)
         if traits.compares_texts:
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
     return inputs
+
+
+def vectors_in(inputs: Mapping[str, Tensor]) -> Inputs:
+    """Return the vectors in the inputs of a loss: what has a gradient, and may be rounded to bf16."""
+    return {name: value for name, value in inputs.items() if value.ndim == 2}
 
 
 def has_state(module: Module) -> bool:
@@ -65,7 +73,7 @@ def finite(subject: Subject) -> Findings:
     """The loss of a batch and its gradients are numbers."""
     module = build(subject)
     given = draw_vectors(subject.part)
-    vectors = {n: v.requires_grad_() for n, v in given.items() if v.is_floating_point()}
+    vectors = {name: value.requires_grad_() for name, value in vectors_in(given).items()}
     leaves = {**vectors, **dict(module.named_parameters())}
     for name, _ in module_checks.not_finite(lambda: call(module, given).loss, leaves):
         what = f"the gradient of `{name}`" if name else "the loss"
@@ -77,10 +85,9 @@ def output(subject: Subject) -> Findings:
     torch = load_torch()
     module = build(subject)
     for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
-        inputs = {
-            name: value.requires_grad_(value.is_floating_point())
-            for name, value in draw_vectors(subject.part, rows, takes=takes).items()
-        }
+        inputs = draw_vectors(subject.part, rows, takes=takes)
+        for value in vectors_in(inputs).values():
+            value.requires_grad_()
         found = call(module, inputs)
         said = f"for {rows} row(s) of {', '.join(inputs)}"
         if not isinstance(found, LossOutput):
@@ -163,8 +170,7 @@ def gradient(subject: Subject) -> Findings:
     inputs = given[0]
     tried: dict[str, tuple[Any, Tensor]] = {
         name: (lambda value, n=name: total({**inputs, n: value}), at)
-        for name, at in inputs.items()
-        if at.is_floating_point()
+        for name, at in vectors_in(inputs).items()
     }
     for name, weight in module.named_parameters():
         tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
@@ -254,8 +260,8 @@ def bf16(subject: Subject) -> Findings:
     torch = load_torch()
     module = build(subject)
     inputs = draw_vectors(subject.part, 64)
-    rounded = {n: v.to(torch.bfloat16) if v.is_floating_point() else v for n, v in inputs.items()}
-    plain = {n: v.float() if v.is_floating_point() else v for n, v in rounded.items()}
+    rounded = {**inputs, **{n: v.to(torch.bfloat16) for n, v in vectors_in(inputs).items()}}
+    plain = {**inputs, **{n: v.float() for n, v in vectors_in(rounded).items()}}
     found, expected = (call(module, columns).loss.detach() for columns in (rounded, plain))
     off = abs(float(found) - float(expected)) / max(1.0, abs(float(expected)))
     if found.dtype != torch.float32 or not off <= BF16:

@@ -147,6 +147,9 @@ def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]
             if column == LABEL:
                 inputs[column] = numbers
                 continue
+            if column in loss.traits.numbers:
+                inputs[column] = numbers.float()
+                continue
             inputs[column] = torch.zeros(batch_size, width, requires_grad=True)
             if loss.traits.compares_texts:
                 inputs[f"{column}.id"] = numbers
