@@ -482,7 +482,7 @@ def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
     text = to_html(resampled())
     assert "<small>48.10 to 51.95</small>" in text
     assert text.count(" to ") == 3 + full_page().count(" to ")
-    assert re.search(r"\+10\.00<small>2\.50 to 17\.25</small></td><td class=\"n\">0\.012 \*</td>", text)
+    assert re.search(r"\+10\.00<small>2\.50 to 17\.25</small></td><td class=\"n\">0\.012 †</td>", text)
     assert re.search(r"−2\.50 to 17\.25</small></td><td class=\"n\">0\.050</td>", text)
     assert "Intervals of 90 %: bootstrap of the items, 2,000 resamples." in text
     assert "not corrected for the number of comparisons made here (2)." in text
@@ -491,7 +491,7 @@ def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
     rows = rows_of(to_markdown(resampled()))
     assert rows[2][4] == "50.00 (48.10 to 51.95)"
     (header, found) = (row for row in rows if row[4:6] in (["first", "second"], ["encoder@start", "encoder"]))
-    assert found[6:] == ["+10.00", "2.50 to 17.25", "0.012 \\*"]
+    assert found[6:] == ["+10.00", "2.50 to 17.25", "0.012 †"]
     assert len(header) == len(found)
 
 
@@ -522,9 +522,9 @@ def test_json_has_intervals_and_differences_where_there_are_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p_value", "text"), [(0.2, "0.200"), (0.0499, "0.050 *"), (0.05, "0.050"), (0.0002, "< 0.001 *")]
+    ("p_value", "text"), [(0.2, "0.200"), (0.0499, "0.050 †"), (0.05, "0.050"), (0.0002, "< 0.001 ‡")]
 )
-def test_a_small_p_value_has_a_star(p_value: float, text: str) -> None:
+def test_a_small_p_value_has_a_sign(p_value: float, text: str) -> None:
     assert chance(p_value) == text
 
 

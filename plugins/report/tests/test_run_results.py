@@ -208,7 +208,10 @@ BEST = rows(
 def test_latex_marks_the_best_and_the_second_best_as_printed() -> None:
     (table,) = paper_tables(BEST)
     assert to_latex(table).splitlines() == [
-        "% transfer; accuracy; senteval",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{transfer; accuracy; senteval. Bold: the best of a column; underlined: the second best.}",
+        r"\label{tab:transfer-accuracy-senteval}",
         r"\begin{tabular}{lrrr}",
         r"\toprule",
         r"Encoder & MR & CR & Avg \\",
@@ -218,6 +221,7 @@ def test_latex_marks_the_best_and_the_second_best_as_printed() -> None:
         r"c\&\_d & \underline{70.00} & $-$1.50 & 34.25 \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
     ]
 
 
@@ -251,14 +255,18 @@ def test_markdown_csv_and_text_say_the_same() -> None:
         "| encoder | MR | CR | Avg |",
         "| --- | --: | --: | --: |",
         "| a | **80.00** | **90.00** | **85.00** |",
-        "| b | **80.00** | 80.00 | 80.00 |",
+        "| b | **80.00** | *80.00* | *80.00* |",
     ]
+    assert to_markdown(table).endswith("\n\nBold: the best of a column; italics: the second best.\n")
     header, *read = csv.reader(to_csv(table).splitlines())
     assert header == ["encoder", "MR", "CR", "Avg"]
     assert [float(cell) for cell in read[0][1:]] == pytest.approx([80.004, 90.0, 85.002])
-    assert to_text(table).splitlines()[1:3] == [
-        "         MR     CR    Avg",
-        "a     80.00  90.00  85.00",
+    assert to_text(table).splitlines()[1:] == [
+        "          MR      CR     Avg",
+        "a     80.00*  90.00*  85.00*",
+        "b     80.00*   80.00   80.00",
+        "c&_d   70.00   −1.50   34.25",
+        "*: the best of a column.",
     ]
 
 
@@ -331,7 +339,7 @@ def test_two_runs_are_compared_score_by_score(write: Write) -> None:
     assert found.remarks == ("The encoders differ in `pooler` (mean against first).",)
     text = comparison_text(found)
     (mr,) = re.findall(r"^MR .*$", text, re.MULTILINE)
-    assert re.search(r"50\.00 +80\.00 +\+30\.00 +\d+\.\d\d to \d+\.\d\d +0\.002 \*$", mr)
+    assert re.search(r"50\.00 +80\.00 +\+30\.00 +\d+\.\d\d to \d+\.\d\d +0\.002 ‡$", mr)
     assert "not corrected for the number of comparisons" in text
     assert "Where there is no p" in text
     document = json.loads(comparison_json(found))

@@ -12,13 +12,13 @@ import attrs
 import pytest
 from pyarrow import parquet
 from sentbed.errors import RuntimeUnavailableError
-from sentbed_report.study.exports import to_json, to_long_csv, write_exports, write_parquet
+from sentbed_report.study.exports import to_csv, to_json, to_long_csv, write_exports, write_parquet
 from sentbed_report.study.published import Published
-from sentbed_report.study.published_numbers import published_numbers
+from sentbed_report.study.published_numbers import published_numbers, published_table
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
-from sentbed_report.study.table_formats import to_csv, to_latex, to_markdown, to_text
+from sentbed_report.table_formats import to_latex, to_markdown, to_text
 
 Make = Callable[..., StudyData]
 
@@ -88,17 +88,24 @@ def test_latex_marks_best_second_deviation_and_significance(summary: Summary) ->
 def test_the_caption_states_protocol_seeds_and_test(summary: Summary) -> None:
     (caption,) = re.findall(r"\\caption\{(.*)\}\n", to_latex(summary))
     assert caption.startswith(
-        "toy: transfer; accuracy; p. Mean and standard deviation over 2 seeds (1, 2). Against first: "
-        r"$^{\dagger}$ p \textless{} 0.05, $^{\ddagger}$ p \textless{} 0.01, two-sided, Student's t over"
+        "toy: transfer; accuracy; p. Mean and standard deviation over 2 seeds (1, 2). Tests against first, "
+        "each seed against the same seed: two-sided, Student's t over"
     )
     assert "Holm's correction in each column." in caption
+    assert caption.endswith(
+        "Bold: the best of a column; underlined: the second best. "
+        r"$^{\dagger}$ p \textless{} 0.05, $^{\ddagger}$ p \textless{} 0.01, against first."
+    )
 
 
 # --- Markdown, CSV, text -----------------------------------------------------------------------------------
 
 
 def test_markdown_keeps_its_columns_whatever_a_label_says(data: StudyData, summary: Summary) -> None:
-    lines = to_markdown(summary, published_numbers(data, [summary])).splitlines()
+    lines = [
+        *to_markdown(summary).splitlines(),
+        *published_table(published_numbers(data, [summary])).splitlines(),
+    ]
     table = [line for line in lines if line.startswith("|")]
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in table[:5]] == [5] * 5
     assert table[2] == "| first (baseline) | *50.50* ± 0.71 | *60.50* ± 0.71 | *55.50* ± 0.71 |"

@@ -149,7 +149,7 @@ def test_where_lower_is_better_a_lower_number_is_marked_as_better() -> None:
     data = study(several=True, baseline="first, 0.25")
     views = views_of(data, summarise(data, resamples=10))
     for table in views.tables:
-        entries = [entry for line in table.rows for entry in line.entries if entry.mark]
+        entries = [entry for line in table.rows for entry in line.entries if entry.sign]
         assert {entry.kind for entry in entries} == {"better"}
 
 
@@ -369,13 +369,13 @@ def test_why_something_was_not_judged_is_said_as_in_other_forms(write) -> None:
 
 def test_what_is_marked_is_the_best_of_what_has_finished(write) -> None:
     page, markdown = write(study())
-    assert "that have finished" not in page.text + markdown
+    assert "of what has finished" not in page.text + markdown
     data = changed(study(), "mean, 0.05", 2, status="failed", scores=())
     page, markdown = write(data)
-    assert "both of all cells that have finished" in page.text
-    assert "the second best, of the cells that have finished." in markdown
+    assert "underlined: the second best, of what has finished." in page.text
+    assert "italics: the second best, of what has finished." in markdown
     (row,) = [
-        line for line in markdown.splitlines() if line.startswith("| mean, 0.05 (baseline, failed, 2 of 3) |")
+        line for line in markdown.splitlines() if line.startswith("| mean, 0.05 (baseline; failed, 2 of 3) |")
     ]
     assert "*" not in row
 
@@ -575,3 +575,33 @@ def test_what_cannot_be_compared_is_named_in_both_forms(write) -> None:
     said = f"Mean of one cell, of the same combinations of everything else everywhere. Not shown: {missing}: "
     assert said in page.text
     assert said in markdown
+
+
+def test_a_degenerate_number_is_named_below_its_table_in_both_forms(write) -> None:
+    data = study()
+    run = data.cells[0].runs[0]
+    (first, *others) = run.scores
+    said = attrs.evolve(first, degenerate="the vectors have collapsed <b>")
+    page, markdown = write(changed(data, run.cell, 1, scores=(said, *others)))
+    sentence = (
+        f"◇ degenerate, neither ranked nor tested ({run.cell}: {first.task}): the vectors have collapsed <b> "
+        "(seed 1)."
+    )
+    assert sentence in page.text
+    assert sentence.replace("<b>", r"\<b\>") in markdown
+    notes = page.all("span", **{"class": "degenerate"})
+    assert {note["title"] for note in notes} == {
+        "the vectors have collapsed <b> (seed 1)",
+        f"it includes {first.task}, where the score is degenerate (seed 1)",
+    }
+    (row,) = [line for line in markdown.splitlines() if line.startswith(f"| {run.cell} | ") and "◇" in line]
+    assert row.split(" | ")[1].endswith("◇")
+
+
+def test_each_table_of_the_page_has_its_legend(write) -> None:
+    page, markdown = write(study(several=True))
+    tables = len(page.all("table", **{"class": "results sortable"}))
+    assert tables > 1
+    assert page.text.count("Bold: the best of a column") == tables
+    assert markdown.count("Bold: the best of a column") == tables
+    assert page.text.count("† p < 0.05, ‡ p < 0.01, against mean, 0.05.") > 1

@@ -2,20 +2,22 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Score
+from sentbed.protocols import Items, Score
+from sentbed_report.degenerate import degenerate_of
 from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import published_numbers
 from sentbed_report.study.significance import judge_average, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
-from sentbed_report.study.table_formats import to_latex, to_markdown
+from sentbed_report.table_formats import to_latex, to_markdown, to_text
 
 Make = Callable[..., StudyData]
 
@@ -413,3 +415,88 @@ def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
 def test_axes_are_the_labels_of_the_rows(study_of: Make) -> None:
     axis = AxisInfo("pooler", ("first", "mean"))
     assert [row.labels for row in only(study_of(TWO, [axis])).rows] == [{"pooler": n} for n in TWO]
+
+
+# --- what says nothing about its encoder ------------------------------------------------------------------
+
+
+def with_degenerate(data: StudyData, cell: str, task: str, reason: str, seeds: Sequence[int]) -> StudyData:
+    """The study with a score that its evaluator calls degenerate."""
+    return with_scores(
+        data,
+        cell,
+        lambda run: tuple(
+            attrs.evolve(score, degenerate=reason) if score.task == task and run.seed in seeds else score
+            for score in run.scores
+        ),
+    )
+
+
+@pytest.mark.parametrize("seeds", [(1, 2), (2,)])
+@pytest.mark.parametrize("worst", ["a", "b", "c"])
+def test_a_degenerate_score_has_no_place_and_no_mark(
+    study_of: Make, worst: str, seeds: Sequence[int]
+) -> None:
+    """Constant predictions may well have the highest accuracy, and differ from all others."""
+    numbers = {
+        name: {seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed} for seed in (1, 2)}
+        for name, high in ((name, name == worst) for name in "abc")
+    }
+    data = with_degenerate(study_of(numbers, baseline="a", items=True), worst, "TREC", "one class", seeds)
+    (found,) = summarise(data)
+    for row in found.rows:
+        mr, trec, average = row.cells
+        bad = row.cell == worst
+        assert bool(trec.degenerate) == bool(average.degenerate) == bad
+        assert not mr.degenerate
+        if bad:
+            assert trec.degenerate == ("one class" if len(seeds) == 2 else "one class (seed 2)")
+            assert "it includes TREC" in average.degenerate
+            assert (mr.place, trec.place, average.place) == (0, None, None)
+        for cell in (trec, average):
+            # Nothing is tested against a baseline that says nothing, either.
+            judged = cell.judged
+            if judged is not None and (bad or worst == "a"):
+                assert (judged.p_value, judged.corrected) == (None, None)
+                assert judged.reason == ("the score" if bad else "the baseline's score") + " is degenerate"
+    for form in (to_text, to_markdown, to_latex):
+        text = form(found)
+        said = "one class" if len(seeds) == 2 else "one class (seed 2)"
+        assert f"degenerate, neither ranked nor tested ({worst}: TREC): {said}." in text
+
+
+def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
+    gold = np.arange(20.0)
+    said = {"encoder": {}, "evaluator": {}}
+    for statistic in ("spearman", "matthews", "f1"):
+        same = Items(statistic, gold, np.full(20, 0.9998))
+        assert degenerate_of(Score("T", "m", 0.0, said, items=same)) == "all predictions are the same"
+        assert degenerate_of(Score("T", "m", 0.0, said, items=Items(statistic, gold, gold))) == ""
+    assert degenerate_of(Score("T", "m", 100.0, said, items=Items("mean", np.ones(20)))) == ""
+
+
+# --- signs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "best"), [(to_text, "*:"), (to_markdown, "Bold:"), (to_latex, "Bold:")])
+def test_every_sign_of_a_table_is_in_its_legend_and_no_other(study_of: Make, form: Any, best: str) -> None:
+    low, high = {"MR": 50.0}, {"MR": 80.0}
+    for numbers, baseline, expected in (
+        ({"a": {1: low, 2: low}, "b": {1: high, 2: high}}, "a", {best, "‡"}),
+        ({"a": {1: low, 2: low}, "b": {1: high, 2: high}}, None, {best}),
+        ({"a": {1: low}, "b": {1: low}}, None, set()),
+    ):
+        (found,) = summarise(study_of(numbers, baseline=baseline, items=True))
+        text = form(found).replace(r"$^{\ddagger}$", "‡").replace(r"$^{\dagger}$", "†")
+        assert {sign for sign in (best, "‡", "degenerate") if sign in text} == expected
+        assert text.count("† p ") == ("‡" in expected)
+
+
+def test_seeds_that_only_one_has_are_said_not_to_count(study_of: Make) -> None:
+    numbers = {"a": {1: {"MR": 50.0}, 2: {"MR": 51.0}}, "b": {s: {"MR": 60.0 + s} for s in (1, 2, 3)}}
+    (found,) = summarise(study_of(numbers, baseline="a", items=True))
+    assert found.rows[1].cells[0].judged.unpaired == (3,)
+    assert "Tested only over the seeds that both have, not 3: b against a." in found.said
+    numbers["b"].pop(3)
+    (found,) = summarise(study_of(numbers, baseline="a", items=True))
+    assert not any("Tested only" in said for said in found.said)

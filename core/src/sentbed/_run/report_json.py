@@ -63,9 +63,10 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score as a table without its items; plugin, note and axis only if set."""
-    plugin, note, axis = (f"{name} " if getattr(score, name) else "" for name in ("plugin", "note", "axis"))
-    return fields(score, f"encoder evaluator {plugin}task metric value direction {note}{axis}protocol")
+    """Return a score as a table without its items; plugin, note, degenerate and axis only if set."""
+    names = "encoder evaluator plugin task metric value direction note degenerate axis protocol"
+    unset = [name for name in ("plugin", "note", "degenerate", "axis") if not getattr(score, name)]
+    return {name: value for name, value in fields(score, names).items() if name not in unset}
 
 
 def score_of(record: Mapping[str, Any]) -> Score:
@@ -89,6 +90,7 @@ def score_of(record: Mapping[str, Any]) -> Score:
         direction=record["direction"],
         plugin=str(record.get("plugin", "")),
         note=str(record.get("note", "")),
+        degenerate=str(record.get("degenerate", "")),
         axis=record.get("axis", ""),
         **{name: record[name] for name in names},
     )

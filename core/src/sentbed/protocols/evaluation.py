@@ -114,6 +114,8 @@ class Score:
     """Whether higher or lower is better, for marks and ranks; with `none` nothing is marked."""
     note: str = ""
     """Remark on the result, such as why it is 0; not part of the protocol."""
+    degenerate: str = ""
+    """Why it says nothing about the encoder, such as constant predictions; tables then give it no marks."""
     axis: Literal["", "x", "y"] = ""
     """Axis of this score if the report plots two scores of a task and protocol against each other, such as
     alignment over uniformity."""

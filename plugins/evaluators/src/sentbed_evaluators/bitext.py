@@ -19,6 +19,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
+from sentbed_evaluators.degenerate import collapsed
 from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.pairs import read_lines
 from sentbed_evaluators.parallel_files import ParallelFiles
@@ -100,7 +101,10 @@ class Bitext(Evaluator):
 
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
-        found, back = self._search(unit(nonzero(vectors, "first")), unit(nonzero(vectors, "second")))
+        sides = unit(nonzero(vectors, "first")), unit(nonzero(vectors, "second"))
+        # Each side on its own: two encoders may have collapsed to different directions.
+        degenerate = collapsed(sides[0]) or collapsed(sides[1])
+        found, back = self._search(*sides)
         translations = set(zip(first, second, strict=True))
         forward = _flags(
             (text, second[place]) in translations for text, place in zip(first, found, strict=True)
@@ -126,7 +130,14 @@ class Bitext(Evaluator):
             "accuracy-backward": backward,
         }
         scores = tuple(
-            Score(task, metric, 100 * float(values.mean()), protocol, items=Items("mean", values))
+            Score(
+                task,
+                metric,
+                100 * float(values.mean()),
+                protocol,
+                items=Items("mean", values),
+                degenerate=degenerate,
+            )
             for metric, values in directions.items()
         )
         return Evaluation(scores, primary=scores[0].value)

@@ -22,6 +22,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
+from sentbed_evaluators.degenerate import collapsed
 from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
 from sentbed_evaluators.pairs import PairFile
@@ -178,7 +179,9 @@ class Geometry(Evaluator):
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""
         rows = finite(vectors, "pairs")
         _refuse_zeros(rows, pairs)
-        scores = [*self._by_convention(pairs, rows), *self._anisotropy(pairs, rows)]
+        reason = collapsed(rows)
+        found = (*self._by_convention(pairs, rows), *self._anisotropy(pairs, rows))
+        scores = [attrs.evolve(score, degenerate=reason) for score in found]
         main = scores[: len({"alignment", "uniformity"}.intersection(self.measures)) or 1]
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 

@@ -21,6 +21,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators.degenerate import one_class
 from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import nonzero
@@ -134,4 +135,6 @@ class SentEvalProbing(Evaluator):
             "data": read.data,
         }
         right = (outcome.predicted == test.labels).astype(np.float64)
-        return Score(task, "accuracy", outcome.accuracy, protocol, items=Items("mean", right))
+        degenerate = one_class(outcome.predicted)
+        items = Items("mean", right)
+        return Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)

@@ -20,6 +20,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators import beir_files
+from sentbed_evaluators.degenerate import collapsed
 from sentbed_evaluators.nearest import CHUNK, nearest, unit
 from sentbed_evaluators.retrieval_data import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
@@ -118,9 +119,13 @@ class Retrieval(Evaluator):
 
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
-        places = self._search(collection, vectors)
+        queries = nonzero(vectors, "queries")
+        places = self._search(collection, queries, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
-        scores = tuple(self._scores(collection, ranking))
+        degenerate = collapsed(queries)
+        scores = tuple(
+            attrs.evolve(score, degenerate=degenerate) for score in self._scores(collection, ranking)
+        )
         return Evaluation(scores, primary=scores[0].value)
 
     @property
@@ -143,7 +148,9 @@ class Retrieval(Evaluator):
         }
         return of_pairs(queries, documents, about)
 
-    def _search(self, collection: Collection, vectors: Vectors) -> NDArray[np.int64]:
+    def _search(
+        self, collection: Collection, queries: NDArray[np.float32], vectors: Vectors
+    ) -> NDArray[np.int64]:
         """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""
         import numpy as np
 
@@ -157,10 +164,9 @@ class Retrieval(Evaluator):
                     done += len(vectors.lists[name])
                     vectors.progress("search", done, len(collection.documents))
 
-        queries = scaled(nonzero(vectors, "queries"))
         own = np.array(collection.own)[:, None]
         # One more, since the query's own document may be among them.
-        found = nearest(queries, chunks(), max(self.k) + 1).places
+        found = nearest(scaled(queries), chunks(), max(self.k) + 1).places
         excluded = found == own
         order = np.argsort(excluded, axis=1, kind="stable")
         ranked: NDArray[np.int64] = np.take_along_axis(np.where(excluded, -1, found), order, axis=1)

@@ -21,6 +21,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
+from sentbed_evaluators.degenerate import collapsed_cosines, one_class
 from sentbed_evaluators.features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
@@ -247,7 +248,9 @@ class SentBench(Evaluator):
             "data": sets.pairs_hash,
         }
         correct = (outcome.predicted == test.labels).astype(np.float64)
-        return Score(sets.task, "accuracy", outcome.accuracy, protocol, items=Items("mean", correct))
+        degenerate = one_class(outcome.predicted)
+        items = Items("mean", correct)
+        return Score(sets.task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
 
 
 def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
@@ -269,4 +272,7 @@ def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
     ties = int((near == far).sum())
     note = f"{ties} ties, which count as wrong" if ties else ""
     value = 100 * float(correct.mean())
-    return Score(sets.task, "contrast-accuracy", value, protocol, items=Items("mean", correct), note=note)
+    items, degenerate = Items("mean", correct), collapsed_cosines(np.concatenate([near, far]))
+    return Score(
+        sets.task, "contrast-accuracy", value, protocol, items=items, note=note, degenerate=degenerate
+    )

@@ -177,4 +177,6 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str 
         said = [note for note in dict.fromkeys(notes) if note is not None]
         if zeros:
             said.append(zeros)
-        yield Score(task.name, metric, value, protocol, items=of, note="; ".join(said))
+        yield Score(
+            task.name, metric, value, protocol, items=of, note="; ".join(said), degenerate=whole.degenerate
+        )

@@ -23,6 +23,7 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators.degenerate import one_class
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.features import FORMULAS
 from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
@@ -196,8 +197,9 @@ class SentGLUE(Evaluator):
             "data": read.data[name],
         }
         items = Items("spearman", np.array(rows.scores, np.float64), levelled(similarities))
-        note = correlation.note or ""
-        return Score(name, "spearman", correlation.spearman, protocol, items=items, note=note)
+        note, degenerate = correlation.note or "", correlation.degenerate
+        value = correlation.spearman
+        return Score(name, "spearman", value, protocol, items=items, note=note, degenerate=degenerate)
 
     def _classify(self, read: _Read, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier, and score it on the development set of each name."""
@@ -271,10 +273,11 @@ def _score(name: str, gold: NDArray[np.int64], found: NDArray[np.int64], protoco
     import numpy as np
     from sklearn.metrics import matthews_corrcoef
 
-    note = "the classifier found one class only" if len(set(found.tolist())) == 1 else ""
+    note = one_class(found)
     if name == "CoLA":
         items = Items("matthews", gold.astype(np.float64), found.astype(np.float64))
         value = 100 * float(matthews_corrcoef(gold, found))
-        return Score(name, "matthews", value, protocol, items=items, note=note)
+        return Score(name, "matthews", value, protocol, items=items, note=note, degenerate=note)
     right = (gold == found).astype(np.float64)
-    return Score(name, "accuracy", 100 * float(right.mean()), protocol, items=Items("mean", right), note=note)
+    value, items = 100 * float(right.mean()), Items("mean", right)
+    return Score(name, "accuracy", value, protocol, items=items, note=note, degenerate=note)

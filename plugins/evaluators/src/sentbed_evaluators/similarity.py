@@ -9,6 +9,8 @@ import attrs
 from sentbed import DataError, RunError
 from sentbed.protocols import Vectors
 
+from sentbed_evaluators.degenerate import collapsed_cosines
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -25,6 +27,8 @@ class Correlation:
     spearman: float
     pearson: float
     note: str | None = None
+    degenerate: str = ""
+    """See `Score.degenerate`."""
 
 
 def finite(vectors: Vectors, name: str) -> NDArray[np.float32]:
@@ -124,10 +128,11 @@ def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Corre
 
     if _is_constant(similarities):
         # An encoder may collapse during training: that gives the lowest useful score, not an error.
-        return Correlation(0.0, 0.0, "constant similarity")
+        return Correlation(0.0, 0.0, "constant similarity", collapsed_cosines(similarities))
     return Correlation(
         spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
         pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
+        degenerate=collapsed_cosines(similarities),
     )
 
 

@@ -120,6 +120,7 @@ class STS(Evaluator):
                     {**protocol, "correlation": metric},
                     items=Items(metric, gold, levelled(similarities)),
                     note="; ".join(notes),
+                    degenerate=result.degenerate,
                 )
                 for metric, value in metrics
             ),

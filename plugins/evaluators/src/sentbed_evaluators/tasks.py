@@ -71,7 +71,9 @@ def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:
         groups = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         items = Items("mean", np.concatenate(parts), groups=groups)
     value = sum(score.value for score in scores) / len(scores)
-    return Score("AVG", metric, value, {**protocol, **said}, items=items)
+    degenerate = ", ".join(score.task for score in scores if score.degenerate)
+    reason = f"it includes {degenerate}, where the score is degenerate" if degenerate else ""
+    return Score("AVG", metric, value, {**protocol, **said}, items=items, degenerate=reason)
 
 
 def classifier_of(

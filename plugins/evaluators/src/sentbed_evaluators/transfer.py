@@ -21,6 +21,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
+from sentbed_evaluators.degenerate import one_class
 from sentbed_evaluators.features import FORMULAS, pair_features
 from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
@@ -190,13 +191,14 @@ def _scores(task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any
     import numpy as np
 
     right = (outcome.predicted == test.labels).astype(np.float64)
-    yield Score(
-        task, "accuracy", outcome.accuracy, protocol, items=Items("mean", right, groups=outcome.folds)
-    )
+    items = Items("mean", right, groups=outcome.folds)
+    degenerate = one_class(outcome.predicted, outcome.folds)
+    yield Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
     if TRANSFER[task].pairs:
         gold, found = test.labels.astype(np.float64), outcome.predicted.astype(np.float64)
         note = "" if found.any() else "the classifier found no positive pair"
-        yield Score(task, "f1", _f1(gold, found), protocol, items=Items("f1", gold, found), note=note)
+        items = Items("f1", gold, found)
+        yield Score(task, "f1", _f1(gold, found), protocol, items=items, note=note, degenerate=degenerate)
 
 
 def _f1(gold: NDArray[np.float64], found: NDArray[np.float64]) -> float:

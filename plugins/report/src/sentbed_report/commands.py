@@ -65,7 +65,7 @@ def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str 
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.runs_as_study import runs_as_study
     from sentbed_report.study.summarize import summarise
-    from sentbed_report.study.table_formats import to_text
+    from sentbed_report.table_formats import to_text
 
     data = runs_as_study(runs, None if out is None else Path(out))
     found = summarise(data, resamples=resamples)
@@ -107,10 +107,10 @@ def table(
     tables as CSV are one, with a value a line.
     """
     from sentbed_report.run_tables import run_tables
-    from sentbed_report.table_formats import FORMATS, to_long_csv
+    from sentbed_report.table_formats import FORMATS, to_csv, to_long_csv
 
     found = run_tables(runs, evaluator, protocol, metric)
-    if form == "csv" and len(found) > 1:
-        click.echo(to_long_csv(found), nl=False)
+    if form == "csv":
+        click.echo(to_long_csv(found) if len(found) > 1 else to_csv(found[0]), nl=False)
         return
     click.echo("\n".join(FORMATS[form](table) for table in found), nl=False)

@@ -11,6 +11,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import START, Score
 from sentbed.tools import plain
 
+from sentbed_report.degenerate import degenerate_of
 from sentbed_report.run_report import Bootstrapped, Difference
 from sentbed_report.score_tables import base_name, encoder_order, shown
 from sentbed_report.statistics import Resampled, resample
@@ -61,6 +62,8 @@ def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, see
 def _differences(family: Mapping[str, tuple[Score, Resampled]], confidence: float) -> Iterator[Difference]:
     for first, second in _pairs(family):
         (_, before), (score, after) = family[first], family[second]
+        if degenerate_of(family[first][0]) or degenerate_of(score):
+            continue
         try:
             comparison = before.compare(after, confidence)
         except RunError:

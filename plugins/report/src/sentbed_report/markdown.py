@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
+from sentbed_report.printed_table import DEGENERATE
 from sentbed_report.run_report import Difference, RunReport
 from sentbed_report.score_tables import Cell, ScoreTable, score_tables
 from sentbed_report.wording import (
@@ -65,6 +66,8 @@ def _blocks(data: RunReport) -> Iterator[str]:
     if tables:
         yield "## Scores"
         yield _scores(tables)
+        for said in dict.fromkeys(said for table in tables for said in table.degenerate):
+            yield escape(said)
         yield "Protocols:\n\n" + "\n".join(f"- {_protocol(table)}" for table in tables)
     if data.bootstrap:
         yield escape(resampling(data.bootstrap))
@@ -160,7 +163,7 @@ def _scores(tables: Sequence[ScoreTable]) -> str:
 def _cell(cell: Cell | None, places: int) -> str:
     if cell is None:
         return "–"
-    text = number(cell.value, places)
+    text = number(cell.value, places) + DEGENERATE * bool(cell.degenerate)
     return text if cell.interval is None else f"{text} ({spread(cell.interval, places)})"
 
 

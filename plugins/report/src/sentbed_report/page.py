@@ -20,6 +20,7 @@ from sentbed_report.figures import (
     scatter_groups,
     validation_plot,
 )
+from sentbed_report.printed_table import DEGENERATE
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_tables import geometry_panels, score_tables
 from sentbed_report.watch_plots import (
@@ -77,6 +78,7 @@ def to_html(data: RunReport) -> str:
         geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(panels)],
         planes="; ".join(dict.fromkeys(panel.plane.title for panel in panels)),
         manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
+        degenerate=DEGENERATE,
         style=_resource("style.css"),
         script=script,
         # The page's policy allows only this script.

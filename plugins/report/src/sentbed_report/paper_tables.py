@@ -12,6 +12,9 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import Direction, Score
 
 from sentbed_report.comparability import evaluation_protocol, unlike
+from sentbed_report.degenerate import degenerate_of
+from sentbed_report.printed_table import Place, PrintedCell, PrintedRow, PrintedTable
+from sentbed_report.wording import number
 
 AVERAGE = "AVG"
 """Task name for an average given by the evaluator."""
@@ -28,14 +31,23 @@ class Column:
     direction: Direction = "higher"
     plotted: bool = False
     """Whether its scores are plotted in a plane; the best one is then not marked in a run's tables."""
+    degenerate: tuple[str, ...] = ()
+    """Why a value says nothing about its encoder, one per row, empty if it does; or nothing at all."""
 
-    def places(self, decimals: int) -> tuple[int | None, ...]:
-        """Return for each printed value whether it is the best (0), second best (1) or neither (None)."""
-        shown = [None if v is None or not math.isfinite(v) else round(v, decimals) for v in self.values]
+    def places(self, decimals: int) -> tuple[Place | None, ...]:
+        """Return for each printed value whether it is the best (0), second best (1) or neither (None).
+
+        Degenerate values have no place.
+        """
+        said = self.degenerate or ("",) * len(self.values)
+        shown = [
+            None if value is None or why or not math.isfinite(value) else round(value, decimals)
+            for value, why in zip(self.values, said, strict=True)
+        ]
         distinct = sorted({v for v in shown if v is not None}, reverse=self.direction == "higher")
         if len(distinct) < 2 or self.direction == "none":
             return (None,) * len(shown)
-        ranks = {value: rank for rank, value in enumerate(distinct[:2])}
+        ranks: dict[float, Place] = {distinct[0]: 0, distinct[1]: 1}
         return tuple(None if value is None else ranks.get(value) for value in shown)
 
 
@@ -73,6 +85,26 @@ class PaperTable:
     def digits(self) -> int:
         """Decimals to print; see `ScoreTable.digits`."""
         return score_digits(v for column in self.columns for v in column.values if v is not None)
+
+    @property
+    def printed(self) -> PrintedTable:
+        """Its printed form."""
+        nowhere = (None,) * len(self.encoders)
+        lines = []
+        for column in self.columns:
+            places = nowhere if column.plotted else column.places(self.digits)
+            whys = column.degenerate or ("",) * len(self.encoders)
+            found = zip(column.values, places, whys, strict=True)
+            lines.append(
+                [
+                    PrintedCell(number(value, self.digits), place, degenerate=why)
+                    for value, place, why in found
+                ]
+            )
+        rows = zip(self.encoders, zip(*lines, strict=True), strict=True)
+        return PrintedTable(
+            "", "encoder", self.headings, tuple(PrintedRow(name, cells) for name, cells in rows), self.note
+        )
 
 
 def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tuple[PaperTable, ...]:
@@ -145,7 +177,8 @@ class _Draft:
             metric = metrics.pop() if len(metrics) == 1 else "mean"
             direction = _shared({column.direction for column in columns})
             plotted = all(column.plotted for column in columns)
-            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted))
+            whys = tuple(_includes(columns, row) for row in range(len(self.rows)))
+            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted, whys))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
         return PaperTable(self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names))
 
@@ -154,7 +187,14 @@ class _Draft:
         values = tuple(None if score is None else score.value for score in found)
         direction = _shared({score.direction for score in found if score is not None})
         plotted = any(score is not None and score.axis != "" for score in found)
-        return Column(task, str(self.protocols[task]["metric"]), values, direction, plotted)
+        whys = tuple("" if score is None else degenerate_of(score) for score in found)
+        return Column(task, str(self.protocols[task]["metric"]), values, direction, plotted, whys)
+
+
+def _includes(columns: Sequence[Column], row: int) -> str:
+    """Return why the average of a row is degenerate; empty if no column is."""
+    tasks = ", ".join(column.task for column in columns if column.degenerate[row])
+    return f"it includes {tasks}, where the score is degenerate" if tasks else ""
 
 
 def _shared(directions: Collection[Direction]) -> Direction:

@@ -13,6 +13,7 @@ from sentbed.protocols import START, Score
 from sentbed.tools import plain
 
 from sentbed_report.comparability import encoder_protocol, evaluation_protocol, unlike
+from sentbed_report.degenerate import degenerate_of
 from sentbed_report.run_results import Results, read_results
 from sentbed_report.score_items import attach_items
 from sentbed_report.statistics import RESAMPLES, Comparison, Method, compare
@@ -96,7 +97,7 @@ def compare_runs(
     if not rows:
         listed = "\n".join(f"  {reason}" for reason in refused)
         raise RunError(f"nothing of {labels[0]} and {labels[1]} can be compared:\n{listed}")
-    remarks = (*_encoders_differ(rows), *_plugins_differ(rows), *refused)
+    remarks = (*_degenerate(rows), *_encoders_differ(rows), *_plugins_differ(rows), *refused)
     return RunComparison(labels[0], labels[1], method, resamples, tuple(rows), remarks)
 
 
@@ -120,9 +121,7 @@ def comparison_text(found: RunComparison) -> str:
     if count:
         lines.append(pairing(count, found.resamples, found.method))
     if count < len(found.rows):
-        lines.append(
-            "Where there is no p, the score has no items that could be resampled, or none were kept."
-        )
+        lines.append("Where there is no p, the score is degenerate, or has no items that could be resampled.")
     return "\n".join([*lines, *found.remarks])
 
 
@@ -160,7 +159,7 @@ def _chosen(run: Results, name: str | None) -> str:
 
 
 def _comparison(a: Score, b: Score, resamples: int, method: Method) -> Comparison | None:
-    if a.items is None or b.items is None:
+    if a.items is None or b.items is None or degenerate_of(a) or degenerate_of(b):
         return None
     return compare(a.items, b.items, resamples, method=method)
 
@@ -175,6 +174,14 @@ def _same_protocol(a: Score, b: Score) -> bool:
 
 def _title(score: Score) -> str:
     return f"{score.evaluator} {score.task} {score.metric} ({score.protocol_name})"
+
+
+def _degenerate(rows: Sequence[Compared]) -> Iterator[str]:
+    """Yield a remark for each score that says nothing about its encoder, and so was not tested."""
+    for row in rows:
+        for name, score in (("A", row.a), ("B", row.b)):
+            if reason := degenerate_of(score):
+                yield f"{_title(score)}: not tested, the score of {name} is degenerate: {reason}."
 
 
 def _encoders_differ(rows: Sequence[Compared]) -> Iterator[str]:

@@ -18,6 +18,9 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Direction, Score
 from sentbed.tools import plain
 
+from sentbed_report.degenerate import degenerate_of
+from sentbed_report.printed_table import degenerate_legend
+
 _HEADING = ("id", "aggregation")
 """Protocol entries shared by all scores of a table."""
 
@@ -30,6 +33,8 @@ class Cell:
     change: float | None = None
     interval: tuple[float, float] | None = None
     """Confidence interval, if available."""
+    degenerate: str = ""
+    """Why it says nothing about the encoder; empty if it does."""
 
 
 @attrs.frozen
@@ -61,6 +66,18 @@ class ScoreTable:
     def digits(self) -> int:
         """Decimals to print: two on the papers' scale of 100, three for small numbers such as alignment."""
         return score_digits(cell.value for row in self.rows for cell in row.cells if cell is not None)
+
+    @property
+    def degenerate(self) -> tuple[str, ...]:
+        """Sentences on the numbers that say nothing about their encoder."""
+        return tuple(
+            degenerate_legend(
+                (row.encoder, task, cell.degenerate)
+                for row in self.rows
+                for task, cell in zip(self.tasks, row.cells, strict=True)
+                if cell is not None
+            )
+        )
 
 
 @attrs.frozen
@@ -199,7 +216,7 @@ class _Draft:
         place = (score.encoder, score.task)
         if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
             return False
-        self.cells[place] = Cell(score.value, interval=interval)
+        self.cells[place] = Cell(score.value, interval=interval, degenerate=degenerate_of(score))
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""Render the tables of `paper_tables.py` as Markdown, LaTeX, CSV or text."""
+"""Formats of tables: Markdown, LaTeX, text, and CSV; files of a run's tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sentbed.errors import printable
@@ -15,9 +15,26 @@ from sentbed.protocols import Score
 
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.paper_tables import PaperTable, paper_tables
-from sentbed_report.wording import MINUS, number
+from sentbed_report.printed_table import DEGENERATE, Printable, PrintedCell, legend
+from sentbed_report.wording import MINUS
 
 DIRECTORY = "tables"
+
+MARKDOWN = ("**{}**", "*{}*", "{}")
+"""Marks of the best value, the second best and all others."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that spreadsheets treat as formulas."""
+
+_SIGNS = {
+    MINUS: "$-$",
+    "–": "--",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    DEGENERATE: r"$^{\diamond}$",
+}
+"""LaTeX for the symbols used in tables."""
 
 
 def write_tables(run: Path, scores: Sequence[Score]) -> None:
@@ -39,46 +56,99 @@ def write_tables(run: Path, scores: Sequence[Score]) -> None:
             write_atomic(run / DIRECTORY / f"{numbered}.{suffix}", content)
 
 
-def to_markdown(table: PaperTable) -> str:
-    """Return a table of Markdown with the best value bold."""
-    marks = ("**{}**", "{}", "{}")
-    heading = ["encoder", *map(escape, table.headings)]
-    rows = ([escape(row), *cells] for row, cells in _rows(table, marks))
-    rendered = markdown_table(heading, rows, numbers=range(1, len(heading)))
-    return f"{rendered}\n\n{escape(table.note)}\n"
+def to_text(table: Printable) -> str:
+    """Return aligned columns for a terminal; `*` stands behind the best of a column."""
+    found = table.printed
+    rows = [("", *found.headings)]
+    for row in found.rows:
+        cells = (marked(cell, ("{}",) * 3) + "*" * (cell.place == 0) for cell in row.cells)
+        rows.append((row.title, *cells))
+    return "\n".join([found.note, *aligned(rows), *found.remarks, *legend(found, "*"), ""])
 
 
-def to_latex(table: PaperTable) -> str:
-    """Return a `tabular` for the package booktabs: the best value bold, the second best underlined."""
-    marks = (r"\textbf{{{}}}", r"\underline{{{}}}", "{}")
-    body = [
-        " & ".join(["Encoder", *map(latex, table.headings)]) + r" \\",
-        r"\midrule",
-        *(
-            " & ".join([latex(row), *(cell.replace(MINUS, "$-$").replace("–", "--") for cell in cells)])
-            + r" \\"
-            for row, cells in _rows(table, marks)
-        ),
+def to_markdown(table: Printable) -> str:
+    """Return a table of Markdown: the best value bold, the second best in italics."""
+    found = table.printed
+    heading = [found.corner, *map(escape, found.headings)]
+    rows = [[escape(row.title), *(marked(cell, MARKDOWN) for cell in row.cells)] for row in found.rows]
+    blocks = [
+        *([f"# {escape(found.title)}"] if found.title else []),
+        markdown_table(heading, rows, numbers=range(1, len(heading))),
+        escape(found.note),
+        *map(escape, (*found.remarks, *legend(found, "Bold", "italics"))),
     ]
-    return "\n".join(
+    return "\n\n".join(blocks) + "\n"
+
+
+def to_latex(table: Printable, name: str = "") -> str:
+    """Return a `table` for the package booktabs: the best value bold, the second best underlined.
+
+    Its label is made of the table's title and `name`, or its note without one.
+    """
+    marks = (r"\textbf{{{}}}", r"\underline{{{}}}", "{}")
+    found = table.printed
+    body = []
+    for row in found.rows:
+        cells = (marked(cell, marks) for cell in row.cells)
+        body.append(" & ".join([latex(row.title), *cells]) + r" \\")
+        if any(row.below):
+            body.append(" & ".join([r"\quad published", *row.below]) + r" \\")
+    title = f"{found.title}: {found.note}." if found.title else f"{found.note}."
+    said = [title, *found.remarks, *legend(found, "Bold", "underlined")]
+    label = reduced(f"{found.title}-{name or found.note}")
+    text = "\n".join(
         [
-            f"% {' '.join(table.note.split())}",
-            rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{' '.join(map(latex, said))}}}",
+            rf"\label{{tab:{label}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(found.headings)}}}",
             r"\toprule",
+            " & ".join([found.corner.capitalize(), *map(latex, found.headings)]) + r" \\",
+            r"\midrule",
             *body,
             r"\bottomrule",
             r"\end{tabular}",
+            r"\end{table}",
             "",
         ]
     )
+    return re.sub("|".join(_SIGNS), lambda sign: _SIGNS[sign[0]], text)
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that spreadsheets treat as formulas."""
+FORMATS: dict[str, Callable[[Printable], str]] = {
+    "text": to_text,
+    "markdown": to_markdown,
+    "latex": to_latex,
+}
 
 
-def harmless(value: object) -> object:
-    """Return a value for CSV, with an apostrophe before text that spreadsheets would treat as a formula."""
+def to_csv(table: PaperTable) -> str:
+    """Return comma-separated values with all their digits; empty where there is none."""
+    rows = (
+        [row, *(column.values[index] for column in table.columns)] for index, row in enumerate(table.encoders)
+    )
+    return csv_text([["encoder", *table.headings], *rows])
+
+
+def to_long_csv(tables: Sequence[PaperTable]) -> str:
+    """Return comma-separated values of several tables, one value a line."""
+    rows: list[list[object]] = [["evaluator", "protocol", "encoder", "task", "metric", "value"]]
+    for table in tables:
+        for column in table.columns:
+            for encoder, value in zip(table.encoders, column.values, strict=True):
+                rows.append([table.evaluator, table.protocol, encoder, column.task, column.metric, value])
+    return csv_text(rows)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return comma-separated values; a text that a spreadsheet takes for a formula has an apostrophe."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([*map(_harmless, row)] for row in rows)
+    return stream.getvalue()
+
+
+def _harmless(value: object) -> object:
     if not isinstance(value, str):
         return value
     # The module csv puts no quotes around a carriage return, and readers begin a row at it.
@@ -92,44 +162,15 @@ def harmless(value: object) -> object:
     return text
 
 
-def to_csv(table: PaperTable) -> str:
-    """Return comma-separated values with all their digits; empty where there is none."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["encoder", *map(harmless, table.headings)])
-    for index, row in enumerate(table.encoders):
-        writer.writerow([harmless(row), *(column.values[index] for column in table.columns)])
-    return stream.getvalue()
+def marked(cell: PrintedCell, marks: Sequence[str]) -> str:
+    """Return a number with its place, standard deviation and signs; `marks` are a format's for the places."""
+    mean = marks[2 if cell.place is None else cell.place].format(cell.text)
+    return f"{mean} ± {cell.spread}{cell.signs}" if cell.spread else f"{mean}{cell.signs}"
 
 
-def to_long_csv(tables: Sequence[PaperTable]) -> str:
-    """Return comma-separated values of several tables, one value a line."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["evaluator", "protocol", "encoder", "task", "metric", "value"])
-    for table in tables:
-        for column in table.columns:
-            for encoder, value in zip(table.encoders, column.values, strict=True):
-                about = (table.evaluator, table.protocol, encoder, column.task, column.metric)
-                writer.writerow([*map(harmless, about), value])
-    return stream.getvalue()
-
-
-def to_text(table: PaperTable) -> str:
-    """Return aligned columns for a terminal."""
-    rows = [
-        ("", *table.headings),
-        *((row, *cells) for row, cells in _rows(table, ("{}",) * 3)),
-    ]
-    return "\n".join([table.note, *aligned(rows), ""])
-
-
-FORMATS: dict[str, Callable[[PaperTable], str]] = {
-    "text": to_text,
-    "markdown": to_markdown,
-    "latex": to_latex,
-    "csv": to_csv,
-}
+def reduced(name: str) -> str:
+    """Return a name's letters and digits, in small letters, with `-` for all else."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
@@ -159,17 +200,3 @@ _LATEX = {
 def latex(text: str) -> str:
     """Return text that LaTeX prints as it is."""
     return "".join(_LATEX.get(sign, sign) for sign in " ".join(printable(text).split()))
-
-
-def _rows(table: PaperTable, marks: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each encoder with its cells; `marks` are of the best, the second best and all other values."""
-    nowhere = (None,) * len(table.encoders)
-    places = [nowhere if column.plotted else column.places(table.digits) for column in table.columns]
-    for index, encoder in enumerate(table.encoders):
-        cells = []
-        for column, ranks in zip(table.columns, places, strict=True):
-            rank = ranks[index]
-            cells.append(
-                marks[2 if rank is None else rank].format(number(column.values[index], table.digits))
-            )
-        yield encoder, cells

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
+from sentbed_report.printed_table import sign_of
 from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
-from sentbed_report.statistics import SIGNIFICANT, Method
+from sentbed_report.statistics import Method
 
 MINUS = "−"
 
@@ -37,9 +38,13 @@ def spread(interval: tuple[float, float] | None, digits: int = 2) -> str:
 
 
 def chance(p_value: float) -> str:
-    """Return a p-value, with a star where it is below 0.05."""
-    text = f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
-    return f"{text} *" if p_value < SIGNIFICANT else text
+    """Return a p-value, with † where it is below 0.05, ‡ where it is below 0.01."""
+    return f"{probability(p_value)} {sign_of(p_value)}".rstrip()
+
+
+def probability(p_value: float) -> str:
+    """Return a p-value; `< 0.001` where it is smaller."""
+    return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
 
 
 def resampling(found: Bootstrapped) -> str:
@@ -50,12 +55,12 @@ def resampling(found: Bootstrapped) -> str:
 
 
 def pairing(comparisons: int, resamples: int, method: Method = "bootstrap") -> str:
-    """Return how differences were judged, and what a star does not say."""
+    """Return how differences were judged, and what a mark does not say."""
     how = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation"}[method]
     smallest = (2 if method == "bootstrap" else 1) / (resamples + 1)
     return (
         f"Two-sided p-values by {how}, {resamples:,} resamples (the smallest that they can show is "
-        f"{chance(smallest).rstrip(' *')}); * marks p < {SIGNIFICANT}, which is not "
+        f"{probability(smallest)}); † marks p < 0.05, ‡ p < 0.01, which are not "
         f"corrected for the number of comparisons made here ({comparisons:,})."
     )
 

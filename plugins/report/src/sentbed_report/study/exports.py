@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,12 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
 
-from sentbed_report.study.published_numbers import Number, published_numbers
+from sentbed_report.study.published_numbers import Number, published_numbers, published_table
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Measured, Summary, SummaryRow
-from sentbed_report.study.table_formats import names_of, to_csv, to_latex, to_markdown
-from sentbed_report.table_formats import DIRECTORY, harmless
+from sentbed_report.table_formats import DIRECTORY, csv_text, reduced, to_latex, to_markdown
 
 SCHEMA = 2
 """Schema version; increased when a key of `results.json` changes its meaning or is removed."""
@@ -45,7 +43,7 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
     files = {SCORES: to_long_csv(data, found)}
     for summary, name in zip(found, _names(found), strict=True):
         shown = [one for one in numbers if _beside(summary, one)]
-        files[f"{name}.md"] = to_markdown(summary, shown)
+        files[f"{name}.md"] = to_markdown(summary) + (f"\n{published_table(shown)}\n" if shown else "")
         files[f"{name}.tex"] = to_latex(summary, name)
         files[f"{name}.csv"] = to_csv(summary)
     for file, content in files.items():
@@ -62,13 +60,52 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
 
 
 def to_long_csv(data: StudyData, summaries: Sequence[Summary]) -> str:
-    """Return several tables as long CSV, one score of one seed per line; see `table_formats.to_csv`."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(harmless, _types(data)))
-    for line in _scores(data, summaries):
-        writer.writerow([harmless(line[name]) for name in _types(data)])
-    return stream.getvalue()
+    """Return several tables as long CSV, one score of one seed per line; see `to_csv`."""
+    names = [*_types(data)]
+    return csv_text([names, *([line[name] for name in names] for line in score_rows(data, summaries))])
+
+
+def to_csv(summary: Summary) -> str:
+    """Return a table as CSV with all its digits: for each column mean, std, seeds, p, published, degenerate.
+
+    Empty is what was not measured or not compared; `nan` and `inf` are scores that are not finite. A text
+    that a spreadsheet would take for a formula has an apostrophe before it.
+    """
+    axes = list(dict.fromkeys(axis for row in summary.rows for axis in row.labels))
+    about = ("mean", "std", "seeds", "difference", "corrected p", "published", "degenerate")
+    columns = [f"{heading} {what}" for heading in summary.headings for what in about]
+    rows: list[list[object]] = [["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns]]
+    for row in summary.rows:
+        line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
+        for cell in row.cells:
+            judged = cell.judged
+            line += [cell.mean, cell.std, len(cell.values)]
+            line += [None, None] if judged is None else [judged.difference, judged.corrected]
+            line += [cell.published[0].value if cell.published else None, cell.degenerate]
+        rows.append(line)
+    return csv_text(rows)
+
+
+def names_of(summaries: Iterable[Summary], taken: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return a name for each table, for files and labels: evaluator, protocol, metric, and a number.
+
+    They differ, also from those of `taken`, in letters and digits alone, whatever their case.
+    """
+    known, names = set(map(reduced, taken)), []
+    for summary in summaries:
+        parts = [summary.evaluator]
+        if summary.protocol not in ("", summary.evaluator):
+            parts.append(summary.protocol)
+        if summary.metric:
+            parts.append(summary.metric)
+        base = name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
+        times = 1
+        while reduced(name) in known:
+            times += 1
+            name = f"{base}-{times}"
+        known.add(reduced(name))
+        names.append(name)
+    return tuple(names)
 
 
 def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> None:
@@ -87,7 +124,7 @@ def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> 
 
     kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in _types(data).items()])
-    table = pyarrow.Table.from_pylist(list(_scores(data, summaries)), schema=schema)
+    table = pyarrow.Table.from_pylist(list(score_rows(data, summaries)), schema=schema)
     with atomic_file(path) as stream:
         parquet.write_table(table, stream)
 
@@ -139,7 +176,8 @@ def _types(data: StudyData) -> dict[str, type]:
     return {**dict.fromkeys(about, str), "seed": int, "task": str, "value": float}
 
 
-def _scores(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
+def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
+    """Yield every score of every seed, as a row of `_types`."""
     for summary in summaries:
         for row in summary.rows:
             axes = {f"axis {axis.name}": row.labels.get(axis.name) for axis in data.axes}
@@ -205,6 +243,7 @@ def _measured(cell: Measured) -> dict[str, Any]:
         "std": cell.std,
         "seeds": cell.values,
         "place": None if cell.place is None else cell.place + 1,
+        "degenerate": cell.degenerate,
         "against_baseline": None if cell.judged is None else _judged(cell.judged),
         "published": [
             {"source": row.source, "value": row.value, "difference": row.difference, "met": row.met}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 from sentbed.protocols import ExpectedRow
 
+from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.study.published import Published
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.wording import number, signed
 
 
 @attrs.frozen
@@ -49,6 +51,26 @@ def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Nu
         for name, numbers in published.cells.items()
         for key, value in numbers.items()
     )
+
+
+def published_table(numbers: Iterable[Number]) -> str:
+    """Return a Markdown table of published numbers with those found."""
+    heading = ["cell", "number", "found", "published", "difference", "tolerance", "", "source"]
+    return markdown_table(heading, map(_published, numbers), numbers=range(2, 6))
+
+
+def _published(one: Number) -> list[str]:
+    row = one.row
+    return [
+        escape(one.cell),
+        escape(row.key),
+        number(row.found, row.digits),
+        number(row.value, row.digits),
+        signed(row.difference, row.digits),
+        f"±{number(row.tolerance, row.digits)}" if row.decides else "–",
+        f"**{row.verdict}**" if row.met is False else escape(row.verdict),
+        escape(row.source),
+    ]
 
 
 def _beside(

@@ -19,6 +19,8 @@ that knows only one of them finds too much. So:
   cannot give a p-value of 1e-60, however small their variance happens to be;
 - p is two-sided, from Student's t; so is the interval.
 
+What says nothing about its encoder (`degenerate.py`) is not judged, nor is anything judged against it.
+
 With one seed, or seeds that change nothing, only the items are left, as a paired t-test over them; without
 items, only the seeds, as a paired t-test, which takes two of them. Only seeds that both have are paired. The
 average of several columns has the mean of their differences, seed by seed; tasks have items of their own, so
@@ -36,6 +38,7 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
 
+from sentbed_report.degenerate import degenerate_of
 from sentbed_report.statistics import CONFIDENCE, SIGNIFICANT, Resampled, resample
 from sentbed_report.weighted_statistics import members_of
 
@@ -82,6 +85,8 @@ class Judged:
     """Source of variance for the p-value."""
     reason: str = ""
     """Why the two were not compared, or have no p-value."""
+    unpaired: tuple[int, ...] = ()
+    """Seeds that only one of the two has, which do not count."""
 
     @property
     def difference(self) -> float | None:
@@ -112,7 +117,8 @@ def judge_column(
         pairs = {seed: (baseline[seed], cell[seed]) for seed in baseline if seed in cell}
         if single and len(baseline) == len(cell) == 1:
             pairs = {seed: (next(iter(baseline.values())), score) for seed, score in cell.items()}
-        found[name] = _judged(pairs, drawn, confidence)
+        unpaired = () if single else tuple(sorted(baseline.keys() ^ cell.keys()))
+        found[name] = attrs.evolve(_judged(pairs, drawn, confidence), unpaired=unpaired)
     return corrected(found)
 
 
@@ -192,18 +198,21 @@ def corrected(found: Mapping[Key, Judged]) -> dict[Key, Judged]:
 
 
 def _averaged(parts: Sequence[Judged], confidence: float) -> Judged:
+    unpaired = tuple(sorted({seed for part in parts for seed in part.unpaired}))
     missing = next((part for part in parts if not part.differences), None)
     if missing is not None:
-        return Judged(reason=missing.reason)
+        return Judged(reason=missing.reason, unpaired=unpaired)
     seeds = parts[0].differences
     if any(part.differences.keys() != seeds.keys() for part in parts):
         return Judged(reason="its tasks were scored under seeds that differ")
     means = {seed: sum(part.differences[seed] for part in parts) / len(parts) for seed in seeds}
     known = [(part.item_variance, part.item_degrees) for part in parts if part.item_variance is not None]
-    if len(known) < len(parts):
-        return judge(means, confidence=confidence)
-    variance = sum(variance for variance, _ in known) / len(parts) ** 2
-    return judge(means, variance, _degrees(*known), confidence)
+    if len(known) == len(parts):
+        variance = sum(variance for variance, _ in known) / len(parts) ** 2
+        judged = judge(means, variance, _degrees(*known), confidence)
+    else:
+        judged = judge(means, confidence=confidence)
+    return attrs.evolve(judged, unpaired=unpaired)
 
 
 def _degrees(*parts: tuple[float, float]) -> float:
@@ -230,6 +239,9 @@ class _Draws:
 
 
 def _judged(pairs: Mapping[int, tuple[Score, Score]], drawn: _Draws, confidence: float) -> Judged:
+    for name, side in (("the baseline's score", 0), ("the score", 1)):
+        if any(degenerate_of(pair[side]) for pair in pairs.values()):
+            return Judged(reason=f"{name} is degenerate")
     try:
         variance, degrees = _item_variance(list(pairs.values()), drawn.of) or (None, math.inf)
     except RunError as error:

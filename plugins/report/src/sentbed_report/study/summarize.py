@@ -16,12 +16,13 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.paper_tables import AVERAGE, PaperTable, paper_tables
+from sentbed_report.printed_table import Place
 from sentbed_report.score_tables import encoder_order
 from sentbed_report.study.published_numbers import with_published
 from sentbed_report.study.shared_scores import alike
 from sentbed_report.study.significance import RESAMPLES, Judged, corrected, judge_average, judge_column
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
-from sentbed_report.study.summary import Measured, Place, Summary, SummaryColumn, SummaryRow
+from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
 
 _WORST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 
@@ -104,6 +105,7 @@ def _summary(
 ) -> Summary:
     columns = sorted(table.columns, key=lambda column: _order(column.task, data.order))
     values: dict[Named, list[dict[int, float]]] = {}
+    whys: dict[tuple[Named, int], dict[int, str]] = {}
     found: dict[Named, list[dict[int, Score]]] = {}
     protocols: dict[str, Mapping[str, Any]] = {}
     for place, label in enumerate(table.encoders):
@@ -115,6 +117,8 @@ def _summary(
             if value is None:
                 continue
             row[index][seed] = value
+            if column.degenerate[place]:
+                whys.setdefault((key, index), {})[seed] = column.degenerate[place]
             # An average that the evaluator does not give is not a score.
             if score := scores.get((label, table.evaluator, table.protocol, column.task)):
                 of_row[index][seed] = score
@@ -124,7 +128,7 @@ def _summary(
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
     judged = _judged(data.baseline, heads, found, resamples, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
-    places = _places(heads, values, unfinished)
+    places = _places(heads, values, unfinished, whys)
     rows = []
     for cell in data.cells:
         keys = [key for key in values if key[0] == cell.name]
@@ -133,7 +137,12 @@ def _summary(
             continue
         for key in keys or [(cell.name, "")]:
             cells = tuple(
-                Measured(one, places[index].get(key), judged[index].get(key))
+                Measured(
+                    one,
+                    places[index].get(key),
+                    judged[index].get(key),
+                    degenerate=_reason(whys.get((key, index), {}), one),
+                )
                 for index, one in enumerate(values.get(key, [{} for _ in heads]))
             )
             rows.append(_row(cell, key[1], len(keys) > 1, cells))
@@ -159,15 +168,28 @@ def _places(
     columns: Sequence[SummaryColumn],
     values: Mapping[Named, Sequence[Mapping[int, float]]],
     unfinished: Collection[str],
+    degenerate: Collection[tuple[Named, int]],
 ) -> list[dict[Named, Place | None]]:
-    """Return the place of each row in each column; a mean over only some seeds has none."""
+    """Return the place of each row in each column; what is degenerate or a mean over some seeds has none."""
     means = {key: [Measured(one).mean for one in row] for key, row in values.items()}
     decimals = score_digits(mean for row in means.values() for mean in row if mean is not None)
-    ranked = {key: row for key, row in means.items() if key[0] not in unfinished}
-    return [
-        dict(zip(ranked, column.places([row[index] for row in ranked.values()], decimals), strict=True))
-        for index, column in enumerate(columns)
-    ]
+    found = []
+    for index, column in enumerate(columns):
+        ranked = {
+            key: row[index]
+            for key, row in means.items()
+            if key[0] not in unfinished and (key, index) not in degenerate
+        }
+        found.append(dict(zip(ranked, column.places([*ranked.values()], decimals), strict=True)))
+    return found
+
+
+def _reason(whys: Mapping[int, str], values: Mapping[int, float]) -> str:
+    """Return why the seeds of a value are degenerate, and which ones, if not all."""
+    if not whys:
+        return ""
+    reasons = "; ".join(dict.fromkeys(whys.values()))
+    return reasons if len(whys) == len(values) else f"{reasons} (seed {', '.join(map(str, whys))})"
 
 
 def _order(task: str, order: Sequence[str]) -> int:

@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 from sentbed.helpers import score_digits
 from sentbed.protocols import Direction, ExpectedRow
 
 from sentbed_report.paper_tables import AVERAGE, Column
+from sentbed_report.printed_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
-from sentbed_report.wording import count
-
-Place: TypeAlias = Literal[0, 1]
-"""Best (0) or second best (1) of its column, as printed; equal values share a place."""
+from sentbed_report.wording import count, number
 
 
 @attrs.frozen
@@ -33,11 +31,19 @@ class Measured:
     """Comparison with the baseline; None for the baseline itself, or without one."""
     published: tuple[ExpectedRow, ...] = ()
     """Published numbers for this value."""
+    degenerate: str = ""
+    """Why it says nothing about the encoder; empty if it does."""
 
     @property
     def mean(self) -> float | None:
         """Over the seeds."""
         return sum(self.values.values()) / len(self.values) if self.values else None
+
+    def printed(self, digits: int) -> PrintedCell:
+        """Return its printed form."""
+        spread = "" if self.std is None or not math.isfinite(self.std) else number(self.std, digits)
+        sign = sign_of(self.judged.corrected) if self.judged is not None else ""
+        return PrintedCell(number(self.mean, digits), self.place, spread, sign, self.degenerate)
 
     @property
     def std(self) -> float | None:
@@ -75,8 +81,7 @@ class SummaryColumn:
 
     def places(self, means: Sequence[float | None], decimals: int) -> tuple[Place | None, ...]:
         """Return the place of each mean, as printed with `decimals` decimals."""
-        found = Column(self.task, self.metric, tuple(means), self.direction).places(decimals)
-        return tuple(cast("tuple[Place | None, ...]", found))
+        return Column(self.task, self.metric, tuple(means), self.direction).places(decimals)
 
 
 @attrs.frozen
@@ -180,6 +185,56 @@ class Summary:
         what = "items and seeds" if "items and seeds" in basis or len(basis) > 1 else next(iter(basis))
         how = f" ({self.resamples:,} paired bootstrap resamples)" if what != "seeds" else ""
         return (
-            f"Against {self.baseline}: † p < 0.05, ‡ p < 0.01, two-sided, Student's t over {what}{how}, "
-            "with Holm's correction in each column."
+            f"Tests against {self.baseline}, each seed against the same seed: two-sided, Student's t over "
+            f"{what}{how}, with Holm's correction in each column."
         )
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Sentences on the numbers: what they are over, the test, and what was not tested."""
+        return tuple(self._said())
+
+    @property
+    def printed(self) -> PrintedTable:
+        """Its printed form."""
+        return PrintedTable(
+            self.study,
+            "cell",
+            self.headings,
+            tuple(self._row(row) for row in self.rows),
+            self.note,
+            self.said,
+            self.baseline or "",
+            all(row.status == "finished" for row in self.rows),
+        )
+
+    def _row(self, row: SummaryRow) -> PrintedRow:
+        remarks = ("baseline" if row.cell == self.baseline else "", row.remark)
+        below = tuple(
+            number(cell.published[0].value, cell.published[0].digits) if cell.published else ""
+            for cell in row.cells
+        )
+        cells = tuple(cell.printed(self.digits) for cell in row.cells)
+        return PrintedRow(row.name, cells, tuple(filter(None, remarks)), below)
+
+    def _said(self) -> Iterator[str]:
+        yield self.over
+        if self.test:
+            yield self.test
+        reasons: dict[str, dict[str, None]] = {}
+        unpaired: dict[tuple[int, ...], dict[str, None]] = {}
+        for row in self.rows:
+            for cell in row.cells:
+                if cell.judged is None or not cell.values:
+                    continue
+                if cell.judged.reason:
+                    reasons.setdefault(cell.judged.reason, {})[row.name] = None
+                if cell.judged.unpaired and cell.judged.basis:
+                    unpaired.setdefault(cell.judged.unpaired, {})[row.name] = None
+        for seeds, names in unpaired.items():
+            yield (
+                f"Tested only over the seeds that both have, not {', '.join(map(str, seeds))}: "
+                f"{', '.join(names)} against {self.baseline}."
+            )
+        for reason, names in reasons.items():
+            yield f"Not judged everywhere ({', '.join(names)}): {reason}."

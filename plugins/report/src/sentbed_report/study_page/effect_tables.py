@@ -91,8 +91,8 @@ class Views:
 
     @property
     def marked(self) -> bool:
-        """Whether a number has a mark."""
-        return any(entry.mark for table in self.tables for line in table.rows for entry in line.entries)
+        """Whether a number has a sign of significance."""
+        return any(entry.sign for table in self.tables for line in table.rows for entry in line.entries)
 
     @property
     def ranked(self) -> tuple[Summary, ...]:

@@ -11,6 +11,7 @@ from importlib.resources import files
 import attrs
 
 from sentbed_report.figures import Plot
+from sentbed_report.printed_table import DEGENERATE, legend
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots
@@ -45,6 +46,7 @@ def to_html(data: StudyData, views: Views) -> str:
         json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
         link=texts.link,
         by_seed=lambda cell: texts.by_seed(cell, seeds),
+        legend=lambda table: legend(table, "Bold", "underlined"),
     )
     scripts = [
         _Script(_resource("sentbed_report.study_page", "remember.js")),
@@ -66,6 +68,7 @@ def to_html(data: StudyData, views: Views) -> str:
         run_seeds=seeds,
         style=_resource("sentbed_report", "style.css") + _resource("sentbed_report.study_page", "study.css"),
         scripts=scripts,
+        degenerate=DEGENERATE,
     )
 
 

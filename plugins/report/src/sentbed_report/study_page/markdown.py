@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 from sentbed_report.markdown import escape, markdown_table
+from sentbed_report.printed_table import legend
+from sentbed_report.study.published_numbers import published_table
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study.table_formats import published_table, with_deviation
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.results import Entry, ResultTable
+from sentbed_report.table_formats import MARKDOWN, marked
 from sentbed_report.wording import duration
 
 
@@ -32,13 +34,12 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
         yield "## Results"
         for table in views.tables:
             yield f"**{escape(table.title)}** {escape(table.note)}"
-            yield _results(table, data)
-            yield from map(escape, table.remarks)
+            yield _results(table)
+            yield from map(escape, (*table.remarks, *legend(table.printed, "Bold", "italics")))
             if table.protocol:
                 entries = "; ".join(f"{escape(name)} = {escape(value)}" for name, value in table.protocol)
                 yield f"Protocol: {entries}"
         yield from map(escape, views.remarks)
-        yield f"Bold: the best of a column; italics: the second best{texts.of_which(data)}."
     else:
         yield "No run has finished with scores yet."
     yield from _published(views)
@@ -64,20 +65,17 @@ def _facts(data: StudyData) -> Iterator[str]:
         yield f"- excluded: {escape(name)}: {escape(' '.join(reasons))}"
 
 
-def _results(table: ResultTable, data: StudyData) -> str:
+def _results(table: ResultTable) -> str:
     heading = ("cell", *(escape(one.text) for one in table.headings))
-    rows = []
-    for line in table.rows:
-        tags = [tag for tag in ("baseline" * (line.cell.name == data.baseline), line.remark) if tag]
-        name = escape(line.name) + (f" ({escape(', '.join(tags))})" if tags else "")
-        rows.append((name, *map(_entry, line.entries)))
+    rows = [
+        (escape(row.title), *map(_entry, line.entries))
+        for row, line in zip(table.printed.rows, table.rows, strict=True)
+    ]
     return markdown_table(heading, rows, numbers=range(1, len(heading)))
 
 
 def _entry(entry: Entry) -> str:
-    text = {None: entry.text, 0: f"**{entry.text}**", 1: f"*{entry.text}*"}[entry.place]
-    text = with_deviation(text, entry.spread, entry.mark)
-    return ", ".join([text, *(f"published {one.text}" for one in entry.published)])
+    return ", ".join([marked(entry, MARKDOWN), *(f"published {one.text}" for one in entry.published)])
 
 
 def _views(views: Views) -> Iterator[str]:

@@ -10,13 +10,13 @@ import attrs
 from sentbed.protocols import ExpectedRow
 from sentbed.tools import plain
 
+from sentbed_report.printed_table import PrintedCell, PrintedTable
 from sentbed_report.score_tables import shown
 from sentbed_report.statistics import CONFIDENCE
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summary import Measured, Place, Summary, SummaryColumn, SummaryRow
-from sentbed_report.study.table_formats import deviation, mark, said
-from sentbed_report.wording import chance, number, signed, spread
+from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.wording import number, probability, signed, spread
 
 Kind: TypeAlias = Literal["better", "worse", ""]
 
@@ -34,21 +34,15 @@ class PublishedText:
 
 
 @attrs.frozen
-class Entry:
+class Entry(PrintedCell):
     """One number of a table."""
 
-    value: float | None
+    value: float | None = None
     """Sort key; None if nothing was measured, or it is not finite."""
-    text: str
-    """The number; what it is in words where there is none, or it is not finite."""
-    place: Place | None
-    spread: str
-    """Standard deviation; empty if there is none, or it is not finite."""
-    mark: str
-    kind: Kind
-    """What a mark says against the baseline; empty where neither is better."""
-    tip: str
-    published: tuple[PublishedText, ...]
+    kind: Kind = ""
+    """What a sign says against the baseline; empty where neither is better."""
+    tip: str = ""
+    published: tuple[PublishedText, ...] = ()
 
 
 @attrs.frozen
@@ -79,6 +73,8 @@ class ResultTable:
     rows: tuple[Line, ...]
     remarks: tuple[str, ...]
     """Remarks on the numbers."""
+    printed: PrintedTable
+    """What other formats print."""
     protocol: tuple[tuple[str, str], ...]
     """Its entries: those that all columns share, then those of one column."""
 
@@ -94,7 +90,8 @@ def result_table(summary: Summary, data: StudyData) -> ResultTable:
         rows=tuple(
             Line(cells[row.cell], row.name, row.remark, _entries(row, summary)) for row in summary.rows
         ),
-        remarks=tuple(said(summary)),
+        remarks=summary.said,
+        printed=summary.printed,
         protocol=_protocol(summary),
     )
 
@@ -106,18 +103,15 @@ def _entries(row: SummaryRow, summary: Summary) -> tuple[Entry, ...]:
 
 def _entry(found: Measured, column: SummaryColumn, summary: Summary) -> Entry:
     judged, mean = found.judged, found.mean
-    sign = mark(found)
+    printed = found.printed(summary.digits)
     kind: Kind = ""
-    if judged is not None and sign and judged.difference is not None and column.ranked:
+    if judged is not None and printed.sign and judged.difference is not None and column.ranked:
         kind = "better" if (judged.difference > 0) != column.lower else "worse"
     return Entry(
+        **attrs.asdict(printed),
         value=mean if mean is not None and math.isfinite(mean) else None,
-        text=number(mean, summary.digits),
-        place=found.place,
-        spread=deviation(found, summary.digits),
-        mark=sign,
         kind=kind,
-        tip=_tip(judged, summary) if judged is not None and sign else "",
+        tip=_tip(judged, summary) if judged is not None and printed.sign else "",
         published=tuple(_published(row) for row in found.published),
     )
 
@@ -128,7 +122,7 @@ def _tip(judged: Judged, summary: Summary) -> str:
     if judged.low is not None and judged.high is not None:
         parts.append(f"{100 * CONFIDENCE:g} % interval {spread((judged.low, judged.high), places)}")
     if judged.p_value is not None and judged.corrected is not None:
-        p_value, corrected = (chance(p).rstrip(" *") for p in (judged.p_value, judged.corrected))
+        p_value, corrected = map(probability, (judged.p_value, judged.corrected))
         parts.append(f"p {_related(p_value)}; after Holm's correction p {_related(corrected)}")
     if judged.basis:
         parts.append(f"over {judged.basis}")

@@ -38,11 +38,6 @@ def summary_line(data: StudyData) -> str:
     return ", ".join(parts) + "."
 
 
-def of_which(data: StudyData) -> str:
-    """Return the phrase saying the best is among finished cells only; empty if all have finished."""
-    return "" if data.finished == data.total else ", of the cells that have finished"
-
-
 def failures(data: StudyData) -> tuple[CellRun, ...]:
     """Return the runs that failed."""
     return tuple(run for run in _runs(data) if run.status == "failed")
