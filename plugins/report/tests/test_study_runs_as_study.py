@@ -24,10 +24,10 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of: Write, tmp_path:
     ]
     found = runs_as_study(runs, tmp_path)
     assert [(cell.name, [run.seed for run in cell.runs]) for cell in found.cells] == [
-        ("a1", [1, 2]),
+        ("a", [1, 2]),
         ("b", [1, 3]),
     ]
-    assert (found.baseline, found.seeds, found.axes) == ("a1", (1, 2, 3), ())
+    assert (found.baseline, found.seeds, found.axes) == ("a", (1, 2, 3), ())
     assert found.cells[0].differences == ()
     assert found.cells[1].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
     assert found.cells[1].runs[1].directory == Path("b2")
@@ -48,7 +48,7 @@ def test_what_is_no_run_or_given_twice_is_refused(run_of: Write, tmp_path: Path)
         broken.mkdir(exist_ok=True)
         if content is not None:
             (broken / "resolved.toml").write_text(content)
-        with pytest.raises(RunError, match="is not a run directory"):
+        with pytest.raises(RunError, match="is neither a run directory"):
             runs_as_study([one, broken])
 
 
@@ -68,11 +68,11 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of: Writ
     ]
     found = invoke("compare", *runs, "--resamples", 200)
     assert found.exit_code == 0
-    assert "a1 (baseline)" in found.output
+    assert "a (baseline)" in found.output
     assert "200 paired bootstrap resamples" in found.output
-    (line,) = [line for line in found.output.splitlines() if line.startswith("b1  ")]
+    (line,) = [line for line in found.output.splitlines() if line.startswith("b  ")]
     assert line.endswith("‡*")
-    assert "b1 differs from a1 in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output
+    assert "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output
     document = json.loads(invoke("compare", *runs, "--json").output)
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1
 
@@ -90,10 +90,10 @@ def test_with_a_directory_tables_and_report_are_written(run_of: Write, tmp_path:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["a"], 2, "name two runs or more"),
+        (["a"], 2, "name two runs or more, or a study"),
         (["a", "b", "c", "--encoder", "en"], 2, "are for two runs"),
         (["a", "b", "c", "--method", "randomisation"], 2, "are for two runs"),
-        (["a", "b", "c"], 1, "`a` is not a run directory"),
+        (["a", "b", "c"], 1, "`a` is neither a run directory"),
     ],
 )
 def test_what_cannot_be_compared_is_said(words: list[str], code: int, message: str) -> None:
@@ -105,3 +105,115 @@ def test_runs_of_which_none_has_finished_are_no_table(run_of: Write) -> None:
     runs = [run_of(name, status="failed", use=name) for name in "abc"]
     found = invoke("compare", *runs)
     assert (found.exit_code, "none of the runs has finished with scores" in found.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("names", "cell"),
+    [
+        (("mean-seed1", "mean-seed2"), "mean"),
+        (("quick.first_0.2-seed1", "quick.first_0.2-seed2"), "quick.first_0.2"),
+        (("run-10", "run-11"), "run"),
+        (("res1", "res2"), "res"),
+        (("mean-0.05", "mean-0.05-2"), "mean-0.05"),
+        (("x", "y"), "x + y"),
+        (("same", "same"), "same"),
+    ],
+)
+def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(
+    run_of: Write, names: tuple[str, str], cell: str
+) -> None:
+    runs = [run_of(f"dir{seed}", seed=seed, name=name) for seed, name in enumerate(names)]
+    assert [found.name for found in runs_as_study(runs).cells] == [cell]
+
+
+# --- studies -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def study_in(tmp_path: Path, run_of: Write) -> Callable[..., Path]:
+    """Write a study of two cells under two seeds, the second one the baseline."""
+
+    def write(name: str, shares: tuple[float, float] = (0.5, 0.8)) -> Path:
+        place = tmp_path / name
+        place.mkdir()
+        cells = []
+        for label, share in zip(("first", "mean"), shares, strict=True):
+            runs = []
+            for seed in (1, 2):
+                directory = f"{label}-{seed}"
+                run_of(f"{name}/{directory}", share, seed, f"{name}.{directory}", use=label)
+                runs.append({"seed": seed, "key": "k", "directory": directory})
+            cells.append({"name": label, "labels": {"pooler": label}, "differences": [], "runs": runs})
+        content = {
+            "schema": 1,
+            "name": name,
+            "axes": [{"name": "pooler", "labels": ["first", "mean"], "numbers": None}],
+            "baseline": "mean",
+            "excluded": [],
+            "expected": {},
+            "order": [],
+            "shared": [],
+            "cells": cells,
+        }
+        (place / "study.json").write_text(json.dumps(content))
+        (place / "study.toml").write_text("")
+        return place
+
+    return write
+
+
+def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in: Callable[..., Path]) -> None:
+    place = study_in("one")
+    found = runs_as_study([place])
+    assert ([axis.name for axis in found.axes], found.baseline) == (["pooler"], "mean")
+    text = invoke("compare", place).output
+    assert [line.split("  ")[0] for line in text.splitlines()[2:4]] == ["first", "mean (baseline)"]
+    assert "differs from" not in text
+    assert json.loads(invoke("compare", place, "--json").output)["axes"][0]["name"] == "pooler"
+
+
+def test_studies_and_runs_stand_in_one_table(
+    study_in: Callable[..., Path], run_of: Write, tmp_path: Path
+) -> None:
+    one, two = study_in("one"), study_in("two", (0.6, 0.7))
+    alone = run_of("alone", 0.9, seed=2, use="last")
+    found = runs_as_study([one, alone, two], tmp_path)
+    names = ["one: first", "one: mean", "alone", "two: first", "two: mean"]
+    assert ([cell.name for cell in found.cells], found.baseline, found.axes) == (names, "one: mean", ())
+    assert found.cells[0].runs[0].directory == Path("one/first-1")
+    assert found.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
+    text = invoke("compare", one, alone, two, "--resamples", 100).output
+    assert "alone (1 seed)" in text
+    assert "Tested only over the seeds that both have, not 1: alone against one: mean." in text
+    out = tmp_path / "out"
+    found_out = invoke("compare", one, two, "--out", out)
+    assert found_out.exit_code == 0, found_out.output
+    document = json.loads((out / "results.json").read_text())
+    assert document["cells"][3]["runs"][1]["directory"] == "../two/mean-2"
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("text", "mean (baseline)  "),
+        ("markdown", "| mean (baseline) | "),
+        ("latex", "mean (baseline) & "),
+        ("csv", "mean,en,finished,mean,"),
+    ],
+)
+def test_the_tables_of_a_study_are_printed_in_every_format(
+    study_in: Callable[..., Path], form: str, said: str
+) -> None:
+    place = study_in("one")
+    found = invoke("table", place, "--format", form)
+    assert found.exit_code == 0, found.output
+    assert said in found.output
+    assert "no score is of the metric `f1`" in invoke("table", place, "--metric", "f1").output
+
+
+def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in: Callable[..., Path]) -> None:
+    place, other = study_in("one"), study_in("two")
+    assert "is given twice" in invoke("compare", place, place).output
+    for manifest in place.parent.glob("*/*/manifest.json"):
+        manifest.unlink()
+    assert "no run of these studies has begun" in invoke("compare", place, other).output

@@ -34,20 +34,23 @@ def compare(
     as_json: bool,
     out: str | None,
 ) -> None:
-    """Compare runs on all scores that they share: difference, interval and p-value.
+    """Compare runs and studies on all scores that they share: difference, interval and p-value.
 
     Two runs are compared score by score. Only scores of one protocol are compared; what the encoders
     themselves differ in is remarked. Encoders before and after training: `sentbed compare RUN RUN --encoder
     NAME@start --encoder NAME`.
 
     More runs, or two with `--out`, become a table: runs of one recipe under several seeds are a row, and each
-    row is compared with the first over seeds and items.
+    row is compared with the first over seeds and items. Where a RUN is the directory of a study, each of its
+    cells is a row; a study alone is compared with its own baseline.
     """
     from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
+    from sentbed_report.study.study_directory import is_study
 
-    if len(runs) < 2:
-        raise click.UsageError("name two runs or more")
-    if len(runs) > 2 or out is not None:
+    study = any(is_study(Path(run)) for run in runs)
+    if len(runs) < 2 and not study:
+        raise click.UsageError("name two runs or more, or a study")
+    if len(runs) > 2 or out is not None or study:
         if encoders or method != "bootstrap":
             raise click.UsageError("`--encoder` and `--method` are for two runs, without `--out`")
         _compare_many([Path(run) for run in runs], resamples, as_json, out)
@@ -75,7 +78,9 @@ def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str 
         click.echo(to_json(data, found), nl=False)
     else:
         click.echo("\n".join(map(to_text, found)), nl=False)
-        for cell in data.cells[1:]:
+        for cell in data.cells if not data.axes else ():
+            if cell.name == data.baseline:
+                continue
             click.echo(f"\n{cell.name} differs from {data.baseline} in:")
             click.echo("\n".join(f"  {one}" for one in cell.differences or ["nothing but the seed"]))
     if out is not None:
@@ -103,12 +108,22 @@ def table(
 ) -> None:
     """Print the scores of RUNS as papers do: an encoder a row, a task a column, then the average.
 
+    Where one of RUNS is the directory of a study, a cell is a row: mean and deviation over its seeds.
+
     Of a task that an evaluator scores by several metrics it is the first, or that of `--metric`. Several
     tables as CSV are one, with a value a line.
     """
-    from sentbed_report.run_tables import run_tables
+    from sentbed_report.run_tables import run_tables, study_tables
+    from sentbed_report.study.exports import to_csv as study_csv
+    from sentbed_report.study.study_directory import is_study
     from sentbed_report.table_formats import FORMATS, to_csv, to_long_csv
 
+    if any(is_study(Path(run)) for run in runs):
+        summaries = study_tables(runs, evaluator, protocol, metric)
+        # The columns of several tables differ, and each has its heading.
+        write = study_csv if form == "csv" else FORMATS[form]
+        click.echo("\n".join(map(write, summaries)), nl=False)
+        return
     found = run_tables(runs, evaluator, protocol, metric)
     if form == "csv":
         click.echo(to_long_csv(found) if len(found) > 1 else to_csv(found[0]), nl=False)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 from sentbed.errors import RunError, suggest
 from sentbed.protocols import Score
 from sentbed.tools import plain
@@ -14,6 +15,10 @@ from sentbed.tools import plain
 from sentbed_report.paper_tables import PaperTable, paper_tables
 from sentbed_report.run_results import read_results
 from sentbed_report.score_tables import shown
+from sentbed_report.study.runs_as_study import runs_as_study
+from sentbed_report.study.study_data import CellRun
+from sentbed_report.study.summarize import summarise
+from sentbed_report.study.summary import Summary
 
 
 def run_tables(
@@ -37,12 +42,45 @@ def run_tables(
         label = one.name if names[one.name] == 1 else str(one.directory)
         prefix = f"{label}/" if len(found) > 1 else ""
         rows += [(prefix + score.encoder, score) for score in one.scores]
+    return paper_tables(_chosen(rows, evaluator, protocol, metric))
+
+
+def study_tables(
+    directories: Sequence[str | Path],
+    evaluator: str | None = None,
+    protocol: str | None = None,
+    metric: str | None = None,
+) -> tuple[Summary, ...]:
+    """Make the tables of studies, and of runs beside them: one row per cell, mean over its seeds.
+
+    The arguments are those of `run_tables`.
+
+    Raises:
+        RunError: if no score is left.
+    """
+    data = runs_as_study([*map(Path, directories)])
+    rows = [("", score) for cell in data.cells for run in cell.runs for score in run.scores]
+    kept = {id(score) for _, score in _chosen(rows, evaluator, protocol, metric)}
+
+    def narrowed(run: CellRun) -> CellRun:
+        return attrs.evolve(run, scores=tuple(score for score in run.scores if id(score) in kept))
+
+    cells = (attrs.evolve(cell, runs=tuple(map(narrowed, cell.runs))) for cell in data.cells)
+    found = summarise(attrs.evolve(data, cells=tuple(cells)))
+    if not found:
+        raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
+    return found
+
+
+def _chosen(
+    rows: list[tuple[str, Score]], evaluator: str | None, protocol: str | None, metric: str | None
+) -> list[tuple[str, Score]]:
+    """Return the scores that are asked for, with their rows."""
     rows = _only(rows, "evaluator", evaluator, [score.evaluator for _, score in rows])
     entry, _, wanted = (protocol or "").rpartition("=")
     entries = [_entry(score, entry or "id") for _, score in rows]
     rows = _only(rows, "protocol", wanted or None, entries)
-    rows = _only(rows, "metric", metric, [score.metric for _, score in rows])
-    return paper_tables(rows)
+    return _only(rows, "metric", metric, [score.metric for _, score in rows])
 
 
 def _entry(score: Score, path: str) -> str:

@@ -1,4 +1,4 @@
-"""State of a study in its directory: `study.json`, and the progress of each run."""
+"""State of a study in its directory, as it is written; `sentbed_report.study.study_directory` reads it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ import attrs
 import tomli_w
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import MANIFEST, Recipe, differences, is_locked, locked, unstructure
-from sentbed_report.study.cell_run import read_run
-from sentbed_report.study.published import Published
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+from sentbed.tools import Recipe, differences, is_locked, locked, unstructure
+from sentbed_report.study.study_directory import (
+    LOCKS,
+    RECIPE,
+    SCHEMA,
+    STUDY,
+    is_finished,
+    lock_of,
+    manifest_status,
+    read_data,
+)
 
 from sentbed_studies.cells import Study
 from sentbed_studies.sharing import Prefix, Work, chain
 from sentbed_studies.study_table import StudyTable
 
-STUDY = "study.json"
-RECIPE = "study.toml"
-SCHEMA = 1
-LOCKS = "locks"
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""
+
+__all__ = ["STUDY", "at_work", "is_finished", "lock_of", "manifest_status", "needed", "read_data"]
 
 
 @contextmanager
@@ -131,67 +136,6 @@ def _compared(recipe: Recipe) -> Any:
     return table
 
 
-def read_data(directory: str | Path) -> StudyData:
-    """Return the results so far of the study in a directory.
-
-    Raises:
-        RunError: where there is none.
-    """
-    place = Path(directory)
-    try:
-        content = json.loads((place / STUDY).read_bytes())
-        recipe = (place / RECIPE).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
-        ) from error
-    if content.get("schema") != SCHEMA:
-        raise RunError(f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}")
-    return StudyData(
-        content["name"],
-        tuple(_axis(axis) for axis in content["axes"]),
-        tuple(_cell(place, cell) for cell in content["cells"]),
-        content["baseline"],
-        tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
-        tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
-        {title: Published(**table) for title, table in content["expected"].items()},
-        tuple(content["order"]),
-        recipe,
-        place,
-    )
-
-
-def _axis(axis: Mapping[str, Any]) -> AxisInfo:
-    numbers = axis["numbers"]
-    return AxisInfo(axis["name"], tuple(axis["labels"]), None if numbers is None else tuple(numbers))
-
-
-def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
-    runs = tuple(_run(place, cell["name"], run) for run in cell["runs"])
-    return CellInfo(cell["name"], cell["labels"], runs, tuple(cell["differences"]))
-
-
-def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
-    directory = Path(run["directory"])
-    status = status_of(place, directory)
-    if status in ("finished", "failed"):
-        return attrs.evolve(read_run(place / directory, cell, run["seed"], place), status=status)
-    return CellRun(cell, run["seed"], status, directory if status != "waiting" else None)
-
-
-def status_of(place: Path, directory: Path) -> CellStatus:
-    """Return the status of the run in `directory` of the study in `place`."""
-    run = place / directory
-    said = manifest_status(run)
-    if said == "finished":
-        return "finished"
-    if is_locked(lock_of(place, run)):
-        return "running"
-    if said is None:
-        return "waiting"
-    return "failed" if said == "failed" else "interrupted"
-
-
 def needed(place: Path, work: Work) -> list[Prefix]:
     """Return the shared stages that unstarted cells still need, shorter ones first."""
     wanted = set()
@@ -205,21 +149,3 @@ def needed(place: Path, work: Work) -> list[Prefix]:
             if status is not None:
                 break
     return [prefix for prefix in work.prefixes if prefix.key in wanted]
-
-
-def lock_of(place: Path, run: Path) -> Path:
-    """Return the lock of a run of the study in `place`."""
-    return place / LOCKS / f"{run.name}.lock"
-
-
-def is_finished(run: Path) -> bool:
-    """Whether the run in a directory has finished."""
-    return manifest_status(run) == "finished"
-
-
-def manifest_status(run: Path) -> str | None:
-    """Return the status in a run's manifest, or None if there is no manifest."""
-    try:
-        return str(json.loads((run / MANIFEST).read_bytes())["status"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

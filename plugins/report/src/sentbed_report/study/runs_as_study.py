@@ -1,63 +1,139 @@
-"""Treatment of arbitrary runs as a study."""
+"""Treatment of arbitrary runs and studies as one study."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import attrs
 import tomli
 from sentbed.errors import RunError
 from sentbed.tools import RESOLVED, differences
 
 from sentbed_report.study.cell_run import read_run
-from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.study_directory import is_study, read_data
 
 
-def runs_as_study(runs: Sequence[Path], base: Path | None = None) -> StudyData:
-    """Return runs as a study without axes; the first is the baseline.
+@attrs.define
+class _Group:
+    """Runs that become a cell."""
 
-    Runs whose recipes differ in nothing but seed and name are one cell; each other run is a cell, called as
-    the run. Places are told relative to `base`, the current directory where it is left out.
+    recipe: Any
+    """Their resolved recipe, without name and seed."""
+    names: list[str]
+    runs: dict[int, Path]
+    """Seed -> run directory."""
+    in_study: bool = False
+    """Whether it is a cell of a study, and so has all of its runs and its name."""
+
+    @property
+    def name(self) -> str:
+        """Name of the cell: that of its run; of several, what their names begin with."""
+        if len(set(self.names)) == 1:
+            return self.names[0]
+        alike = takewhile(lambda signs: len(set(signs)) == 1, zip(*self.names, strict=False))
+        shared = "".join(signs[0] for signs in alike)
+        # `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
+        if all(name[len(shared) :][:1].isdigit() for name in self.names):
+            shared = shared.rstrip("0123456789")
+        shared = re.sub(r"([-_ .,/]+(seed|s))?[-_ .,/=]*$", "", shared)
+        return shared or " + ".join(self.names)
+
+
+def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> StudyData:
+    """Return runs and studies as one study without axes; a study alone is itself, with its axes.
+
+    Runs whose recipes differ in nothing but seed and name are one cell, called by what their names share; any
+    other run is a cell, called as the run. Those of a study are the study's, called with its name before. The
+    first cell is the baseline, or the baseline of the study that comes first. Places are told relative to
+    `base`, the current directory where it is left out.
 
     Raises:
-        RunError: if one is not a run directory, or is given twice.
+        RunError: if one is neither a run directory nor a study, or is given twice.
     """
     base = base or Path.cwd()
-    groups: list[tuple[Any, dict[int, Path], str]] = []
     places: set[Path] = set()
-    for directory in runs:
+    for directory in directories:
         if directory.resolve() in places:
-            raise RunError(f"the run in `{directory}` is given twice; leave one out")
+            raise RunError(f"the run or study in `{directory}` is given twice; leave one out")
         places.add(directory.resolve())
+    if len(directories) == 1 and is_study(directories[0]):
+        return _rebased(read_data(directories[0]), base)
+    groups: list[_Group] = []
+    baseline: _Group | None = None
+    for directory in directories:
+        if is_study(directory):
+            data = read_data(directory)
+            for cell, group in _cells(data):
+                if baseline is None or (cell.name == data.baseline and directory == directories[0]):
+                    baseline = group
+                groups.append(group)
+            continue
         recipe, name, seed = _recipe(directory)
         # A second run of the same recipe and seed is not another seed.
-        known = next((found for other, found, _ in groups if other == recipe and seed not in found), None)
-        if known is None:
-            groups.append((recipe, {seed: directory}, name))
+        known = (g for g in groups if g.recipe == recipe and seed not in g.runs and not g.in_study)
+        if (same := next(known, None)) is None:
+            groups.append(_Group(recipe, [name], {seed: directory}))
         else:
-            known[seed] = directory
-    counts = Counter(name for _, _, name in groups)
+            same.names.append(name)
+            same.runs[seed] = directory
+    if not groups:
+        raise RunError("no run of these studies has begun; run one with `sentbed study`")
+    first = baseline or groups[0]
+    counts = Counter(group.name for group in groups)
     cells = []
-    for recipe, found, name in groups:
-        unique = name if counts[name] == 1 else f"{name} ({next(iter(found.values()))})"
+    for group in groups:
+        place = next(iter(group.runs.values()))
+        unique = group.name if counts[group.name] == 1 else f"{group.name} ({place})"
         cells.append(
             CellInfo(
                 unique,
                 {},
-                tuple(read_run(directory, unique, seed, base) for seed, directory in found.items()),
-                tuple(differences(groups[0][0], recipe)),
+                tuple(read_run(directory, unique, seed, base) for seed, directory in group.runs.items()),
+                tuple(differences(first.recipe, group.recipe)),
             )
         )
     return StudyData(
-        f"{len(runs)} runs",
+        f"{sum(len(group.runs) for group in groups)} runs",
         (),
         tuple(cells),
-        cells[0].name,
+        cells[groups.index(first)].name,
         tuple(dict.fromkeys(run.seed for cell in cells for run in cell.runs)),
         directory=base,
     )
+
+
+def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
+    """Yield each cell of a study of which a run has begun."""
+    for cell in data.cells:
+        runs = {
+            run.seed: (data.directory or Path()) / run.directory
+            for run in cell.runs
+            if run.directory is not None
+        }
+        runs = {seed: directory for seed, directory in runs.items() if (directory / RESOLVED).is_file()}
+        if runs:
+            recipe, _, _ = _recipe(next(iter(runs.values())))
+            yield cell, _Group(recipe, [f"{data.name}: {cell.name}"], runs, in_study=True)
+
+
+def _rebased(data: StudyData, base: Path) -> StudyData:
+    """Return a study with places relative to `base`."""
+
+    def moved(run: CellRun) -> CellRun:
+        if run.directory is None:
+            return run
+        place = os.path.relpath((data.directory or Path()) / run.directory, base)
+        return attrs.evolve(run, directory=Path(place))
+
+    cells = (attrs.evolve(cell, runs=tuple(map(moved, cell.runs))) for cell in data.cells)
+    return attrs.evolve(data, cells=tuple(cells), directory=base)
 
 
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
@@ -67,5 +143,6 @@ def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(
-            f"`{directory}` is not a run directory (no `{RESOLVED}` in it that can be read); name one"
+            f"`{directory}` is neither a run directory (no `{RESOLVED}` in it that can be read) nor a study; "
+            "name one"
         ) from error
