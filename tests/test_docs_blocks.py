@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import sentbed
 from blocks import ROOT, Block, blocks, pages
+from click.testing import CliRunner
 from fragments import command_fault, commands, python_fault, toml_faults
+from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -106,6 +108,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
         encode_corpus(request, Local().build(print))
+        words = ["--set", "study.seeds=[1, 2]", "--set", "stage.triplets.steps=2", "--out", "studies/quick"]
+        only = ["--only", "temperature=0.01", "--only", "temperature=0.05"]
+        found = CliRunner().invoke(main, ["study", "recipes/mini/studies/quick.toml", *words, *only])
+        assert found.exit_code == 0, found.output
     return directory
 
 

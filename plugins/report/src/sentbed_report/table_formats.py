@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from collections import Counter
@@ -114,6 +115,23 @@ def to_latex(table: Printable, name: str = "") -> str:
         ]
     )
     return re.sub("|".join(_SIGNS), lambda sign: _SIGNS[sign[0]], text)
+
+
+def to_html(table: Printable) -> str:
+    """Return a table of HTML without styles: the best value bold, the second best underlined."""
+    found = table.printed
+    marks = ("<b>{}</b>", "<u>{}</u>", "{}")
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in (found.corner, *found.headings))
+    body = "".join(
+        f"<tr><th>{html.escape(row.title)}</th>"
+        + "".join(f"<td>{marked(cell, marks)}</td>" for cell in row.cells)
+        + "</tr>"
+        for row in found.rows
+    )
+    said = (*found.remarks, *legend(found, "Bold", "underlined"))
+    notes = "".join(f"<p><small>{html.escape(text)}</small></p>" for text in said)
+    caption = f"<caption>{html.escape(found.note)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
 FORMATS: dict[str, Callable[[Printable], str]] = {

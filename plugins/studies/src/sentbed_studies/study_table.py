@@ -23,7 +23,9 @@ class StudyTable(RecipeTable):
     axes: Mapping[str, Mapping[str, Any]] = attrs.field(validator=min_len(1))
     """Name of an axis -> `path` and `values`, or label -> the values that it sets, by path:
     `[study.axes.pooler]` with `path = "encoder.pooler.use"`, `values = ["first", "mean"]`, or
-    `[study.axes.loss]` with `ctr = { "stage.0.loss" = { use = "info-nce" } }`. A path is that of `--set`."""
+    `[study.axes.loss]` with `ctr = { "stage.0.loss" = { use = "info-nce" } }`. A path is that of `--set`, or
+    an array of paths that get the same value. `labels = ["CLS", "average"]` names the values; without it,
+    a label is the value as it is written, or the `use` of a table."""
     seeds: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
     )
@@ -37,7 +39,8 @@ class StudyTable(RecipeTable):
     include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
     """Cells to keep although `exclude` matches them, in the same form."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
-    """Name of a table or figure -> its published numbers."""
+    """Name of a table or figure -> its published numbers: `cells` (cell -> score -> number), and optionally
+    `tolerance`, `source`, `hardware`, `hours` and `note`."""
     order: tuple[str, ...] = ()
     """Tasks in the order of their columns; by default the evaluators' order."""
 

@@ -24,7 +24,7 @@ class AxisInfo:
     """Numbers set by the labels, if each sets a single one, so that the axis can be plotted."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class CellRun:
     """Run of a cell with one seed."""
 
@@ -42,6 +42,9 @@ class CellRun:
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """`report.json` of the run: `stages` has its learning curves, `ranking` that of a search."""
 
+    def __repr__(self) -> str:
+        return f"<run {self.cell}, seed {self.seed}: {self.status}, {len(self.scores)} scores>"
+
 
 @attrs.frozen(eq=False)
 class CellInfo:
@@ -56,7 +59,7 @@ class CellInfo:
     """`PATH: BEFORE -> AFTER` for differences from the recipe of the baseline, or of the first cell."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class StudyData:
     """A study, or several runs treated as one."""
 
@@ -78,6 +81,9 @@ class StudyData:
     """The study's recipe, as TOML."""
     directory: Path | None = None
     """Directory of the study, to which the runs' directories are relative."""
+
+    def __repr__(self) -> str:
+        return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
 
     @property
     def finished(self) -> int:

@@ -19,7 +19,7 @@ STUDY = "study.json"
 RECIPE = "study.toml"
 SCHEMA = 1
 LOCKS = "locks"
-"""Directory of the locks of a study\'s runs."""
+"""Directory of the locks of a study's runs."""
 
 
 def is_study(directory: Path) -> bool:

@@ -121,7 +121,7 @@ class SummaryRow:
         return f"{self.status}, {len(self.seeds)} of {self.total}" if self.seeds else self.status
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Summary:
     """Table of comparable scores of one evaluator and protocol."""
 
@@ -207,6 +207,20 @@ class Summary:
             self.baseline or "",
             all(row.status == "finished" for row in self.rows),
         )
+
+    def __repr__(self) -> str:
+        sizes = f"{count(len(self.rows), 'row')}, {count(len(self.columns), 'column')}"
+        return f"<table {self.note}: {sizes}>"
+
+    def __str__(self) -> str:
+        from sentbed_report.table_formats import to_text
+
+        return to_text(self)
+
+    def _repr_html_(self) -> str:
+        from sentbed_report.table_formats import to_html
+
+        return to_html(self)
 
     def _row(self, row: SummaryRow) -> PrintedRow:
         remarks = ("baseline" if row.cell == self.baseline else "", row.remark)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import sentbed_studies
+from sentbed.errors import RunError, RuntimeUnavailableError
+from sentbed.protocols import Score
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
+from sentbed_studies.loaded_study import LoadedStudy, load_study
+
+
+def run(cell: str, seed: int, **scores: float) -> CellRun:
+    said = {"encoder": {}, "evaluator": {"id": "p"}}
+    found = tuple(Score(task, "accuracy", value, said, "en", "transfer") for task, value in scores.items())
+    return CellRun(cell, seed, "finished" if scores else "waiting", scores=found)
+
+
+@pytest.fixture
+def data() -> StudyData:
+    axes = (AxisInfo("pooler", ("mean", "first")), AxisInfo("seed", ("1e-3", "1e9")))
+    cells = []
+    for place, name in enumerate(("mean, 1e-3", "mean, 1e9", "first, 1e-3")):
+        runs = (run(name, 1, MR=70.0 + place, CR=80.0), run(name, 2, MR=72.0 + place, CR=81.0))
+        labels = dict(zip(("pooler", "seed"), name.split(", "), strict=True))
+        cells.append(CellInfo(name, labels, runs if place < 2 else (runs[0], run(name, 2))))
+    return StudyData("toy <b>", axes, tuple(cells), "mean, 1e-3", (1, 2))
+
+
+def test_scores_are_a_tidy_table(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    found = LoadedStudy(data).scores
+    assert [*found.columns] == [
+        *("cell", "pooler", "axis seed", "seed", "encoder", "evaluator", "protocol", "task", "metric"),
+        *("value", "direction", "degenerate"),
+    ]
+    assert len(found) == 2 * 2 * 2 + 2
+    assert found.iloc[3].to_dict() == {
+        "cell": "mean, 1e-3",
+        "pooler": "mean",
+        "axis seed": "1e-3",
+        "seed": 2,
+        "encoder": "en",
+        "evaluator": "transfer",
+        "protocol": "p",
+        "task": "CR",
+        "metric": "accuracy",
+        "value": 81.0,
+        "direction": "higher",
+        "degenerate": "",
+    }
+    means = found[found.task == "MR"].groupby(["pooler", "axis seed"], observed=True).value.mean()
+    # In the order of the recipe, not of the alphabet; labels stay as they were written.
+    assert [*means.index] == [("mean", "1e-3"), ("mean", "1e9"), ("first", "1e-3")]
+    assert [*means] == [71.0, 72.0, 72.0]
+    assert (found.value.dtype, found.seed.dtype) == ("float64", "int64")
+
+
+def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
+    study = LoadedStudy(attrs.evolve(data, cells=cells))
+    assert (len(study.scores), study.tables) == (0, ())
+    assert "pooler" in study.scores.columns
+
+
+def test_without_pandas_the_error_says_what_to_install(
+    data: StudyData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentbed_studies.loaded_study.find_spec", lambda name: None)
+    with pytest.raises(RuntimeUnavailableError, match=r"pip install 'sentbed-studies\[pandas\]'"):
+        _ = LoadedStudy(data).scores
+
+
+def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
+    study = LoadedStudy(data)
+    assert repr(study) == ("<study toy <b>: 3 cells (2 pooler x 2 seed) x 2 seeds, 5 of 6 runs finished>")
+    html: str = study._repr_html_()
+    assert "toy &lt;b&gt;" in html
+    assert "<b>:" not in html
+    assert html.count("<table>") == len(study.tables) == 1
+    (table,) = study.tables
+    assert repr(table) == "<table transfer; accuracy; p: 3 rows, 3 columns>"
+    assert str(table).splitlines()[0] == "transfer; accuracy; p"
+    things: tuple[Any, ...] = (study, table, data, data.cells[0].runs[0])
+    assert all(len(repr(one)) < 100 for one in things)
+    assert (study.name, study.seeds, study.baseline) == ("toy <b>", (1, 2), "mean, 1e-3")
+    assert study.axes == {"pooler": ("mean", "first"), "seed": ("1e-3", "1e9")}
+
+
+def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path: Path) -> None:
+    assert sentbed_studies.load_study is load_study
+    assert dir(sentbed_studies) == ["LoadedStudy", "load_study"]
+    with pytest.raises(RunError, match="is no study"):
+        load_study(tmp_path)
+    (tmp_path / "study.toml").write_text("")
+    content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "seeds": [1], "cells": []}
+    (tmp_path / "study.json").write_text(json.dumps({**content, "excluded": [], "expected": {}, "order": []}))
+    assert load_study(tmp_path).name == "n"
