@@ -82,6 +82,29 @@ def test_labels_are_the_values_as_one_would_write_them(values: str, labels: tupl
     assert axis(f'path = "p"\nvalues = {values}').labels == labels
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ('[1e9, 1e-3, 5e-05, "1e-4"]', ["1e9", "1e-3", "5e-05", "1e-4"]),
+        ("[1.50, 1_000.0, -2E+2]", ["1.50", "1_000.0", "-2E+2"]),
+        ("[\n  1e-3,  # not 0.001\n  0.002, 2.0e-2,\n  3,\n]", ["1e-3", "0.002", "2.0e-2", "3"]),
+        ("[[1e-3, 2e-4], [0.5]]", ["1e-3 2e-4", "0.5"]),
+        ("[inf, 1e1]", ["inf", "1e1"]),
+    ],
+)
+def test_labels_of_numbers_are_written_as_in_the_file(values: str, labels: list[str], tmp_path: Path):
+    file = tmp_path / "s.toml"
+    text = f"[study.axes.a]\n# 1e-9\npath = 'p'\nvalues = {values}\n"
+    file.write_text(text)
+    document = parse(text.encode(), str(file))
+    table = StudyTable(axes=document.data["study"]["axes"])
+    (found,) = read_axes(table, document)
+    assert list(found.labels) == labels
+    # A value of the command line has no line, and the label that Python gives it.
+    (found,) = read_axes(table, Document(document.data))
+    assert found.settings[found.labels[0]] == {"p": document.data["study"]["axes"]["a"]["values"][0]}
+
+
 def test_labels_may_be_given():
     found = axis('path = "p"\nvalues = [{ x = 1 }, { x = 2 }]\nlabels = ["one", "two"]')
     assert found.settings == {"one": {"p": {"x": 1}}, "two": {"p": {"x": 2}}}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentbed
 from sentbed import RecipeError
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
@@ -124,6 +125,20 @@ def test_a_fault_of_the_table_is_reported_at_its_line(study: Callable[..., Study
     assert first == "unknown key `seed`. Did you mean `seeds`? @ s.toml:28 study.seed"
     assert second.startswith("found (-1,): ")
     assert second.endswith(" @ s.toml:29 study.seeds")
+
+
+def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
+    study: Callable[..., Study], plugins: Plugins
+):
+    study(f"[study]\n{LOSSES}")
+    with pytest.raises(RecipeError) as caught:
+        sentbed.run(load_recipe("s.toml", (), plugins), plugins=plugins)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "the recipe has a `[study]`, and `sentbed run` runs one recipe, not its cells; use `sentbed study`, "
+        "with `--only AXIS=LABEL` for some of them, or take the table out @ s.toml:27 study"
+    )
+    assert not Path("runs").exists()
 
 
 def test_a_study_without_axes_is_refused(study: Callable[..., Study]):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -22,6 +24,9 @@ MOST_CELLS = 2_000
 
 MOST_RUNS = 20_000
 """Cells times seeds of the largest study."""
+
+_NUMBER = re.compile(r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])")
+"""A number of TOML that is a float or could be one."""
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
@@ -75,7 +80,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
     axes = []
     for name, content in table.axes.items():
         try:
-            settings = _settings(content)
+            settings = _settings(content, _Written(document, ("study", "axes", name, "values")))
             if strange := [label for label in settings if printable(label) != label]:
                 raise ValueError(f"the label {strange[0]!r} has control characters; give the axis `labels`")  # noqa: TRY301
         except ValueError as error:
@@ -164,12 +169,46 @@ def _named(labels: Mapping[str, str], entries: Sequence[Mapping[str, str | tuple
     return any(matches(labels, entry) for entry in entries)
 
 
-def _settings(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+@attrs.frozen
+class _Written:
+    """Values of an axis as they are written in the recipe."""
+
+    document: Document
+    path: tuple[str | int, ...]
+
+    def label(self, value: Any, *place: int) -> str:
+        """Return the label of a value at a place of `values`: what is written, or the `use` of a table."""
+        if isinstance(value, Mapping):
+            if not isinstance(value.get("use"), str):
+                raise ValueError(  # noqa: TRY004 - a fault of the recipe
+                    "the values are tables without `use`; give the axis `labels`, one a value"
+                )
+            return str(value["use"])
+        if isinstance(value, list):
+            return " ".join(self.label(one, *place, i) for i, one in enumerate(value)) or "none"
+        if isinstance(value, float):
+            return self._number(value, place)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _number(self, value: float, place: tuple[int, ...]) -> str:
+        """Return `1e-3` for a number that is written so, which Python would print as `0.001`."""
+        file, line = self.document.place((*self.path, *place))
+        if file is None or line is None:
+            return str(value)
+        try:
+            lines = Path(file).read_text("utf-8-sig").splitlines()
+        except OSError:
+            return str(value)  # the recipe was given as text, or is gone: what it means stays the same
+        found = _NUMBER.findall(lines[line - 1]) if line <= len(lines) else []
+        return next((text for text in found if float(text.replace("_", "")) == value), str(value))
+
+
+def _settings(content: Mapping[str, Any], written: _Written) -> dict[str, dict[str, Any]]:
     """Return label -> path -> value. Raises `ValueError` with the problem."""
     path = content.get("path")
     paths = path if isinstance(path, list) and path else [path]
     if all(isinstance(one, str) for one in paths):
-        return _values([str(one) for one in paths], content)
+        return _values([str(one) for one in paths], content, written)
     settings = {}
     for label, setting in content.items():
         if not isinstance(setting, Mapping):
@@ -195,14 +234,14 @@ def _flat(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{path}.{rest}", inner) for rest, inner in _flat(value))
 
 
-def _values(paths: Sequence[str], content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _values(paths: Sequence[str], content: Mapping[str, Any], written: _Written) -> dict[str, dict[str, Any]]:
     if unknown := [key for key in content if key not in ("path", "values", "labels")]:
         raise ValueError(f"unknown key `{unknown[0]}`.{suggest(unknown[0], ['path', 'values', 'labels'])}")
     values, labels = content.get("values"), content.get("labels")
     if not isinstance(values, list) or not values:
         raise ValueError("the axis has a `path` and no `values`; give it an array of them")
     if labels is None:
-        labels = [_label(value) for value in values]
+        labels = [written.label(value, place) for place, value in enumerate(values)]
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise ValueError("`labels` is to be an array of strings, one a value")
     if len(labels) != len(values):
@@ -210,18 +249,6 @@ def _values(paths: Sequence[str], content: Mapping[str, Any]) -> dict[str, dict[
     if len(set(labels)) < len(labels):
         raise ValueError(f"two values have one label ({', '.join(labels)}); give `labels` that differ")
     return {str(label): dict.fromkeys(paths, value) for label, value in zip(labels, values, strict=True)}
-
-
-def _label(value: Any) -> str:
-    if isinstance(value, Mapping):
-        if not isinstance(value.get("use"), str):
-            raise ValueError(  # noqa: TRY004 - a fault of the recipe
-                "the values are tables without `use`; give the axis `labels`, one a value"
-            )
-        return str(value["use"])
-    if isinstance(value, list):
-        return " ".join(map(_label, value)) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _unknown(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:

@@ -17,8 +17,13 @@ from sentbed_report.study.published import Published
 class StudyTable(RecipeTable):
     """`[study]`: axes over any values of the recipe; every combination of their labels is a cell."""
 
-    # `sentbed run` runs the recipe itself, as one cell.
-    traits: ClassVar[TableTraits] = TableTraits(decides=False, resolved=False, variants=True)
+    traits: ClassVar[TableTraits] = TableTraits(
+        decides=False,
+        resolved=False,
+        variants=True,
+        no_run="the recipe has a `[study]`, and `sentbed run` runs one recipe, not its cells; use "
+        "`sentbed study`, with `--only AXIS=LABEL` for some of them, or take the table out",
+    )
 
     axes: Mapping[str, Mapping[str, Any]] = attrs.field(validator=min_len(1))
     """Name of an axis -> `path` and `values`, or label -> the values that it sets, by path:
