@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import sentbed
 from sentbed import RecipeError
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
+from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import Study, load_study, unknown_cell
-from toy_plugin import RECIPE
+from toy_plugin import RECIPE, Lines, Toy
 
 STAGE = '"stage.0.loss"'
 LOSSES = """
@@ -205,6 +208,69 @@ def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., 
         "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
         "@ s.toml:30 stage.pul.epochs"
     )
+
+
+def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[..., Study]):
+    paths = ["stage.pul.epochs", "stage.pull.los.noise", "encodr.pooler.use", "stage.pull.optimizer.lrr"]
+    axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
+    found = problems(study, "\n" + "".join(axes))
+    assert sorted(one.split(" of the cell")[0] for one in found) == [
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "@ s.toml:30 stage.pul.epochs",
+        "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
+        "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.0.los",
+        "unknown key `lrr`. Did you mean `lr`? @ s.toml:39 stage.0.optimizer.lrr",
+    ]
+
+
+# --- cells that are not asked for --------------------------------------------------------------------------
+
+ELSEWHERE = """
+[study.axes.data]
+words = {}
+lines = { "stage.pull.data" = { use = "lines", path = "gone.txt" } }
+"""
+
+
+def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
+    put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Lines, "columns", ("anchor", "positive"))
+    path = put("s.toml", RECIPE + ELSEWHERE)
+    with pytest.raises(RecipeError, match=r"there is no file .*gone.txt"):
+        load_study(path, (), plugins, only=[{"data": "lines"}])
+    found = load_study(path, (), plugins, only=[{"data": "words"}])
+    assert found.names == ("words", "lines")
+    (remark,) = found.remarks
+    assert remark.cells == ("lines",)
+    assert re.fullmatch(r"there is no file `.*gone.txt`; check the path @ .*s.toml:30 .*", remark.message)
+    assert found.only([{"data": "words"}]).remarks == ()
+
+
+def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(
+    put: Callable[[str, str], Path], plugins: Plugins
+):
+    path = put("s.toml", RECIPE + ELSEWHERE.replace('"lines"', '"lnes"'))
+    with pytest.raises(RecipeError, match="there is no data `lnes`"):
+        load_study(path, (), plugins, only=[{"data": "words"}])
+
+
+def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
+    study: Callable[..., Study], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    """The toy's runtime takes the number of threads as its token budget."""
+    monkeypatch.setattr(
+        Toy, "with_threads", lambda self, n: attrs.evolve(self, token_budget=n), raising=False
+    )
+
+    def found(text: str) -> tuple[set[Any], set[str]]:
+        recipes = [cell.recipe for cell in study(text).cells]
+        keys = {Identities(plugins).of(recipe) for recipe in recipes}
+        return {recipe.runtime.token_budget for recipe in recipes}, keys
+
+    (by_default, keys), (three, others) = found(LOSSES), found(f"{LOSSES}[study]\nthreads = 3\n")
+    assert (by_default, three) == ({1}, {3})
+    assert keys.isdisjoint(others)
 
 
 # --- baseline and published numbers ------------------------------------------------------------------------

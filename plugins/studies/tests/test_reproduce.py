@@ -1,14 +1,27 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from sentbed.protocols import ExpectedRow
+from sentbed.tools import read_document
 from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import Number
 from sentbed_report.study.study_data import StudyData
-from sentbed_studies.reproduce import comparison, missed, numbers_of, verdict
+from sentbed_studies import reproduce
+from sentbed_studies.reproduce import comparison, find_papers, missed, numbers_of, tables_of, verdict
+from sentbed_studies.reproduce_command import reproduce as command
+
+ROOT = Path(__file__).parents[3]
+PAPERS = ROOT / "recipes" / "papers"
 
 
 def number(found: float | None, value: float = 80.0, tolerance: float | None = 0.5, fits: int = 1) -> Number:
@@ -59,3 +72,75 @@ def test_an_average_of_fewer_tasks_is_not_judged_by_that_of_the_paper(
         *(("a", "TREC", "not measured"), ("a", "AVG", "not measured")),
     ]
     assert not missed(found)
+
+
+# --- the papers' recipes -----------------------------------------------------------------------------------
+
+
+def files(papers: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(papers)): path.read_bytes() for path in papers.rglob("*.toml")}
+
+
+def build(source: Path, target: Path, kind: str) -> Path:
+    """Build a distribution, and unpack it."""
+    program = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(target)]
+    subprocess.run(program, cwd=source, check=True, capture_output=True)
+    (archive,) = target.iterdir()
+    if kind == "wheel":
+        zipfile.ZipFile(archive).extractall(target)
+        return target
+    with tarfile.open(archive) as packed:
+        packed.extractall(target, filter="data")
+    return target / archive.name.removesuffix(".tar.gz")
+
+
+def test_what_is_built_has_the_papers_recipes(tmp_path: Path) -> None:
+    wheel = build(ROOT / "plugins" / "studies", tmp_path / "wheel", "wheel")
+    papers = wheel / "sentbed_studies" / "recipes" / "papers"
+    assert files(papers) == files(PAPERS)
+    source = build(ROOT / "plugins" / "studies", tmp_path / "sdist", "sdist")
+    again = build(source, tmp_path / "again", "wheel")
+    assert files(again / "sentbed_studies" / "recipes" / "papers") == files(PAPERS)
+
+
+def test_the_papers_recipes_need_no_file_beside_them(tmp_path: Path) -> None:
+    copy = shutil.copytree(PAPERS, tmp_path / "papers")
+    names = [place.name for place in PAPERS.iterdir() if place.is_dir()]
+    tables = [file.relative_to(PAPERS) for name in names for file in tables_of(PAPERS, name).values()]
+    assert len(tables) > 20
+    for table in tables:
+        assert read_document(copy / table).data == read_document(PAPERS / table).data
+
+
+def test_papers_are_found_above_the_directory_then_in_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, installed = tmp_path / "a" / "b", tmp_path / "installed"
+    for place in (here, installed):
+        place.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    assert find_papers() == PAPERS
+    monkeypatch.setattr(reproduce, "INSTALLED", installed)
+    assert find_papers() == installed
+    (tmp_path / "a" / "recipes" / "papers").mkdir(parents=True)
+    assert find_papers() == tmp_path / "a" / "recipes" / "papers"
+
+
+@pytest.mark.slow
+def test_a_dry_run_shows_the_numbers_what_is_missing_and_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    dry = ["sentence-t5:table-3", "--dry-run", "--only", "pooler=mean"]
+    result = CliRunner().invoke(command, dry, catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[0].startswith("table 3: 84 numbers")
+    assert "none, base, bert, mean       STS12   38.78          1" in lines
+    assert not any("first" in line for line in lines[2:] if line.startswith("none"))
+    (missing,) = (line for line in lines if line.startswith("missing here: none, base, bert, mean; "))
+    assert "has no SentEval data" in missing
+    assert "table-3.toml:15 evaluate.0" in missing
+    assert "  time left: unknown" in lines
+    assert not list(tmp_path.iterdir())

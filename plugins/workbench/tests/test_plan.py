@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from sentbed.protocols import (
     OutlineContext,
     Sketch,
 )
-from sentbed_workbench.plan import Plan, plan
+from sentbed_workbench.plan import Plan, Planner, plan
 from sentbed_workbench.plan_costs import FILLED
 from toy_plugin import RECIPE, TOWERS
 
@@ -48,7 +49,7 @@ COST = {"forward": Cost(token=10), "backward": Cost(token=20), "activations": Co
 class Characters(toy_plugin.Characters):
     """The toy's backbone, outlined: ten numbers, of which four are trained."""
 
-    seen: list[OutlineContext] = attrs.field(factory=list, eq=False)
+    seen: list[OutlineContext] = attrs.field(factory=list, eq=False, repr=False)
     tokenized: bool = True
     missing: str = ""
 
@@ -170,6 +171,50 @@ def test_parameters_are_those_of_backbone_pooler_and_head(outlined: Callable[...
     assert backbone.seen == [OutlineContext(frozenset(), "fp32", "cpu")]
     # Ten operations a token, of 250,000 to 500,000 a second.
     assert found.tokens_a_second == pytest.approx((25_000, 50_000))
+
+
+def test_recipes_that_agree_in_what_costs_time_are_measured_once_and_planned_as_alone(
+    outlined: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(cls: type, name: str) -> None:
+        method = getattr(cls, name)
+        monkeypatch.setattr(cls, name, lambda *given: calls.update([name]) or method(*given))
+
+    for cls, name in ((Toy, "outline"), (Characters, "outline"), (Toy, "sketch_loss"), (Same, "open")):
+        counted(cls, name)
+    first = outlined()
+    (stage,) = first.stage
+    recipes = [
+        attrs.evolve(
+            first,
+            run=attrs.evolve(first.run, seed=seed),
+            stage=(attrs.evolve(stage, optimizer=Sgd(lr=lr), loss=attrs.evolve(stage.loss, noise=noise)),),
+        )
+        for seed in (1, 2)
+        for lr in (0.1, 0.2, 0.3)
+        for noise in (0.25, 0.5)
+    ]
+    planner = Planner()
+    together = [planner.plan(recipe) for recipe in recipes]
+    # The device and the backbone have an `outline` each.
+    assert calls == {"outline": 2, "sketch_loss": 1, "open": 1}
+    assert together == [plan(recipe) for recipe in recipes]
+    assert planner.plan(outlined(batch_size=2)) == plan(outlined(batch_size=2)) != together[0]
+
+
+def test_an_evaluation_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
+    recipe = outlined()
+    seconds = Planner().evaluation(recipe, recipe.evaluate[0], "encoder")
+    # Two texts of four tokens, ten operations a token.
+    flops = 10 * 2 * 4
+    assert seconds == pytest.approx((flops / 1e6 / 0.5, flops / 1e6 / 0.25))
+
+
+def test_an_evaluation_that_cannot_be_counted_says_why(outlined: Callable[..., Recipe]) -> None:
+    recipe = outlined(backbone=Characters(missing="the configuration is gone"))
+    assert Planner().evaluation(recipe, recipe.evaluate[0], "encoder") == "the configuration is gone"
 
 
 def test_a_step_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:

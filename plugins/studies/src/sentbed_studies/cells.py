@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
@@ -32,6 +33,9 @@ from sentbed_studies.axes import (
 )
 from sentbed_studies.study_table import StudyTable
 
+Entries: TypeAlias = Sequence[Mapping[str, str | tuple[str, ...]]]
+"""Axis -> label, or several: cells that match an entry on all its axes."""
+
 
 @attrs.frozen
 class Cell:
@@ -56,6 +60,14 @@ class Excluded:
     reasons: tuple[str, ...]
 
 
+@attrs.frozen
+class Remark:
+    """Problem of cells that are not to be run now, such as a file that is elsewhere."""
+
+    message: str
+    cells: tuple[str, ...]
+
+
 @attrs.frozen(eq=False)
 class Study:
     """Expanded and checked recipe with `[study]`."""
@@ -70,6 +82,8 @@ class Study:
     """Name of the cell that others are compared with."""
     document: Document
     """Parsed file, with bases and overrides applied."""
+    remarks: tuple[Remark, ...] = ()
+    """Problems of cells that are not to be run now."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,46 +95,63 @@ class Study:
         """Seeds of the cells."""
         return tuple(dict.fromkeys(cell.seed for cell in self.cells))
 
-    def only(self, entries: Sequence[Mapping[str, str | tuple[str, ...]]]) -> Study:
+    def only(self, entries: Entries) -> Study:
         """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
 
         Raises:
             RecipeError: if an entry names an unknown axis or label, or no cell matches.
         """
-        unknown = [p for entry in entries for p in unknown_labels(entry, self.axes, Document({}))]
-        if unknown:
-            raise RecipeError(unknown)
+        _require_known(entries, self.axes)
         cells = tuple(c for c in self.cells if any(matches(c.labels, entry) for entry in entries))
         if not cells:
             raise RecipeError([Problem("no cell of the study is among those asked for; ask for others")])
-        return attrs.evolve(self, cells=cells)
+        names = {cell.name for cell in cells}
+        remarks = (
+            Remark(one.message, tuple(name for name in one.cells if name in names)) for one in self.remarks
+        )
+        return attrs.evolve(self, cells=cells, remarks=tuple(one for one in remarks if one.cells))
 
 
 def load_study(
-    path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None, look: bool = True
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    plugins: Plugins | None = None,
+    look: bool = True,
+    only: Entries | None = None,
 ) -> Study:
     """Read a recipe with `[study]`, and structure and check all its cells.
 
     `overrides` and `look` are those of `load_recipe`; axes have the last word. A cell whose parts are right
-    alone and do not go together is `excluded`, with the reasons.
+    alone and do not go together is `excluded`, with the reasons. `only` names the cells that are to be run,
+    as in `Study.only`, by default all: what the others lack on this machine is a remark.
 
     Raises:
         RecipeError: with all problems; a problem common to several cells is listed once.
     """
     plugins = plugins or load_plugins()
-    return expand(read_document(path, overrides), plugins, Path(path).resolve().parent, look)
+    return expand(read_document(path, overrides), plugins, Path(path).resolve().parent, look, only)
 
 
-def expand(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Study:
+def expand(
+    document: Document, plugins: Plugins, base: Path, look: bool = True, only: Entries | None = None
+) -> Study:
     """Return the study of a document; paths in it are relative to `base`. Raises `RecipeError`."""
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
+    _require_known(only or (), axes)
     cells: list[Cell] = []
     excluded: list[Excluded] = []
     found: dict[Problem, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     every = combinations(table, axes, document)
     for combination in every:
-        recipe, wrong = _cell(document, combination, plugins, base, look)
+        recipe, wrong = _cell(document, combination, table, plugins, base, look)
+        if wrong and look and only is not None and not any(matches(combination.labels, one) for one in only):
+            # Without a look at this machine, what is missing on it is no problem.
+            recipe, elsewhere = _cell(document, combination, table, plugins, base, False)
+            for problem in wrong if recipe is not None else ():
+                remarks.setdefault(str(problem), []).append(combination.name)
+            wrong = elsewhere
         if recipe is not None:
             seeds = dict.fromkeys(table.seeds) or (recipe.run.seed,)
             cells += (_seeded(combination, recipe, seed) for seed in seeds)
@@ -149,7 +180,15 @@ def expand(document: Document, plugins: Plugins, base: Path, look: bool = True) 
     if problems:
         raise RecipeError(problems)
     name = str(document.data.get("run", {}).get("name", "study"))
-    return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document)
+    noted = tuple(Remark(message, tuple(having)) for message, having in remarks.items())
+    return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
+
+
+def _require_known(only: Entries, axes: Sequence[Axis]) -> None:
+    """Raise `RecipeError` if an entry names an unknown axis or label."""
+    unknown = [problem for entry in only for problem in unknown_labels(entry, axes, Document({}))]
+    if unknown:
+        raise RecipeError(unknown)
 
 
 def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
@@ -165,24 +204,48 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
     return table
 
 
-def cell_document(document: Document, combination: Combination) -> Document:
-    """Return the document of a cell; values from axes have their position there. Raises `RecipeError`."""
+def cell_document(document: Document, combination: Combination) -> tuple[Document, list[Problem]]:
+    """Return the document of a cell, with the problems of paths that lead nowhere, which are not set.
+
+    Values from axes have their position there.
+    """
     places = {}
     for path, axis in combination.axes.items():
         label: KeyPath = ("study", "axes", axis, combination.labels[axis])
         places[path] = document.place(label if label in document.lines else (*label[:-1], "values"))
     document = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != "study"})
+    settings, problems = dict(combination.settings), []
     try:
-        document = set_values(document, combination.settings, "the axes' path")
+        changed = set_values(document, settings, "the axes' path")
     except RecipeError as error:
-        found = ((problem, places[problem.path]) for problem in error.problems)
-        raise RecipeError(attrs.evolve(p, file=file, line=line) for p, (file, line) in found) from error
-    for path, place in places.items():
-        if combination.settings[path] is False and path.rpartition(".")[2].isdigit():
+        for problem in error.problems:
+            del settings[problem.path]
+            file, line = places[problem.path]
+            problems.append(attrs.evolve(problem, file=file, line=line))
+        changed = set_values(document, settings, "the axes' path")
+    for path, value in settings.items():
+        if value is False and path.rpartition(".")[2].isdigit():
             # An array element was removed, and the next one now has its index.
             continue
-        document = document.placed(document.key_path(path), *place)
-    return document
+        keys = changed.key_path(path)
+        # A misspelt table has no line of its own: it is where the path is.
+        first = next(
+            end for end in range(1, len(keys) + 1) if end == len(keys) or not _has(document, keys[:end])
+        )
+        for end in sorted({first, len(keys)}):
+            changed = changed.placed(keys[:end], *places[path])
+    return changed, problems
+
+
+def _has(document: Document, keys: KeyPath) -> bool:
+    """Whether a document has a value there."""
+    place: Any = document.data
+    try:
+        for key in keys:
+            place = place[key]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
 
 
 def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
@@ -192,7 +255,9 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
     if name not in found:
         raise RecipeError([document.problem(unknown_cell(name, list(found)), ("study",))])
     combination = found[name]
-    cell = cell_document(document, combination)
+    cell, problems = cell_document(document, combination)
+    if problems:
+        raise RecipeError(problems)
     setters = {
         cell.key_path(path): ("axes", combination.axes[path], combination.labels[combination.axes[path]])
         for path in combination.settings
@@ -201,20 +266,23 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
 
 
 def _cell(
-    document: Document, combination: Combination, plugins: Plugins, base: Path, look: bool
+    document: Document, combination: Combination, table: StudyTable, plugins: Plugins, base: Path, look: bool
 ) -> tuple[Recipe | None, Sequence[Problem]]:
+    changed, problems = cell_document(document, combination)
     try:
-        recipe = structure_recipe(cell_document(document, combination), plugins, base, look)
+        recipe = structure_recipe(changed, plugins, base, look)
         check(recipe, plugins, look)
     except RecipeError as error:
-        return None, error.problems
+        problems += error.problems
+    if problems:
+        return None, problems
     if recipe.runtime.traits.processes > 1:
         message = (
             "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
             "with a recipe of its own"
         )
         return None, [recipe.document.problem(message, ("runtime",))]
-    return recipe, ()
+    return attrs.evolve(recipe, runtime=recipe.runtime.with_threads(table.threads)), ()
 
 
 def _seeded(combination: Combination, recipe: Recipe, seed: int) -> Cell:

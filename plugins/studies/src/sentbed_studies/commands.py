@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,14 @@ from sentbed.tools import FAILED, set_option
 if TYPE_CHECKING:
     from sentbed_report.study.study_data import StudyData
 
-    from sentbed_studies.cells import Study
+    from sentbed_studies.cells import Remark, Study
     from sentbed_studies.sharing import Work
+    from sentbed_studies.time_left import TimeLeft
+
+MEMORY_SHARE = 0.8
+"""Share of the memory that cells at a time may fill."""
+SHOWN = 3
+"""Cells named of a remark."""
 
 
 class _Default(click.Group):
@@ -29,6 +36,13 @@ class _Default(click.Group):
         if args and args[0] not in self.commands:
             args = ["run", *args]
         return super().resolve_command(ctx, args)
+
+
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    help="Cells at a time; by default as many as cores and memory allow, where a cell has few threads.",
+)
 
 
 @click.group(cls=_Default, context_settings={"ignore_unknown_options": True})
@@ -54,7 +68,7 @@ def study() -> None:
     show_default=True,
     help="Who runs the cells: `local`, `ray`, or another that a plugin offers.",
 )
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Cells at a time.")
+@workers_option
 @click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs a worker has alone.")
 @click.option("--address", help="That of a Ray cluster.")
 def run(
@@ -66,7 +80,7 @@ def run(
     keep_going: bool,
     no_share: bool,
     where: str,
-    workers: int,
+    workers: int | None,
     gpus: int,
     address: str | None,
 ) -> None:
@@ -83,15 +97,17 @@ def run(
     from sentbed_studies.study_reports import write_reports
 
     plugins = load_plugins()
-    found = load_study(recipe, overrides, plugins)
     wanted = entries(only)
+    found = load_study(recipe, overrides, plugins, only=wanted or None)
     directory = Path(out) if out is not None else Path("studies") / found.name
     work = plan_work(found.cells, Identities(plugins), not no_share)
-    for line in plan_lines(found, work.of(found.only(wanted).cells) if wanted else work, directory):
+    now = work.of(found.only(wanted).cells) if wanted else work
+    left = time_of(now, directory, workers, where == "local" and not gpus)
+    for line in plan_lines(found, now, directory, left):
         click.echo(line, err=not dry_run)
     if dry_run:
         return
-    if workers > 1:
+    if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     say = partial(click.echo, err=True)
@@ -101,12 +117,13 @@ def run(
             directory,
             plugins,
             executor=executor_of(
-                where, {"workers": workers, "gpus": gpus or None, "address": address}, plugins, say
+                where, {"workers": left.workers, "gpus": gpus or None, "address": address}, plugins, say
             ),
             only=wanted,
             work=work,
             keep_going=keep_going,
             say=say,
+            left=left,
         )
     for outcome in result.failed:
         click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
@@ -167,12 +184,43 @@ def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
     return [entry] if entry else []
 
 
-def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
+def time_of(work: Work, directory: Path, workers: int | None, chosen: bool = True) -> TimeLeft:
+    """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given."""
+    from sentbed_studies.time_left import time_left
+
+    left = time_left(work, directory)
+    left.workers = workers or (workers_for(work, left) if chosen else 1)
+    return left
+
+
+def workers_for(work: Work, left: TimeLeft) -> int:
+    """Return how many cells to run at a time on this machine: what its cores and its memory are enough for.
+
+    One, where a cell may use all cores or a GPU, where its memory is not known, and where loading the
+    libraries of more workers would take longer than the runs.
+    """
+    from sentbed.helpers import core_quota, memory_limit, physical_memory, usable_cores
+    from sentbed.tools import unstructure
+
+    from sentbed_studies.time_left import START
+
+    threads = {unstructure(task.cell.recipe.runtime).get("threads") for task in work.tasks}
+    seconds, memory = left.seconds(), memory_limit() or physical_memory()
+    if None in threads or not threads or not left.memory or memory is None:
+        return 1
+    if seconds is None or seconds[1] < 3 * START:
+        return 1
+    cores = min(usable_cores(), math.ceil(core_quota() or usable_cores()))
+    room = int(MEMORY_SHARE * memory // left.memory)
+    return max(1, min(cores // int(max(threads)), room, len(work.bundles)))
+
+
+def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Iterator[str]:
     """Yield a readable summary of the work to do."""
-    from sentbed_report.wording import count, duration
+    from sentbed_report.wording import count
 
     from sentbed_studies.study_directory import is_finished, needed
-    from sentbed_studies.time_left import seconds_of
+    from sentbed_studies.time_left import said
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})
@@ -186,14 +234,26 @@ def plan_lines(found: Study, work: Work, directory: Path) -> Iterator[str]:
         reasons.setdefault(" ".join(one.reasons), []).append(one.name)
     for reason, names in reasons.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
+    for remark in found.remarks:
+        yield f"  not here, and not asked for now: {listed(remark)}"
     for prefix in needed(directory, work):
         yield f"  shared: {prefix}, trained once for {count(work.sharing(prefix), 'run')}"
     for bundle in work.bundles:
         if len(bundle) > 1:
             yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
-    if (seconds := seconds_of(work, directory)) is not None:
-        low, high = map(duration, seconds)
-        yield f"  training left: {low} to {high} on this machine; evaluations come on top"
+    for problem in left.problems:
+        yield f"  not in the estimate: {problem}"
+    if left.seconds() is None:
+        yield "  time left: unknown"
+    elif (time := said(left)) is not None:
+        least = "more than " if left.problems else ""
+        yield f"  time left: {least}{time} on this machine, {count(left.workers, 'cell')} at a time"
+
+
+def listed(remark: Remark) -> str:
+    """Return a remark with the first cells that it is on."""
+    more = " and others" if len(remark.cells) > SHOWN else ""
+    return f"{'; '.join(remark.cells[:SHOWN])}{more}: {remark.message}"
 
 
 def _status(data: StudyData) -> Iterator[str]:

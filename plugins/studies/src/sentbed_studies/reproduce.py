@@ -17,10 +17,16 @@ from sentbed_studies.cells import Study
 
 PLACE = Path("recipes") / "papers"
 """Directory of papers' recipes, with one directory per paper and one file per table or figure."""
+INSTALLED = Path(__file__).parent / PLACE
+"""The same in an installed distribution; see `hatch_build.py`."""
+CLONED = Path(__file__).parents[4] / PLACE
+"""The same in a clone whose distributions are installed in editable form."""
 
 
 def find_papers(directory: str | Path | None = None) -> Path:
-    """Return the directory of the papers' recipes: the given one, or the nearest one above this directory.
+    """Return the directory of the papers' recipes.
+
+    It is the given one, the nearest one above the current directory, or that of the installed distribution.
 
     Raises:
         RunError: where there is none.
@@ -35,6 +41,8 @@ def find_papers(directory: str | Path | None = None) -> Path:
     for place in (here, *here.parents):
         if (place / PLACE).is_dir():
             return place / PLACE
+    if found := next((place for place in (INSTALLED, CLONED) if place.is_dir()), None):
+        return found
     raise RunError(
         f"there is no `{PLACE}` here or above; name the directory of the papers' recipes (`--recipes`)"
     )
@@ -73,6 +81,18 @@ def published_of(study: Study) -> Iterator[str]:
         if found.hours is not None:
             facts.append(f"about {found.hours:g} hours a cell")
         yield f"{title}: {', '.join(facts)}"
+
+
+def published_table(study: Study) -> Iterator[str]:
+    """Yield the lines of a table: the published numbers of a study's cells, with their tolerance."""
+    names = set(study.names)
+    rows = [("cell", "score", "theirs", "tolerance")]
+    for found in study.table.expected.values():
+        tolerance = "" if found.tolerance is None else f"{found.tolerance:g}"
+        for cell, numbers in found.cells.items():
+            if cell in names:
+                rows += [(cell, key, f"{value:g}", tolerance) for key, value in numbers.items()]
+    yield from aligned(rows, left=2) if len(rows) > 1 else ()
 
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:

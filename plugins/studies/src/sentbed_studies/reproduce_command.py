@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
 
+import attrs
 import click
 from sentbed.tools import FAILED, set_option
+
+from sentbed_studies.commands import workers_option
 
 
 @click.command()
@@ -18,7 +22,7 @@ from sentbed.tools import FAILED, set_option
 @set_option("Override a value, before the axes do.")
 @click.option("--recipes", type=click.Path(file_okay=False), help="The directory of the papers' recipes.")
 @click.option("--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Cells at a time.")
+@workers_option
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
 @click.option("--dry-run", is_flag=True, help="Check every cell and say what it takes; run nothing.")
 def reproduce(
@@ -28,7 +32,7 @@ def reproduce(
     overrides: tuple[str, ...],
     recipes: str | None,
     out: str | None,
-    workers: int,
+    workers: int | None,
     keep_going: bool,
     dry_run: bool,
 ) -> None:
@@ -41,7 +45,7 @@ def reproduce(
 
     from sentbed_studies.cell_keys import Identities
     from sentbed_studies.cells import load_study
-    from sentbed_studies.commands import entries, plan_lines, reported
+    from sentbed_studies.commands import entries, listed, plan_lines, reported, time_of
     from sentbed_studies.reproduce import (
         comparison,
         find_papers,
@@ -49,6 +53,7 @@ def reproduce(
         missed,
         numbers_of,
         published_of,
+        published_table,
         tables_of,
     )
     from sentbed_studies.runner import run_study
@@ -67,22 +72,44 @@ def reproduce(
             click.echo(f"{paper}:{name:<10} {os.path.relpath(file)}")
         return
     plugins = load_plugins()
-    study = load_study(find_table(papers, paper, table), overrides, plugins, look=not dry_run)
     wanted = entries((*only, *([f"size={size}"] if size else [])))
+    # What is missing here is listed; the paper's numbers and the time need none of it.
+    study = load_study(
+        find_table(papers, paper, table), overrides, plugins, only=() if dry_run else wanted or None
+    )
+    asked = study.only(wanted) if wanted else study
     directory = Path(out) if out is not None else Path("studies") / study.name
     for line in published_of(study):
         click.echo(line, err=not dry_run)
     if dry_run:
-        work = plan_work(study.cells, Identities(plugins))
-        work = work.of(study.only(wanted).cells) if wanted else work
-        for line in plan_lines(study, work, directory):
+        for line in published_table(asked):
             click.echo(line)
+        for remark in asked.remarks:
+            click.echo(f"missing here: {listed(remark)}")
+        study = attrs.evolve(study, remarks=())
+    work = plan_work(study.cells, Identities(plugins))
+    now = work.of(asked.cells)
+    left = time_of(now, directory, workers)
+    for line in plan_lines(study, now, directory, left):
+        click.echo(line, err=not dry_run)
+    if dry_run:
         return
+    if left.workers > 1:
+        # With one worker, this process runs the cells, and saves a state on SIGTERM.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     say = partial(click.echo, err=True)
-    where = executor_of("local", {"workers": workers}, plugins, say)
+    where = executor_of("local", {"workers": left.workers}, plugins, say)
     with reported(directory):
         result = run_study(
-            study, directory, plugins, executor=where, only=wanted, keep_going=keep_going, say=say
+            study,
+            directory,
+            plugins,
+            executor=where,
+            only=wanted,
+            work=work,
+            keep_going=keep_going,
+            say=say,
+            left=left,
         )
     report = write_reports(directory)
     numbers = numbers_of(read_data(directory))

@@ -42,6 +42,7 @@ from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.sharing import Prefix, Task, Work, plan_work
 from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
 from sentbed_studies.study_table import StudyTable
+from sentbed_studies.time_left import TimeLeft, said
 
 Say: TypeAlias = Callable[[str], object]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
@@ -114,13 +115,15 @@ def run_study(
     work: Work | None = None,
     keep_going: bool = False,
     say: Say = lambda _: None,
+    left: TimeLeft | None = None,
 ) -> StudyResult:
     """Run all unfinished cells of a study in `out`, by default `studies/NAME`.
 
     A cell is known by everything that decides its scores (`Identities`): what has finished under that key is
     not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
     of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. `work` is what
-    `plan_work` said of the whole study; it says what cells share.
+    `plan_work` said of the whole study; it says what cells share. Of a `left`, every line on a finished run
+    says how long the others take.
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
@@ -147,7 +150,7 @@ def _run_work(
     say: Say,
 ) -> StudyResult:
     runner = _Runner(
-        directory, executor or executor_of("local", {}, plugins, say), keep_going, say, len(work.tasks)
+        directory, executor or executor_of("local", {}, plugins, say), keep_going, say, len(work.tasks), left
     )
     shared = needed(directory, work)
     for depth in sorted({prefix.depth for prefix in shared}):
@@ -193,6 +196,7 @@ class _Runner:
     keep_going: bool
     say: Say
     total: int
+    left: TimeLeft | None = None
     done: int = 0
     failed: list[Outcome] = attrs.field(factory=list)
 
@@ -229,8 +233,9 @@ class _Runner:
         place = f"{self.done} of {self.total}: " if cell else ""
         if outcome.result != "failed":
             took = f" in {outcome.seconds:.0f} s" if outcome.result == "finished" else ""
-            self.say(f"{place}{outcome.job}: {outcome.result}{took}")
+            self.say(f"{place}{outcome.job}: {outcome.result}{took}{self._left(outcome)}")
             return
+        self._left(outcome)
         self.say(f"{place}{outcome.job}: failed: {outcome.error}")
         if self.keep_going:
             self.failed.append(outcome)
@@ -245,6 +250,17 @@ class _Runner:
         if outcome.where:
             error.add_note(outcome.where)
         raise error
+
+    def _left(self, outcome: Outcome) -> str:
+        """Return how long the other runs take, which this one's time may correct."""
+        if self.left is None:
+            return ""
+        if outcome.result == "finished":
+            self.left.finished(outcome.job.directory, outcome.seconds)
+        else:
+            self.left.ended(outcome.job.directory)
+        time = said(self.left)
+        return f"; about {time} left" if time else ""
 
 
 def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:

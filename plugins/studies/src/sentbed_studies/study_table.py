@@ -46,6 +46,9 @@ class StudyTable(RecipeTable):
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a table or figure -> its published numbers: `cells` (cell -> score -> number), and optionally
     `tolerance`, `source`, `hardware`, `hours` and `note`."""
+    threads: int = attrs.field(default=1, validator=ge(1))
+    """Threads of a run on a processor, unless `[runtime]` sets them. They decide the last digits of a score:
+    they are a fixed number, which no number of workers changes."""
     order: tuple[str, ...] = ()
     """Tasks in the order of their columns; by default the evaluators' order."""
 

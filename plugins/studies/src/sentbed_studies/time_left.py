@@ -1,39 +1,193 @@
-"""Estimate of the training time that a study has left."""
+"""Estimate of the time that a study has left, which runs correct as they finish."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
+import attrs
 from sentbed.errors import SentbedError
-from sentbed.tools import Recipe, first_stages
-from sentbed_workbench.plan import plan
+from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
+from sentbed_workbench.plan import Planner, StagePlan
 
 from sentbed_studies.sharing import Prefix, Work
 from sentbed_studies.study_directory import is_finished, needed
 
+Range: TypeAlias = tuple[float, float]
 
-def seconds_of(work: Work, directory: Path) -> tuple[float, float] | None:
-    """Return the minimum and maximum seconds of training left, counting shared stages once.
+START = 6.0
+"""Seconds in which a worker loads its libraries, about."""
+RUN = 1.0
+"""Seconds in which a run builds its encoder, saves it and writes its report, about."""
+RECORD = "report.json"
+"""Record of a run, which has its `seconds`."""
 
-    Return None if a cell cannot be planned, or nothing is trained.
-    """
-    low = high = 0.0
-    known: dict[str, list[tuple[float, float] | None]] = {}
+
+@attrs.define(eq=False)
+class TimeLeft:
+    """Time that the runs of a study take, as planned and as found."""
+
+    planned: dict[Path, Range | None]
+    """Run directory -> minimum and maximum seconds; None if unknown."""
+    workers: int = 1
+    problems: tuple[str, ...] = ()
+    """Parts that the plan leaves out, with the reasons."""
+    memory: int | None = None
+    """Largest memory of a run in bytes; None if unknown."""
+    found: dict[Path, float] = attrs.field(factory=dict)
+    """Run directory -> seconds that the run took."""
+
+    def finished(self, run: Path, seconds: float) -> None:
+        """Note that a run has finished."""
+        self.found[run] = seconds
+
+    def ended(self, run: Path) -> None:
+        """Note that a run has ended in another way, which says nothing on the others."""
+        if run not in self.found:
+            self.planned.pop(run, None)
+
+    def of(self, run: Path) -> Range | None:
+        """Return the minimum and maximum seconds of a run, or None if unknown.
+
+        Where runs have finished, both are what the plan says, scaled as these need it, or, for a run without
+        a plan, their mean.
+        """
+        planned = self.planned.get(run)
+        if not self.found:
+            return planned
+        both = [(took, plan) for one, took in self.found.items() if (plan := self.planned.get(one))]
+        if planned is None or not both:
+            mean = sum(self.found.values()) / len(self.found)
+            return mean, mean
+        scale = sum(took for took, _ in both) / sum(_middle(plan) for _, plan in both)
+        return scale * _middle(planned), scale * _middle(planned)
+
+    def seconds(self) -> Range | None:
+        """Return the minimum and maximum seconds left for all runs and workers, or None if unknown."""
+        ranges = [self.of(run) for run in self.planned if run not in self.found]
+        known = [one for one in ranges if one is not None]
+        if len(known) < len(ranges):
+            return None
+        low, high = (
+            sum(one[side] for one in known) / max(1, min(self.workers, len(known))) for side in (0, 1)
+        )
+        start = START if known and not self.found else 0.0
+        return start + low, start + high
+
+
+def time_left(work: Work, directory: Path, planner: Planner | None = None) -> TimeLeft:
+    """Return the time that the work of a study takes; what has finished in `directory` corrects it."""
+    plans = _Plans(planner or Planner())
+    planned: dict[Path, Range | None] = {}
+    found = {}
     jobs: list[tuple[Path, Recipe, Prefix | None]] = [
         *((p.directory, first_stages(p.recipe, p.count), p.above) for p in needed(directory, work)),
         *((task.directory, task.cell.recipe, task.above) for task in work.tasks),
     ]
+    shared = {task.directory for bundle in work.bundles for task in bundle[1:]}
     for place, recipe, above in jobs:
-        if not recipe.stage or is_finished(directory / place):
-            continue
+        # Of cells that share passes, the first one encodes for all.
+        planned[place] = plans.run(recipe, 0 if above is None else above.count, place not in shared)
+        if is_finished(directory / place) and (took := _took(directory / place)) is not None:
+            found[place] = took
+    return TimeLeft(planned, problems=tuple(plans.problems), memory=plans.memory, found=found)
+
+
+def _middle(planned: Range) -> float:
+    return (planned[0] + planned[1]) / 2
+
+
+def _took(run: Path) -> float | None:
+    try:
+        return float(json.loads((run / RECORD).read_bytes())["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        # A run is not lost with its record; the time is then that of the others.
+        return None
+
+
+@attrs.define(eq=False)
+class _Plans:
+    planner: Planner
+    memory: int | None = None
+    problems: dict[str, None] = attrs.field(factory=dict)
+    known: dict[str, tuple[Range | None, ...]] = attrs.field(factory=dict)
+    evaluated: set[str] = attrs.field(factory=set)
+
+    def run(self, recipe: Recipe, begun: int, encodes: bool) -> Range | None:
+        """Return the seconds of a run that goes on after `begun` stages."""
         key = repr((recipe.runtime, recipe.encoders, recipe.stage))
-        if key not in known:
-            try:
-                known[key] = [stage.seconds for stage in plan(recipe).stages]
-            except SentbedError:
-                return None
-        for seconds in known[key][0 if above is None else above.count :]:
+        if key not in self.known:
+            self.known[key] = tuple(self._stages(recipe))
+        low = high = RUN
+        for seconds in self.known[key][begun:]:
             if seconds is None:
                 return None
             low, high = low + seconds[0], high + seconds[1]
-    return (low, high) if high else None
+        for seconds in self._evaluations(recipe, begun) if encodes else ():
+            low, high = low + seconds[0], high + seconds[1]
+        return low, high
+
+    def _stages(self, recipe: Recipe) -> Iterator[Range | None]:
+        """Yield the seconds of each stage with its validations, and note the memory."""
+        try:
+            plan = self.planner.plan(recipe)
+        except SentbedError as error:
+            self.problems[str(error)] = None
+            yield from (None for _ in recipe.stage)
+            return
+        self.memory = max(
+            (self.memory or 0, sum(plan.encoding.values()), *(s.peak or 0 for s in plan.stages))
+        )
+        for stage, planned in zip(recipe.stage, plan.stages, strict=True):
+            self.problems |= dict.fromkeys(planned.problems)
+            yield (
+                None if planned.seconds is None else self._with_looks(recipe, stage, planned, planned.seconds)
+            )
+
+    def _with_looks(self, recipe: Recipe, stage: Stage, planned: StagePlan, seconds: Range) -> Range:
+        low, high = seconds
+        for look in (stage.validate, *stage.watch):
+            if look is not None and planned.steps is not None:
+                name = look.encoder or recipe.trained(stage)[0]
+                if (once := self._evaluation(recipe, look, name)) is None:
+                    continue
+                times = -(-planned.steps // look.every)
+                low, high = low + times * once[0], high + times * once[1]
+        return low, high
+
+    def _evaluation(self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str) -> Range | None:
+        seconds = self.planner.evaluation(recipe, entry, name)
+        if isinstance(seconds, str):
+            self.problems[f"evaluations with `{entry.with_.name}`: {seconds}"] = None
+            return None
+        return seconds
+
+    def _evaluations(self, recipe: Recipe, begun: int) -> Iterator[Range]:
+        """Yield the seconds of each evaluation before and after the stages."""
+        for entry in recipe.evaluate:
+            name = entry.encoder or recipe.main_encoder
+            if (seconds := self._evaluation(recipe, entry, name)) is None:
+                continue
+            if "end" in entry.at:
+                yield seconds
+            if "start" in entry.at and not begun:
+                # Vectors of equal encoders are kept, and are those of equal files or equal seeds.
+                encoder = recipe.encoders[name]
+                seed = None if encoder.backbone.traits.from_files else recipe.run.seed
+                key = repr((encoder, entry.with_, recipe.runtime, seed))
+                if key not in self.evaluated:
+                    self.evaluated.add(key)
+                    yield seconds
+
+
+def said(left: TimeLeft) -> str | None:
+    """Return the time left in words, or None if it is unknown or nothing is left."""
+    from sentbed_report.wording import duration
+
+    seconds = left.seconds()
+    if seconds is None or not seconds[1]:
+        return None
+    low, high = map(duration, seconds)
+    return low if low == high else f"{low} to {high}"

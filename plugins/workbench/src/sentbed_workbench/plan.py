@@ -6,16 +6,18 @@ part does not say, or what it needs is not on this machine, the number is None a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 from sentbed.errors import SentbedError
-from sentbed.protocols import Device, OutlineContext, Runtime
-from sentbed.tools import EncoderRecipe, Recipe, unstructure
+from sentbed.protocols import Backbone, Device, Outline, OutlineContext, Runtime, Sketch
+from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Validate, Watch, unstructure
 
-from sentbed_workbench.plan_batches import look
+from sentbed_workbench.plan_batches import encoded, listed, look
 from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, known, numbers
+
+T = TypeVar("T")
 
 LENGTH = 32
 """Length in tokens of the texts for which the speed of encoding is given."""
@@ -101,22 +103,145 @@ class Plan:
 
 def plan(recipe: Recipe, on: str | None = None) -> Plan:
     """Return the plan of a recipe on its runtime; `on` names another device."""
-    device, problem = _device(recipe.runtime, on)
-    learning = {name for stage in recipe.stage for name in recipe.trained(stage)}
-    encoders = {
-        name: _encoder(encoder, recipe.runtime, device, name in learning)
-        for name, encoder in recipe.encoders.items()
-    }
-    held = encoding(encoders, list(encoders), device)
-    return Plan(
-        name=recipe.run.name,
-        device=device,
-        device_problem=problem,
-        encoders=tuple(_encoder_plan(name, encoder, device) for name, encoder in encoders.items()),
-        stages=tuple(_stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))),
-        encoding=held,
-        encoding_fits=fits(sum(held.values()), device) if held else None,
-    )
+    return Planner(on).plan(recipe)
+
+
+@attrs.define(eq=False)
+class Planner:
+    """Plans recipes, such as the cells of a study; what several have in common is looked at once.
+
+    A device is timed, a backbone outlined, texts counted and a loss sketched once for all recipes that agree
+    in what decides the answer.
+    """
+
+    on: str | None = None
+    """Name of another device than this machine's."""
+    _known: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    def plan(self, recipe: Recipe) -> Plan:
+        """Return the plan of a recipe."""
+        device, problem = self.device(recipe.runtime)
+        encoders = self.encoders(recipe, device)
+        held = encoding(encoders, list(encoders), device)
+        return Plan(
+            name=recipe.run.name,
+            device=device,
+            device_problem=problem,
+            encoders=tuple(_encoder_plan(name, encoder, device) for name, encoder in encoders.items()),
+            stages=tuple(
+                self._stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))
+            ),
+            encoding=held,
+            encoding_fits=fits(sum(held.values()), device) if held else None,
+        )
+
+    def device(self, runtime: Runtime) -> tuple[Device, str]:
+        """Return the runtime's device, and why its speed is unknown, or an empty string."""
+        return self.once(("device", runtime), lambda: _device(runtime, self.on))
+
+    def encoders(self, recipe: Recipe, device: Device) -> dict[str, Parts]:
+        """Return what is known of each encoder of a recipe."""
+        learning = {name for stage in recipe.stage for name in recipe.trained(stage)}
+        return {
+            name: self._encoder(encoder, recipe.runtime, device, name in learning)
+            for name, encoder in recipe.encoders.items()
+        }
+
+    def evaluation(
+        self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str
+    ) -> tuple[float, float] | str:
+        """Return the minimum and maximum seconds of encoding for an evaluation, or why they are unknown.
+
+        `name` is the encoder's. Reading of data and training of classifiers on the vectors come on top.
+        """
+        device, problem = self.device(recipe.runtime)
+        # In evaluations an encoder is as it is for training, but for the backward pass.
+        parts = self.encoders(recipe, device)[name]
+        found = self.once(("listed", entry.with_), lambda: listed(entry.with_))
+        if parts.outline is None or device.flops is None or found.problem:
+            return found.problem or parts.problem or problem or "the speed of the device is unknown"
+        outline, encoder = parts.outline, recipe.encoders[name]
+        flops = self.once(
+            ("encoded", id(found), id(outline), encoder.max_length, encoder.resolved_prompt),
+            lambda: encoded(found, encoder, outline, device.token_budget),
+        )
+        slow, fast = (flops / (device.flops * share) for share in device.share)
+        return fast, slow
+
+    def once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
+        """Return what `find` returned for a key of the same `repr` before, or call it."""
+        # Components hold mappings and cannot be hashed.
+        named = repr([(type(part), part) for part in key])
+        if named not in self._known:
+            self._known[named] = find()
+        found: T = self._known[named]
+        return found
+
+    def _encoder(self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
+        context = OutlineContext(recipe.pooler.traits.needs, device.precision, device.kind, training)
+        needs = sorted(context.needs)
+        outlined = ("outline", recipe.backbone, needs, device.precision, device.kind, training)
+        backbone = self.once(outlined, lambda: _outline(recipe.backbone, context))
+        if isinstance(backbone, str):
+            return Parts(recipe, problem=backbone)
+        width = backbone.width
+        sketch = self.once(("pooler", runtime, recipe.pooler, width), lambda: _sketch(runtime, recipe, width))
+        if isinstance(sketch, str):
+            return Parts(recipe, problem=sketch)
+        pooled = recipe.pooler.output_width(width)
+        after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
+        head = recipe.head
+        if head.projection is not None:
+            after["projection.weight"] = (head.projection, pooled)
+            after |= {"projection.bias": (head.projection,)} if head.bias else {}
+        return Parts(recipe, backbone, after, head.projection or pooled)
+
+    def _stage_plan(
+        self, recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device
+    ) -> StagePlan:
+        stage = recipe.stage[index]
+        towers = recipe.towers(stage)
+        # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
+        read = (stage.data, stage.columns_used, stage.batch_size, stage.distinct, stage.shuffle_buffer)
+        tokenised = [
+            (column, encoder.backbone, encoder.max_length, encoder.resolved_prompt)
+            for column, name in towers.items()
+            for encoder in [recipe.encoders[name]]
+        ]
+        outlines = {name: encoder.outline for name, encoder in encoders.items()}
+        texts = self.once(
+            ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
+            lambda: look(recipe, index, outlines),
+        )
+        steps = stage.steps
+        if steps is None and texts.batches_an_epoch is not None:
+            steps = texts.batches_an_epoch * (stage.epochs or 1)
+        columns = frozenset(stage.columns_used)
+        fields: dict[str, Any] = {
+            "rows": texts.rows,
+            "steps": steps,
+            "validations": None if steps is None or not stage.validate else -(-steps // stage.validate.every),
+            "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns),
+            "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
+            "lengths": texts.source,
+        }
+        problems = [texts.problem] if texts.problem else []
+        if unknown := [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]:
+            problems += [f"the encoder `{name}` is not known" for name in unknown]
+        else:
+            costs = Costs(recipe, stage, encoders, device, texts, self.once)
+            problems += costs.problems
+            fields |= costs.fields(steps)
+        return StagePlan(
+            name=stage.name,
+            trained=recipe.trained(stage),
+            frozen=tuple(stage.freeze),
+            batch_size=stage.batch_size,
+            micro_batch=stage.micro_batch,
+            epochs=stage.epochs,
+            problems=tuple(problems),
+            **fields,
+        )
 
 
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
@@ -136,20 +261,20 @@ def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
     return device, ""
 
 
-def _encoder(recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
-    context = OutlineContext(recipe.pooler.traits.needs, device.precision, device.kind, training)
+def _outline(backbone: Backbone, context: OutlineContext) -> Outline | str:
+    """Return the outline of a backbone, or why there is none."""
     try:
-        outline = known(recipe.backbone.outline(context), recipe.backbone, "outline")
-        sketch = known(runtime.sketch_pooler(recipe.pooler, outline.width), runtime, "sketch_pooler")
+        return known(backbone.outline(context), backbone, "outline")
     except SentbedError as error:
-        return Parts(recipe, problem=str(error))
-    pooled = recipe.pooler.output_width(outline.width)
-    after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
-    head = recipe.head
-    if head.projection is not None:
-        after["projection.weight"] = (head.projection, pooled)
-        after |= {"projection.bias": (head.projection,)} if head.bias else {}
-    return Parts(recipe, outline, after, head.projection or pooled)
+        return str(error)
+
+
+def _sketch(runtime: Runtime, recipe: EncoderRecipe, width: int) -> Sketch | str:
+    """Return the sketch of an encoder's pooler, or why there is none."""
+    try:
+        return known(runtime.sketch_pooler(recipe.pooler, width), runtime, "sketch_pooler")
+    except SentbedError as error:
+        return str(error)
 
 
 def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
@@ -177,39 +302,4 @@ def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
         weight_bytes=encoder.held,
         copy_bytes=outline.copy_bytes,
         tokens_a_second=speed,
-    )
-
-
-def _stage_plan(recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device) -> StagePlan:
-    stage = recipe.stage[index]
-    towers = recipe.towers(stage)
-    texts = look(recipe, index, {name: encoder.outline for name, encoder in encoders.items()})
-    steps = stage.steps
-    if steps is None and texts.batches_an_epoch is not None:
-        steps = texts.batches_an_epoch * (stage.epochs or 1)
-    columns = frozenset(stage.columns_used)
-    fields: dict[str, Any] = {
-        "rows": texts.rows,
-        "steps": steps,
-        "validations": None if steps is None or not stage.validate else -(-steps // stage.validate.every),
-        "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns),
-        "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
-        "lengths": texts.source,
-    }
-    problems = [texts.problem] if texts.problem else []
-    if unknown := [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]:
-        problems += [f"the encoder `{name}` is not known" for name in unknown]
-    else:
-        costs = Costs(recipe, stage, encoders, device, texts)
-        problems += costs.problems
-        fields |= costs.fields(steps)
-    return StagePlan(
-        name=stage.name,
-        trained=recipe.trained(stage),
-        frozen=tuple(stage.freeze),
-        batch_size=stage.batch_size,
-        micro_batch=stage.micro_batch,
-        epochs=stage.epochs,
-        problems=tuple(problems),
-        **fields,
     )

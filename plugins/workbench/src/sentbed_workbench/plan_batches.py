@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.errors import SentbedError
+from sentbed.errors import SentbedError, returned
 from sentbed.helpers import plan_batches
-from sentbed.protocols import Cost, Outline
-from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, Stage
+from sentbed.protocols import Cost, Evaluator, Outline, Preparation, Prepared
+from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,9 +84,12 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
     lengths, guessed = {}, False
     for column, tower in towers.items():
         outline = outlines[tower]
-        counted = _count(stage, recipe.encoders[tower], outline, texts[column])
+        encoder, most = recipe.encoders[tower], stage.max_length
+        counted = _count(encoder, outline, texts[column], most, stage.normalize_text)
         guessed |= counted is None
-        lengths[column] = _guess(stage, recipe.encoders[tower], texts[column]) if counted is None else counted
+        if counted is None:
+            counted = _guess(encoder, texts[column], most, stage.normalize_text)
+        lengths[column] = counted
     source = f"tokenised, {len(numbers):,} rows"
     if guessed:
         source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
@@ -94,28 +97,34 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
 
 
 def _count(
-    stage: Stage, encoder: EncoderRecipe, outline: Outline | None, texts: Sequence[str]
+    encoder: EncoderRecipe,
+    outline: Outline | None,
+    texts: Sequence[str],
+    max_length: int | None,
+    normalize: bool,
 ) -> NDArray[np.int64] | None:
-    """Return the number of tokens of each text in training, or None without a tokenizer."""
+    """Return the number of tokens of each text, or None without a tokenizer."""
     tokenizer = None if outline is None else outline.tokenizer
     if outline is None or tokenizer is None:
         return None
     prompt = encoder.resolved_prompt
     if prompt is not None:
-        tokenizer = PromptTokenizer(tokenizer, prompt, outline.max_length, stage.normalize_text)
+        tokenizer = PromptTokenizer(tokenizer, prompt, outline.max_length, normalize)
     try:
-        return tokenizer.encode(texts, stage.max_length or encoder.max_length).lengths
+        return tokenizer.encode(texts, max_length or encoder.max_length).lengths
     except SentbedError:
         # A prompt that is too long is reported by the run, not by the plan.
         return None
 
 
-def _guess(stage: Stage, encoder: EncoderRecipe, texts: Sequence[str]) -> NDArray[np.int64]:
+def _guess(
+    encoder: EncoderRecipe, texts: Sequence[str], max_length: int | None, normalize: bool
+) -> NDArray[np.int64]:
     import numpy as np
 
-    most = stage.max_length or encoder.max_length
+    most = max_length or encoder.max_length
     prompt = encoder.resolved_prompt
-    around = SPECIAL if prompt is None else SPECIAL + _tokens(prompt.apply("", stage.normalize_text))
+    around = SPECIAL if prompt is None else SPECIAL + _tokens(prompt.apply("", normalize))
     if prompt is None:
         return np.array([min(most, SPECIAL + _tokens(text)) for text in texts])
     return np.array([min(most, _tokens(text)) + around for text in texts])
@@ -205,3 +214,38 @@ def _largest_chunk(cost: Cost, lengths: NDArray[np.int64], texts: int) -> float:
     """Return the cost of the most expensive chunk with up to `texts` texts and their average tokens."""
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), int(lengths.max()))
     return max(cost.of(min(texts, budget // length), length) for length in map(int, set(lengths.tolist())))
+
+
+@attrs.frozen
+class Listed:
+    """Texts of an evaluation."""
+
+    lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Number of distinct texts of each list, and some of them."""
+    problem: str = ""
+    """Why the texts are unknown."""
+
+
+def listed(evaluator: Evaluator) -> Listed:
+    """Read what an evaluator has encoded, unless it must be fetched."""
+    if any(isinstance(value, str) and value.startswith("hub:") for value in unstructure(evaluator).values()):
+        return Listed(problem="its data would have to be fetched from the hub")
+    try:
+        prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+    except SentbedError as error:
+        return Listed(problem=str(error))
+    if not isinstance(prepared, Prepared):
+        return Listed(problem="it drives the encoder itself")
+    lists = [sorted(set(texts.both)) for texts in prepared.lists.values() if len(texts)]
+    return Listed(tuple((len(texts), tuple(texts[:: -(-len(texts) // SAMPLE)])) for texts in lists))
+
+
+def encoded(found: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
+    """Return the floating-point operations of encoding an evaluation's texts."""
+    flops = 0.0
+    for count, texts in found.lists:
+        lengths = _count(encoder, outline, texts, None, True)
+        if lengths is None:
+            lengths = _guess(encoder, texts, None, True)
+        flops += _sum(outline.forward, _passes(lengths, token_budget)) * count / len(texts)
+    return flops

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -67,7 +67,10 @@ class Costs:
         encoders: Mapping[str, Parts],
         device: Device,
         texts: Texts,
+        once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = lambda _, find: find(),
     ) -> None:
+        """`once(key, find)` returns what `find` returned for this key before (`Planner.once`)."""
+        self.once, self.texts = once, texts
         self.stage, self.encoders, self.device = stage, encoders, device
         self.towers = recipe.towers(stage)
         self.trained = recipe.trained(stage)
@@ -81,11 +84,14 @@ class Costs:
             )
         self.sketch = Sketch()
         width = encoders[self.trained[0]].width
-        try:
-            sketch = recipe.runtime.sketch_loss(stage.loss, width, self.rows, frozenset(stage.columns_used))
-            self.sketch = known(sketch, recipe.runtime, "sketch_loss")
-        except SentbedError as error:
-            self.problems.append(f"the loss `{stage.loss.name}`: {error}")
+        found = once(
+            ("loss", recipe.runtime, _sized(stage.loss), width, self.rows, stage.columns_used),
+            lambda: _sketch(recipe, stage, width, self.rows),
+        )
+        if isinstance(found, str):
+            self.problems.append(found)
+        else:
+            self.sketch = found
         self.width = width
         self.shapes = {
             f"{name}.{key}": shape for name in self.trained for key, shape in encoders[name].trained.items()
@@ -131,11 +137,20 @@ class Costs:
 
     def _train(self, tower: str, micro_batch: int | None) -> Work:
         columns = self._columns(tower, False), self._columns(tower, True)
-        return train(self._outline(tower), self.batches, *columns, micro_batch)
+        outline = self._outline(tower)
+        work: Work = self.once(
+            ("trained", id(outline), id(self.texts), self.rows, columns, micro_batch),
+            lambda: train(outline, self.batches, *columns, micro_batch),
+        )
+        return work
 
     def _frozen(self, tower: str) -> Work:
         columns = [column for column, of in self.towers.items() if of == tower]
-        work = encode(self._outline(tower), self.batches, columns, self.device.token_budget)
+        outline, budget = self._outline(tower), self.device.token_budget
+        work: Work = self.once(
+            ("frozen", id(outline), id(self.texts), self.rows, columns, budget),
+            lambda: encode(outline, self.batches, columns, budget),
+        )
         # With vectors cached on disk, texts are encoded in the first epoch only.
         share = 1 / (self.stage.epochs or 1) if self.stage.cache_frozen else 1.0
         return Work(work.tokens * share, work.forward * share)
@@ -225,6 +240,25 @@ class Costs:
         waiting += 0.0 if device.bandwidth is None else moved / device.bandwidth
         slow, fast = (steps * (flops / (device.flops * share) + waiting) for share in device.share)
         return fast, slow
+
+
+def _sized(component: Any) -> tuple[type, Any]:
+    """Return what may decide shapes and operations: a temperature does not, but that a weight is 0 may."""
+
+    def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
+        return value != 0 if isinstance(value, float) else value
+
+    return type(component), attrs.asdict(component, value_serializer=serialise)
+
+
+def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str:
+    """Return the sketch of a stage's loss, or why there is none."""
+    columns = frozenset(stage.columns_used)
+    try:
+        sketch = recipe.runtime.sketch_loss(stage.loss, width, rows, columns)
+        return known(sketch, recipe.runtime, "sketch_loss")
+    except SentbedError as error:
+        return f"the loss `{stage.loss.name}`: {error}"
 
 
 def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device) -> dict[str, int]:

@@ -5,6 +5,7 @@ The model is built on the device `meta`, where tensors have no content; `pass_co
 
 from __future__ import annotations
 
+import importlib
 import socket
 import urllib.parse
 import urllib.request
@@ -18,25 +19,22 @@ from sentbed import ModelError, locate
 from sentbed.protocols import Outline, OutlineContext
 from transformers.pytorch_utils import Conv1D
 
-from sentbed_backbones._torch.bert import BertFamily
 from sentbed_backbones._torch.built import DTYPES, Family, base_of, quiet
-from sentbed_backbones._torch.causal import CausalFamily
 from sentbed_backbones._torch.loading import _initialise, _set_dropout
-from sentbed_backbones._torch.opt import OptFamily
 from sentbed_backbones._torch.pass_costs import costs
-from sentbed_backbones._torch.t5 import T5Family
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.files import TOKENIZERS, is_local, problems_of
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer
 
-FAMILIES: Mapping[str, type[Family]] = {
-    "bert": BertFamily,
-    "t5": T5Family,
-    "opt": OptFamily,
-    "causal": CausalFamily,
+FAMILIES: Mapping[str, str] = {
+    "bert": "BertFamily",
+    "t5": "T5Family",
+    "opt": "OptFamily",
+    "causal": "CausalFamily",
 }
+"""Backbone -> class in the module of its name, which imports the library's models of its own family alone."""
 
 
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
@@ -65,7 +63,8 @@ class _Vocabulary:
 
 def outline(parameters: Transformer, context: OutlineContext) -> Outline:
     """See `sentbed.protocols.planning`. Raises `ModelError` if no configuration is available."""
-    family = FAMILIES[parameters.name](parameters, context.needs)
+    module = importlib.import_module(f"sentbed_backbones._torch.{parameters.name}")
+    family: Family = getattr(module, FAMILIES[parameters.name])(parameters, context.needs)
     with quiet():
         tokenizer, at_most = None, ""
         if parameters.model is None:

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import Device
+from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cells import load_study
+from sentbed_studies.commands import workers_for
+from sentbed_studies.runner import run_study
+from sentbed_studies.sharing import Work, plan_work
+from sentbed_studies.time_left import RUN, START, TimeLeft, said, time_left
+from sentbed_workbench.plan import Plan, Planner, StagePlan
+from toy_plugin import TOWERS, quicken
+
+A, B, C, D = map(Path, "abcd")
+
+AT_END = TOWERS.replace('at = ["start", "end"]', 'at = ["end"]')
+AXES = """
+[study]
+seeds = [1, 2]
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+"""
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------
+
+
+def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start() -> None:
+    left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0), C: (5.0, 6.0)})
+    assert left.seconds() == (START + 9, START + 12)
+    assert attrs.evolve(left, workers=2).seconds() == (START + 4.5, START + 6)
+    # More workers than runs have nothing to do.
+    assert attrs.evolve(left, workers=9).seconds() == (START + 3, START + 4)
+
+
+def test_finished_runs_scale_the_plan_of_the_others() -> None:
+    left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: (10.0, 10.0), D: (20.0, 20.0)})
+    left.finished(A, 6.0)
+    assert left.seconds() == (99.0, 99.0)
+    left.finished(B, 4.0)
+    # Planned 2 + 3, took 10: twice as long.
+    assert left.of(C) == (20.0, 20.0)
+    assert attrs.evolve(left, workers=2).seconds() == (30.0, 30.0)
+    assert said(left) == "1 min"
+
+
+def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
+    left = TimeLeft({A: None, B: None, C: (1.0, 1.0)})
+    assert left.seconds() is None
+    assert said(left) is None
+    left.finished(A, 7.0)
+    assert left.seconds() == (14.0, 14.0)
+
+
+def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing() -> None:
+    left = TimeLeft({A: (1.0, 1.0), B: (2.0, 2.0)})
+    left.ended(A)
+    assert left.seconds() == (START + 2, START + 2)
+    left.ended(B)
+    assert left.seconds() == (0.0, 0.0)
+    assert said(left) is None
+
+
+# --- of a study --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def work(
+    put: Callable[[str, str], Path], installed_toy: object, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Work]:
+    """Plan the work of four runs of two stages, of which the first is shared by pairs."""
+    quicken(monkeypatch)
+
+    def make(text: str = AT_END + AXES, share: bool = True) -> Work:
+        study = load_study(put("study.toml", text))
+        return plan_work(study.cells, Identities(load_plugins()), share)
+
+    return make
+
+
+class Known(Planner):
+    """Ten to twenty seconds a stage of ten steps, one to two an evaluation."""
+
+    def plan(self, recipe: Any) -> Plan:
+        stages = [StagePlan(s.name, (), (), 4, None, 1, steps=10, seconds=(10.0, 20.0)) for s in recipe.stage]
+        device = Device("cpu", "abacus", "fp32")
+        return Plan("p", device, "", (), tuple(stages), {"weights": 10**9}, None)
+
+    def evaluation(self, recipe: Any, entry: Any, name: str) -> tuple[float, float] | str:
+        return 1.0, 2.0
+
+
+def planned(work: Work, directory: Path) -> list[Any]:
+    return sorted(time_left(work, directory, Known()).planned.values())
+
+
+def test_a_shared_stage_counts_once_and_evaluations_count(work: Callable[..., Work], tmp_path: Path) -> None:
+    whole, (evaluation,) = (RUN + 21, RUN + 42), [(1.0, 2.0)]
+    assert planned(work(share=False), tmp_path) == [whole] * 4
+    # Two prefixes of a stage each, and the second stage with the evaluation of four runs.
+    assert planned(work(), tmp_path) == [
+        *[(RUN + 10, RUN + 20)] * 2,
+        *[(RUN + 10 + evaluation[0], RUN + 20 + evaluation[1])] * 4,
+    ]
+
+
+def test_the_same_encoder_is_evaluated_once_before_training(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    # Weights are random: each seed has others.
+    found = planned(work(TOWERS + AXES, False), tmp_path)
+    assert found == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
+
+
+def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> None:
+    line = 'validate = { every = 3, with = { use = "gap", development = true } }\nbatch_size'
+    text = (AT_END + AXES).replace("batch_size", line)
+    # Of ten steps: after 3, 6, 9 and 10.
+    assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 4) + 1, RUN + 2 * (20 + 8) + 2)] * 4
+
+
+def test_what_has_finished_is_found_again_and_corrects_the_plan(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    found = work(share=False)
+    run = tmp_path / found.tasks[0].directory
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    (run / "report.json").write_text(json.dumps({"seconds": 65.0}))
+    left = time_left(found, tmp_path, Known())
+    assert left.found == {found.tasks[0].directory: 65.0}
+    assert left.seconds() == pytest.approx((195.0, 195.0))
+
+
+def test_every_line_on_a_run_says_what_is_left(
+    put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
+) -> None:
+    study = load_study(put("study.toml", AT_END + AXES))
+    found, lines = work(share=False), []
+    left = time_left(found, tmp_path / "out", Known())
+    run_study(study, tmp_path / "out", work=found, say=lines.append, left=left)
+    assert ["left" in line for line in lines] == [True, True, True, False]
+    assert all(line.endswith(" left") and "; about " in line for line in lines[:3])
+    # Runs of the toy take no time, and are planned to take half a minute.
+    assert left.seconds() == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "gigabytes", "seconds", "workers"),
+    [
+        ([1], 8, 100, 1000, 4),
+        ([1], 3, 100, 1000, 3),
+        ([1, 4], 8, 100, 1000, 2),
+        ([1], 8, 5, 1000, 2),
+        ([1], 8, 1, 1000, 1),
+        ([1], 8, 100, 10, 1),
+        ([None], 8, 100, 1000, 1),
+        ([1, None], 8, 100, 1000, 1),
+    ],
+    ids=["a bundle each", "cores", "threads", "memory", "one in any case", "short", "all cores", "some"],
+)
+def test_workers_are_what_cores_and_memory_are_enough_for(
+    threads: Sequence[int | None],
+    cores: int,
+    gigabytes: int,
+    seconds: float,
+    workers: int,
+    work: Callable[..., Work],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from toy_plugin import Toy
+
+    @attrs.frozen
+    class Threaded(Toy):
+        threads: int | None = None
+
+    found = work(share=False)
+    bundles = tuple(
+        tuple(
+            attrs.evolve(
+                task,
+                cell=attrs.evolve(
+                    task.cell,
+                    recipe=attrs.evolve(
+                        task.cell.recipe, runtime=Threaded(threads=threads[n % len(threads)])
+                    ),
+                ),
+            )
+            for task in bundle
+        )
+        for n, bundle in enumerate(found.bundles)
+    )
+    monkeypatch.setattr("sentbed.helpers.usable_cores", lambda: cores)
+    monkeypatch.setattr("sentbed.helpers.core_quota", lambda: None)
+    monkeypatch.setattr("sentbed.helpers.memory_limit", lambda: gigabytes * 10**9)
+    left = TimeLeft({A: (seconds, seconds)}, memory=2 * 10**9)
+    assert workers_for(attrs.evolve(found, bundles=bundles), left) == workers
+    assert workers_for(attrs.evolve(found, bundles=bundles), attrs.evolve(left, memory=None)) == 1
