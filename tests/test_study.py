@@ -29,7 +29,6 @@ schema = 1
 name = "ablation"
 [runtime]
 use = "cpu"
-threads = 1
 deterministic = true
 [checkpoint]
 every = 2
@@ -106,6 +105,8 @@ def expected(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
 def start(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Start `sentbed study` in a process of its own."""
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    # No number of threads in the environment may decide a score.
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def run(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "sentbed", "study", str(recipe), "--out", "study", *arguments]

@@ -212,24 +212,26 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
     info: RunContext, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr("time.monotonic", iter(range(0, 1000, 10)).__next__)
     follow(ConsoleTracker(), info)
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "\x1b" not in printed.err
     assert "\r" not in printed.err
-    assert [line.split() for line in printed.err.splitlines()] == [
-        ["my-run", "writes", "to", str(info.directory)],
-        ["evaluating", "encoder@start", "with", "sts"],
-        ["task", "metric", "protocol", "value"],
-        ["STS12", "spearman", "p", "71.23"],
-        ["training", "stage", "nli:", "4", "steps"],
-        ["nli:", "step", "1", "of", "4,", "loss", "1.0000"],
-        ["nli:", "step", "2", "of", "4,", "loss", "0.5000"],
-        ["step", "2:", "validation", "80.12", "(kept)"],
-        ["nli:", "step", "3", "of", "4,", "loss", "0.3333,", "validation", "80.12"],
-        ["nli:", "step", "4", "of", "4,", "loss", "0.2500,", "validation", "80.12"],
-        ["stage", "nli", "keeps", "step", "2,", "validation", "80.12"],
-        ["1,500", "of", "2,000", "vectors", "came", "from", "the", "cache"],
+    shown = [" ".join(line.split()) for line in printed.err.splitlines()]
+    assert shown == [
+        f"my-run writes to {info.directory}",
+        "evaluating encoder@start with sts",
+        "task metric protocol value",
+        "STS12 spearman p 71.23",
+        "training stage nli: 4 steps",
+        "nli: step 1 of 4, loss 1.0000, 0:00:10, about 0:00:30 left",
+        "nli: step 2 of 4, loss 0.5000, 0:00:40, about 0:00:40 left",
+        "step 2: validation 80.12 (kept)",
+        "nli: step 3 of 4, loss 0.3333, validation 80.12, 0:01:10, about 0:00:23 left",
+        "nli: step 4 of 4, loss 0.2500, validation 80.12, 0:01:40, about 0:00:00 left",
+        "stage nli keeps step 2, validation 80.12",
+        "1,500 of 2,000 vectors came from the cache",
     ]
 
 

@@ -7,13 +7,16 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import click
 from sentbed import Encoder
 from sentbed.errors import DataError
 from sentbed.helpers import atomic_file, bounded_lines
 from sentbed.tools import WINDOW, progress_bars
+from sentbed_jobs.progress_lines import ProgressLines
 
 from sentbed_corpus.input_rows import text_row
 from sentbed_corpus.vector_writer import require_finite, write_npy_header
@@ -74,7 +77,10 @@ def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
 
 @contextmanager
 def bar(total: int) -> Iterator[Any]:
-    """Show a progress bar; yield the function that advances it."""
+    """Show a progress bar, or lines where there is no terminal; yield the function that advances it."""
     with progress_bars() as progress:
+        if progress.disable:
+            yield ProgressLines("encode", total, partial(click.echo, err=True)).advance
+            return
         task = progress.add_task("encode", total=total)
         yield lambda done: progress.update(task, advance=done)

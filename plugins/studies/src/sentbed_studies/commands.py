@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,10 @@ import click
 from sentbed.tools import FAILED, set_option
 
 if TYPE_CHECKING:
-    from sentbed_report.study.study_data import StudyData
+    from sentbed_report.study.study_data import CellRun, StudyData
 
     from sentbed_studies.cells import Remark, Study
+    from sentbed_studies.run_progress import RunProgress
     from sentbed_studies.sharing import Work
     from sentbed_studies.time_left import TimeLeft
 
@@ -95,6 +95,7 @@ def run(
     from sentbed_studies.runner import run_study
     from sentbed_studies.sharing import plan_work
     from sentbed_studies.study_reports import write_reports
+    from sentbed_studies.watching import watching
 
     plugins = load_plugins()
     wanted = entries(only)
@@ -110,8 +111,7 @@ def run(
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    say = partial(click.echo, err=True)
-    with reported(directory):
+    with reported(directory), watching(directory, now, left) as say:
         result = run_study(
             found,
             directory,
@@ -259,24 +259,47 @@ def listed(remark: Remark) -> str:
 def _status(data: StudyData) -> Iterator[str]:
     from collections import Counter
 
-    from sentbed_report.wording import duration
+    from sentbed_report.wording import count, duration
 
     runs = [run for cell in data.cells for run in cell.runs]
     counts = Counter(run.status for run in runs)
-    listed = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    listed = ", ".join(f"{number} {status}" for status, number in counts.most_common())
     yield f"study {data.name}: {len(runs)} runs: {listed}"
+    working = progress_of(data)
     for run in runs:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
         why = f": {run.error}" if run.error else ""
-        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{why}"
+        now = f": {working[run]}" if run in working else ""
+        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}"
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
     left = len(runs) - data.finished
     if times and left:
-        seconds = sum(times) / len(times) * left
-        yield f"left: about {duration(seconds)} for one worker, if they take as long as the finished ones"
+        done = sum(progress.elapsed for progress in working.values())
+        seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
+        many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
+        yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
+
+
+def progress_of(data: StudyData) -> dict[CellRun, RunProgress]:
+    """Return how far each run is that is at work."""
+    from sentbed_studies.run_progress import RunLog
+
+    runs = [run for cell in data.cells for run in cell.runs]
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    mean = sum(times) / len(times) if times else None
+    found = {}
+    for run in runs:
+        if run.status == "running" and run.directory is not None and data.directory is not None:
+            progress = RunLog(data.directory / run.directory).progress(mean)
+            if progress is not None:
+                found[run] = progress
+    return found
 
 
 def _as_json(data: StudyData) -> dict[str, Any]:
+    import attrs
+
+    working = progress_of(data)
     return {
         "name": data.name,
         "finished": data.finished,
@@ -288,6 +311,7 @@ def _as_json(data: StudyData) -> dict[str, Any]:
                 "status": run.status,
                 "directory": None if run.directory is None else str(run.directory),
                 "seconds": run.seconds,
+                "progress": attrs.asdict(working[run]) if run in working else None,
                 "error": run.error,
             }
             for cell in data.cells

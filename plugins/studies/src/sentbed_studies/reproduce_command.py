@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -60,6 +59,7 @@ def reproduce(
     from sentbed_studies.sharing import plan_work
     from sentbed_studies.study_directory import read_data
     from sentbed_studies.study_reports import write_reports
+    from sentbed_studies.watching import watching
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")
@@ -97,9 +97,8 @@ def reproduce(
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    say = partial(click.echo, err=True)
-    where = executor_of("local", {"workers": left.workers}, plugins, say)
-    with reported(directory):
+    with reported(directory), watching(directory, now, left) as say:
+        where = executor_of("local", {"workers": left.workers}, plugins, say)
         result = run_study(
             study,
             directory,

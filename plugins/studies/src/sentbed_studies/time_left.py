@@ -39,9 +39,13 @@ class TimeLeft:
     found: dict[Path, float] = attrs.field(factory=dict)
     """Run directory -> seconds that the run took."""
 
+    starts: int = attrs.field(default=0, init=False)
+    """Number of workers that have loaded their libraries, each within its first run."""
+
     def finished(self, run: Path, seconds: float) -> None:
         """Note that a run has finished."""
         self.found[run] = seconds
+        self.starts = min(self.workers, self.starts + 1)
 
     def ended(self, run: Path) -> None:
         """Note that a run has ended in another way, which says nothing on the others."""
@@ -61,7 +65,8 @@ class TimeLeft:
         if planned is None or not both:
             mean = sum(self.found.values()) / len(self.found)
             return mean, mean
-        scale = sum(took for took, _ in both) / sum(_middle(plan) for _, plan in both)
+        thought = sum(_middle(plan) for _, plan in both) + START * self.starts
+        scale = sum(took for took, _ in both) / thought
         return scale * _middle(planned), scale * _middle(planned)
 
     def seconds(self) -> Range | None:

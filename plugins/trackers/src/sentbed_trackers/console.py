@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,8 @@ class ConsoleTracker:
         self._said = 0.0
         self._done: dict[str, int] = {}
         """Stage -> number of steps done when the run was resumed."""
+        self._pace = ("", 0, 0.0)
+        """What is counted in lines, how much of it was done at first, and when."""
 
     @hookimpl
     def run_started(self, run: Run) -> None:
@@ -71,7 +75,9 @@ class ConsoleTracker:
         if self._console is None:
             return
         if not self._console.is_terminal:
-            self._say_sometimes(f"{evaluator}: {what} {done} of {total}")
+            if self._pace[0] != what:
+                self._pace = (what, done, time.monotonic())
+            self._say_sometimes(f"{evaluator}: {what} {done} of {total}{self._time(done, total)}")
             return
         if self._progress is None or what != self._part:
             self._stop()
@@ -104,8 +110,10 @@ class ConsoleTracker:
         self._stop()
         self._score = ""
         self._say(f"training stage {stage}: {total_steps} steps")
+        done = self._done.pop(stage, 0)
+        self._pace = (stage, done, time.monotonic())
         if self._console.is_terminal:
-            self._open_bar(stage, total_steps, self._done.pop(stage, 0))
+            self._open_bar(stage, total_steps, done)
 
     def _open_bar(self, what: str, total: int, done: int, transient: bool = False) -> None:
         from rich.progress import (
@@ -140,7 +148,9 @@ class ConsoleTracker:
             rate = f"{speed:.2f} steps/s" if speed else ""
             self._progress.update(self._task, completed=step, rate=rate, live=live)
         else:
-            self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}")
+            self._say_sometimes(
+                f"{stage}: step {step} of {total_steps}, {live}{self._time(step, total_steps)}"
+            )
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
@@ -191,9 +201,16 @@ class ConsoleTracker:
         if self._console is not None:
             self._console.print(text)
 
-    def _say_sometimes(self, text: str) -> None:
-        import time
+    def _time(self, done: int, total: int) -> str:
+        """Return how long the part took until now, and how long the rest of it will take."""
+        _, before, began = self._pace
+        took = time.monotonic() - began
+        if done <= before:
+            return ""
+        left = took / (done - before) * (total - done)
+        return f", {timedelta(seconds=round(took))}, about {timedelta(seconds=round(left))} left"
 
+    def _say_sometimes(self, text: str) -> None:
         if time.monotonic() - self._said > LINE_EVERY_SECONDS:
             self._said = time.monotonic()
             self._say(text)
