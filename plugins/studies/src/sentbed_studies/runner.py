@@ -137,26 +137,17 @@ def run_study(
     with at_work(directory, study, work):
         if only:
             work = work.of(study.only(only).cells)
-        return _run_work(study, work, directory.resolve(), plugins, executor, keep_going, say)
+        directory = directory.resolve()
+        executor = executor or executor_of("local", {}, plugins, say)
+        return _run_work(study, work, _Runner(directory, executor, keep_going, say, len(work.tasks), left))
 
 
-def _run_work(
-    study: Study,
-    work: Work,
-    directory: Path,
-    plugins: Plugins,
-    executor: TaskPool | None,
-    keep_going: bool,
-    say: Say,
-) -> StudyResult:
-    runner = _Runner(
-        directory, executor or executor_of("local", {}, plugins, say), keep_going, say, len(work.tasks), left
-    )
-    shared = needed(directory, work)
+def _run_work(study: Study, work: Work, runner: _Runner) -> StudyResult:
+    shared = needed(runner.directory, work)
     for depth in sorted({prefix.depth for prefix in shared}):
         runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
     runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
-    return StudyResult(directory, tuple(runner.failed))
+    return StudyResult(runner.directory, tuple(runner.failed))
 
 
 def _begin(directory: Path) -> None:
