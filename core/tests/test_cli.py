@@ -399,7 +399,7 @@ def test_a_changed_recipe_is_refused_unless_changes_are_allowed(interrupted: Pat
     assert result.stderr == (
         f"error: the recipe is not the one that the run in `{interrupted}` was started with:\n"
         "  run.seed: 7 -> 8\n"
-        "  stage.0.optimizer.lr: 0.5 -> 0.25\n"
+        "  stage.pull.optimizer.lr: 0.5 -> 0.25\n"
         "go on without these changes, or allow them (`--allow-changes`)\n"
     )
     result = invoke("run", "--resume", interrupted, *changes, "--allow-changes")
@@ -574,7 +574,7 @@ def test_compare_of_what_is_no_run_exits_with_1(tmp_path: Path):
     [
         ("text", "nearness; distance; nearness"),
         ("markdown", "| encoder | near |"),
-        ("latex", "% nearness; distance; nearness"),
+        ("latex", "\\begin{table}"),
         ("csv", "encoder,near"),
     ],
 )

@@ -635,6 +635,16 @@ def test_differences_are_every_value_by_its_path():
     assert list(differences(before, before)) == []
 
 
+def test_a_stage_is_called_by_its_name_where_both_have_it():
+    before = {"stage": [{"name": "a", "x": 1}, {"name": "b", "x": 1}]}
+    after = {"stage": [{"name": "a", "x": 2}, {"name": "c", "x": 2}]}
+    assert list(differences(before, after)) == [
+        "stage.a.x: 1 -> 2",
+        "stage.1.name: 'b' -> 'c'",
+        "stage.1.x: 1 -> 2",
+    ]
+
+
 CHANGES = (
     "run.seed=8",
     "stage.pairs.optimizer.lr=0.25",
@@ -645,9 +655,9 @@ CHANGES = (
 LISTED = (
     "  run.seed: 7 -> 8\n"
     "  encoders.zh.head.normalize: False -> True\n"
-    "  stage.0.optimizer.lr: 0.5 -> 0.25\n"
-    "  stage.1.epochs: 2 -> nothing\n"
-    "  stage.1.steps: nothing -> 5\n"
+    "  stage.pairs.optimizer.lr: 0.5 -> 0.25\n"
+    "  stage.tune.epochs: 2 -> nothing\n"
+    "  stage.tune.steps: nothing -> 5\n"
 )
 
 

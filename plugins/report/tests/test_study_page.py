@@ -605,3 +605,22 @@ def test_each_table_of_the_page_has_its_legend(write) -> None:
     assert page.text.count("Bold: the best of a column") == tables
     assert markdown.count("Bold: the best of a column") == tables
     assert page.text.count("† p < 0.05, ‡ p < 0.01, against mean, 0.05.") > 1
+
+
+def test_the_head_says_model_pooler_and_loss_but_not_what_cells_differ_in(write) -> None:
+    recipe = """
+    [encoder]
+    backbone = { use = "bert", model = "pkg:a/b" }
+    pooler = { use = "mean" }
+    [[stage]]
+    name = "nli"
+    loss = { use = "info-nce" }
+    """
+    page, markdown = write(study(recipe=recipe))
+    assert all("encoder.pooler.use" in line for cell in study().cells for line in cell.differences)
+    assert [line for line in markdown.splitlines() if line.startswith("- ")][:3] == [
+        "- model: bert, pkg:a/b",
+        "- loss: info-nce",
+        "- pooler: first · mean",
+    ]
+    assert "model\nbert, pkg:a/b" in page.text.replace("modelbert", "model\nbert")

@@ -238,8 +238,8 @@ def test_cells_say_in_what_they_differ_from_the_baseline(study: Study, tmp_path:
     cells = {cell.name: cell for cell in read_data(tmp_path / "study").cells}
     assert cells["0.5, 0.0"].differences == ()
     assert cells["0.25, 0.5"].differences == (
-        "stage.0.loss.noise: 0.0 -> 0.5",
-        "stage.1.optimizer.lr: 0.5 -> 0.25",
+        "stage.pairs.loss.noise: 0.0 -> 0.5",
+        "stage.tune.optimizer.lr: 0.5 -> 0.25",
     )
     assert cells["0.25, 0.5"].labels == {"lr": "0.25", "noise": "0.5"}
 

@@ -133,13 +133,15 @@ def _tidy_again(directory: Path) -> None:
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes, as TOML data."""
+    """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes as TOML data; stages by name."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):
-            yield from differences(*pair, f"{path}.{index}")
+            names = {one.get("name") if isinstance(one, dict) else None for one in pair}
+            place = (names.pop() or index) if len(names) == 1 else index
+            yield from differences(*pair, f"{path}.{place}")
     elif before != after:
         shown = ["nothing" if value is None else repr(value) for value in (before, after)]
         yield f"{path}: {shown[0]} -> {shown[1]}"

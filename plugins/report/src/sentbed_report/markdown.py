@@ -9,6 +9,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
 from sentbed_report.printed_table import DEGENERATE
+from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_report import Difference, RunReport
 from sentbed_report.score_tables import Cell, ScoreTable, score_tables
 from sentbed_report.wording import (
@@ -40,6 +41,8 @@ def escape(text: str) -> str:
 def _blocks(data: RunReport) -> Iterator[str]:
     yield f"# {escape(data.name)}"
     yield f"{status_line(data)} {escape(summary(data))}"
+    if facts := recipe_facts(data.recipe_toml):
+        yield "\n".join(f"- {escape(name)}: {escape(value)}" for name, value in facts)
     if data.error:
         yield _fenced(data.error)
     for warning in data.warnings:

@@ -21,6 +21,7 @@ from sentbed_report.figures import (
     validation_plot,
 )
 from sentbed_report.printed_table import DEGENERATE
+from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_tables import geometry_panels, score_tables
 from sentbed_report.watch_plots import (
@@ -67,6 +68,7 @@ def to_html(data: RunReport) -> str:
     return environment.from_string(_resource("template.html.j2")).render(
         data=data,
         summary=text.summary(data),
+        facts=recipe_facts(data.recipe_toml),
         status_line=text.status_line(data),
         verdict=text.verdict(data.ranking) if data.ranking else "",
         distribution=ranking_plot(data.ranking, "r") if data.ranking else None,

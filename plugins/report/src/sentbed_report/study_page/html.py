@@ -58,6 +58,7 @@ def to_html(data: StudyData, views: Views) -> str:
         status_class=texts.status_class(data),
         summary_line=texts.summary_line(data),
         failures=texts.failures(data),
+        facts=texts.facts(data),
         published_notes=texts.published_notes(data),
         baseline=_baseline(data),
         cells={cell.name: cell for cell in data.cells},

@@ -56,6 +56,8 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
 
 
 def _facts(data: StudyData) -> Iterator[str]:
+    for name, value in texts.facts(data):
+        yield f"- {escape(name)}: {escape(value)}"
     for axis in data.axes:
         yield f"- {escape(axis.name)}: {' · '.join(map(escape, axis.labels))}"
     if data.baseline:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 from urllib.parse import quote
 
+from sentbed_report.recipe_facts import Fact, recipe_facts
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
 from sentbed_report.wording import count, duration
 
@@ -36,6 +37,13 @@ def summary_line(data: StudyData) -> str:
     if seconds:
         parts.append(f"{duration(sum(seconds))} of runs")
     return ", ".join(parts) + "."
+
+
+def facts(data: StudyData) -> tuple[Fact, ...]:
+    """Return model, pooler and loss of the study's recipe, without what its cells differ in."""
+    varied = {path for cell in data.cells for line in cell.differences for path in [line.partition(": ")[0]]}
+    # Its seeds are told as those of the study.
+    return recipe_facts(data.recipe, {*varied, "run.seed"})
 
 
 def failures(data: StudyData) -> tuple[CellRun, ...]:
