@@ -55,9 +55,13 @@ def test_of_several_encoders_and_stages_each_is_named() -> None:
     ("varied", "left"),
     [
         ("encoder.pooler.use", ["model", "loss", "seed"]),
+        ("encoders.encoder.pooler.use", ["model", "loss", "seed"]),
         ("encoder.pooler", ["model", "loss", "seed"]),
         ("encoder", ["loss", "seed"]),
-        ("stage.nli.loss.temperature", ["model", "pooler", "seed"]),
+        ("encoder.backbone.model", ["pooler", "loss", "seed"]),
+        ("encoder.backbone.dropout", ["model", "pooler", "loss", "seed"]),
+        ("stage.nli.loss.use", ["model", "pooler", "seed"]),
+        ("stage.nli.loss.temperature", ["model", "pooler", "loss", "seed"]),
         ("stage.nli.optimizer.lr", ["model", "pooler", "loss", "seed"]),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tomli
+
+_MODEL = ("use", "model", "size", "init")
+"""Keys of a backbone that make its model."""
 
 Fact: TypeAlias = tuple[str, str]
 """What it is, such as `pooler`, and which."""
@@ -21,29 +24,32 @@ def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
         data = tomli.loads(recipe)
     except tomli.TOMLDecodeError:
         return ()
-    return tuple((name, text) for path, name, text in _facts(data) if text and not _is_varied(path, varied))
+    return tuple(
+        (name, text)
+        for name, text, paths in _facts(data)
+        if text and not any(f"{path}.".startswith(f"{one}.") for path in paths for one in varied)
+    )
 
 
-def _is_varied(path: str, varied: Collection[str]) -> bool:
-    return any(f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.") for one in varied)
-
-
-def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield path, name and value of each fact."""
+def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Yield name and value of each fact, and the paths of the recipe that make it."""
     several = data.get("encoders")
     encoders = {f"encoders.{name}": table for name, table in _table(several).items()}
     for path, encoder in (encoders or {"encoder": data.get("encoder")}).items():
         of = f" of {path.partition('.')[2]}" if len(encoders) > 1 else ""
         backbone, pooler = _table(_table(encoder).get("backbone")), _table(_table(encoder).get("pooler"))
-        yield f"{path}.backbone", f"model{of}", _model(backbone)
-        yield f"{path}.pooler", f"pooler{of}", str(pooler.get("use", ""))
+        # `[encoder]` is short for `[encoders.encoder]`, as it is told where recipes differ.
+        places = [path, f"encoders.{path}"] if path == "encoder" else [path]
+        yield f"model{of}", _model(backbone), [f"{p}.backbone.{key}" for p in places for key in _MODEL]
+        yield f"pooler{of}", str(pooler.get("use", "")), [f"{p}.pooler.use" for p in places]
     stages = data.get("stage")
     stages = stages if isinstance(stages, list) else []
     for index, stage in enumerate(stages):
         name = str(_table(stage).get("name", index))
         of = f" of {name}" if len(stages) > 1 else ""
-        yield f"stage.{name}.loss", f"loss{of}", str(_table(_table(stage).get("loss")).get("use", ""))
-    yield "run.seed", "seed", str(_table(data.get("run")).get("seed", ""))
+        loss = str(_table(_table(stage).get("loss")).get("use", ""))
+        yield f"loss{of}", loss, [f"stage.{name}.loss.use"]
+    yield "seed", str(_table(data.get("run")).get("seed", "")), ["run.seed"]
 
 
 def _model(backbone: Mapping[str, Any]) -> str:
