@@ -560,6 +560,30 @@ def test_weights_that_are_no_numbers_are_refused(
         assert "has NaN or infinite values" in refusal(backbone, context)
 
 
+@pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.bool])
+def test_weights_that_are_whole_numbers_are_refused(
+    save_model: SaveModel, no_texts: BuildContext, kind: torch.dtype
+) -> None:
+    directory = save_model("opt")
+    weights = load_file(directory / "model.safetensors")
+    key = next(key for key in weights if "fc1" in key)
+    weights[key] = weights[key].to(kind)
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    message = refusal(Opt(model=str(directory)), no_texts)
+    assert message.startswith(f"`{key}` in `{directory / 'model.safetensors'}` holds whole numbers (")
+
+
+def test_hashes_that_were_verified_are_not_computed_again(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backbone = Opt(model=str(save_model("opt")))
+    backbone.build(no_texts).save(tmp_path / "saved")
+    monkeypatch.setattr("sentbed_backbones._torch.loading.sha256", lambda file: pytest.fail(f"read {file}"))
+    sums = {"model.safetensors": "f" * 64}
+    built = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved", sums=sums))
+    assert built.origin["sha256"] == sums
+
+
 def test_the_backbone_of_an_adapter_alone_is_no_model(
     save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
 ) -> None:

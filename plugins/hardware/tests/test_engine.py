@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import BuildContext, Head, TokenIds
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
@@ -139,6 +139,20 @@ def test_a_modules_file_that_was_cut_off_is_a_model_error(
     file = saved / "modules.safetensors"
     file.write_bytes(file.read_bytes()[:20])
     with pytest.raises(ModelError, match=r"modules\.safetensors"):
+        restore(toys, engine, saved, Head(projection=6), toys.mean())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda w: w * float("nan"), lambda w: w / 0, lambda w: w.to(torch.int32)],
+    ids=["nan", "inf", "int"],
+)
+def test_weights_of_pooler_and_head_that_are_no_finite_numbers_are_refused(
+    toys: Any, engine: TorchEngine, saved: Path, change: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    file = saved / "modules.safetensors"
+    save_file({name: change(value) for name, value in load_file(file).items()}, file)
+    with pytest.raises(ModelError, match=r"`projection\.weight` in .* has NaN, infinite or whole numbers"):
         restore(toys, engine, saved, Head(projection=6), toys.mean())
 
 
