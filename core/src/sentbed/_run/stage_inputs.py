@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ class Feed:
                 source = context.source(tower)
                 decides = [dataset.fingerprint, source, how, column, length, stage.normalize_text]
                 name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
-                path = context.directory / VECTORS / f"{stage.name}-{column}-{name}.npy"
+                path = context.directory / VECTORS / f"{stage.name}-{column}-{name}.records"
             self.frozen[column] = FrozenColumn.of(encoder, length, stage.normalize_text, dataset, path)
 
     def __call__(self, batch: Batch) -> Columns:
@@ -138,35 +137,35 @@ class FrozenColumn:
     encoder: Encoder
     max_length: int
     normalize: bool
-    cache: NDArray[Any] | None = None
-    """Memory map with one record per row of the data: `vector`, and `text`, the number of its text."""
+    cache: Path | None = None
+    """File with one record per row of the data: `vector`, and `sum`, the hash of its text and vector."""
 
     @classmethod
     def of(
         cls, encoder: Encoder, max_length: int, normalize: bool, dataset: Dataset, path: Path | None
     ) -> FrozenColumn:
         """Return the column; with `path`, vectors are cached in that file."""
-        if path is None:
-            return cls(encoder, max_length, normalize)
-        if dataset.varies:
-            raise RunError("`cache_frozen` is on, but the data gives other texts in every epoch; take it out")
-        return cls(encoder, max_length, normalize, _memory_map(path, len(dataset), encoder.width))
+        if path is not None:
+            if dataset.varies:
+                message = "`cache_frozen` is on, but the data gives other texts in every epoch; take it out"
+                raise RunError(message)
+            _allocate(path, len(dataset) * _record(encoder.width).itemsize)
+        return cls(encoder, max_length, normalize, path)
 
     def vectors(self, rows: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of these rows with the texts `texts`, `(batch, width)`."""
         if self.cache is None:
             return self._encode(texts)
-        found, numbers = self.cache[rows], text_numbers(texts)
-        missing = found["text"] != numbers
+        found = np.zeros(len(rows), _record(self.encoder.width))
+        _transfer(self.cache, rows, found, "readinto")
+        missing = found["sum"] != _sums(texts, found["vector"])
         if missing.any():
             # Encode the whole batch: the last bits of a vector may depend on the other texts, and a run that
             # was killed while writing must get the same vectors.
             found["vector"][missing] = self._encode(texts)[missing]
-            self.cache["vector"][rows[missing]] = found["vector"][missing]
-            # Last, so that a partly written row is encoded again.
-            self.cache["text"][rows[missing]] = numbers[missing]
-        vectors: NDArray[np.float32] = np.ascontiguousarray(found["vector"])
-        return vectors
+            found["sum"] = _sums(texts, found["vector"])
+            _transfer(self.cache, rows[missing], found[missing], "write")
+        return np.ascontiguousarray(found["vector"])
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.encoder.encode(texts, max_length=self.max_length, normalize=self.normalize)
@@ -179,20 +178,37 @@ def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.maximum(numbers, 1)
 
 
-def _memory_map(path: Path, rows: int, width: int) -> NDArray[Any]:
-    """Open an array on disk, or create one of zeros. Raises `RunError` if the disk is full."""
-    kind = np.dtype([("text", "<i8"), ("vector", "<f4", (width,))])
+def _record(width: int) -> np.dtype[Any]:
+    return np.dtype([("sum", "<i8"), ("vector", "<f4", (width,))])
+
+
+def _sums(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the hash of each text and its vector, `(texts,)`."""
+    pairs = zip(text_numbers(texts), vectors, strict=True)
+    digests = (hashlib.blake2b(x.tobytes() + y.tobytes(), digest_size=8).digest() for x, y in pairs)
+    return np.frombuffer(b"".join(digests), "<i8")
+
+
+def _transfer(path: Path, rows: NDArray[np.int64], records: NDArray[Any], how: str) -> None:
+    """Read or write the records of some rows. Raises `RunError` if the system refuses."""
+    content = records.view(np.uint8).reshape(len(rows), -1)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        cache = None
-        with suppress(FileNotFoundError, ValueError):  # a ValueError: it was only partly created
-            cache = np.lib.format.open_memmap(path, "r+")
-        if cache is None or (cache.shape, cache.dtype) != ((rows,), kind):
-            cache = np.lib.format.open_memmap(path, "w+", dtype=kind, shape=(rows,))
-        if hasattr(os, "posix_fallocate"):
-            # Writing to a map kills the process if the disk is full.
-            with path.open("r+b") as stream:
-                os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+        # Not a memory map: the process would end if another one cut the file.
+        with path.open("r+b", buffering=0) as stream:
+            for row, record in zip(rows.tolist(), content, strict=True):
+                stream.seek(row * records.itemsize)
+                getattr(stream, how)(record)
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
-    return cache
+
+
+def _allocate(path: Path, size: int) -> None:
+    """Create a file of zeros, unless it is there. Raises `RunError` if the disk is full."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as stream:
+            stream.truncate(size)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(stream.fileno(), 0, size)
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
