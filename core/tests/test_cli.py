@@ -431,9 +431,8 @@ def test_a_damaged_state_is_warned_of_on_the_console(interrupted: Path):
     (interrupted / "states" / "00-00000004" / "state.json").unlink()
     result = invoke("run", "--resume", interrupted)
     assert result.exit_code == 0
-    assert f"the checkpoint `{interrupted}/states/00-00000004` is damaged: `state.json` cannot be read" in (
-        result.stderr
-    )
+    state = f"{interrupted}/states/00-00000004"
+    assert f"the checkpoint `{state}` is damaged: `state.json` is missing" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -210,6 +211,34 @@ def test_a_damaged_encoder_file_is_a_problem_with_its_line(
     with pytest.raises(RecipeError) as caught:
         Encoder.load(tmp_path / "e", TOY, plugins)
     assert (caught.value.problems[0].file, caught.value.problems[0].line) == (str(file), 2)
+
+
+@given(damage=damages())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_checksums_of_a_saved_encoder_change_no_vector(
+    damage: Damage, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder = encoder_with(recipe_of)
+    encoder.save(tmp_path / "e")
+    file = tmp_path / "e" / "checksums.json"
+    file.write_bytes(damage(file.read_bytes()))
+    with suppress(ModelError):
+        found = Encoder.load(tmp_path / "e", TOY, plugins).encode(TEXTS)
+        np.testing.assert_array_equal(found, encoder.encode(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"3", b"[" * 100_000, b'{"encoder.toml": 3}', b'{"../x": ""}', b"\xff"]
+)
+def test_checksums_that_are_no_table_of_hashes_are_refused(
+    content: bytes, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    encoder_with(recipe_of).save(tmp_path / "e")
+    (tmp_path / "e" / "checksums.json").write_bytes(content)
+    with pytest.raises(
+        ModelError, match=r"`(checksums\.json|encoder\.toml|\.\./x)` is (not what was|missing)"
+    ):
+        Encoder.load(tmp_path / "e", TOY, plugins)
 
 
 @pytest.mark.parametrize("file", ["encoder.toml", "projection.npy", "backbone/embedding.npy"])

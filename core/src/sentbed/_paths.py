@@ -170,7 +170,7 @@ def verified_sums(directory: Path) -> dict[str, str]:
                 raise ValueError(f"`{name}` is not what was written")
     except OSError as error:
         raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
-    except (AttributeError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (AttributeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
     return sums
 
