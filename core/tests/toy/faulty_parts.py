@@ -119,6 +119,10 @@ class Size(Evaluator):
         protocol = {} if self.fault == "no protocol" else {"id": "size"}
         scale = 10.0 if self.fault == "other items" else 100.0
         items = None if self.fault in ("not finite", "by chance") else Items("mean", sizes, scale=scale)
+        if self.fault == "a score is no item":
+            items = Items("mean", np.array([sizes.mean()]))
+        if self.fault == "folds are no items":
+            items = Items("mean", np.array([sizes.mean()] * 2))
         score = Score("nine", "size", value, protocol, items=items)
         return Evaluation((score, score) if self.fault == "twice" else (score,), 0.0)
 

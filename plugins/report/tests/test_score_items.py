@@ -8,8 +8,10 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import RunError
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
 from sentbed_report import score_items as items
+from sentbed_report import statistics
 from sentbed_report.report_json import read_score
 
 GOLD = np.arange(4.0)
@@ -112,3 +114,53 @@ def test_items_of_a_run_with_flat_protocols_are_still_found(tmp_path: Path) -> N
     assert read.protocol == {"encoder": {"max_length": 16}, "evaluator": {"id": "p"}}
     assert (read.note, read.direction) == ("odd", "none")
     same(items.attach_items(tmp_path, [read])[0].items, PAIRS)
+
+
+STATISTIC = '''
+"""A statistic."""
+
+from sentbed import hookimpl
+
+
+def largest(x, y):
+    return float(max(x[y > 0], default=0.0))
+
+
+@hookimpl
+def evaluators():
+    return []
+'''
+
+
+def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
+    tmp_path: Path, distribute: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distribute("mine", {"my_statistics": STATISTIC})
+    import my_statistics  # type: ignore[import-not-found]
+
+    found = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
+    assert statistics.value(found) == 200.0
+    items.keep_items(tmp_path, [score(of=found)])
+    (back,) = items.attach_items(tmp_path, without(score()))
+    assert back.items is not None
+    assert back.items.statistic is my_statistics.largest
+    monkeypatch.setattr(items, "load_plugins", lambda: load_plugins([]))
+    with pytest.raises(
+        RunError, match="`my_statistics:largest` is of no plugin that is installed and loaded"
+    ):
+        items.attach_items(tmp_path, without(score()))
+
+
+@pytest.mark.parametrize(
+    "name", ["os:system", "sentbed_report.statistics:Items", "sentbed_report.statistics:no"]
+)
+def test_a_file_names_no_other_code(name: str, tmp_path: Path) -> None:
+    items.keep_items(tmp_path, [score()])
+    (path,) = (tmp_path / "items").iterdir()
+    with np.load(path) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    arrays["index"] = np.array(str(arrays["index"]).replace('"spearman", "x"', f'"{name}", "x"'))
+    assert name in str(arrays["index"])
+    np.savez(path.with_suffix(""), **arrays)
+    with pytest.raises(RunError, match=r"there is no statistic `|is of no plugin|is no function"):
+        items.attach_items(tmp_path, without(score()))

@@ -14,7 +14,13 @@ from sentbed_report import statistics as resampling
 from sentbed_report.statistics import compare, interval, resample, value
 from sentbed_report.weighted_statistics import members_of
 
-STATISTICS = ["mean", "spearman", "pearson", "matthews", "f1"]
+EXCHANGED = ["mean", "spearman", "pearson", "matthews", "f1", "average-precision"]
+STATISTICS = [*EXCHANGED, "v-measure"]
+
+
+def hit_rate(x: np.ndarray, y: np.ndarray) -> float:
+    """A statistic of a plugin: the share of items that are predicted to within one half."""
+    return float(np.mean(np.abs(x - y) < 0.5))
 
 
 def items(statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more: Any) -> Items:
@@ -23,6 +29,14 @@ def items(statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more
     rng = np.random.default_rng(seed)
     if statistic == "mean":
         return Items("mean", rng.random(n).round(1), **more)
+    if statistic == "average-precision":
+        gold = (gold > 3).astype(float)
+        return Items(statistic, gold, (gold + noise * rng.normal(size=n)).round(1), **more)
+    if statistic == "v-measure":
+        gold = np.floor(gold / 2)
+        return Items(
+            statistic, gold, np.where(rng.random(n) < 0.2 * noise, rng.integers(0, 5, n), gold), **more
+        )
     if statistic in ("matthews", "f1"):
         gold = (gold > 2).astype(float)
         return Items(statistic, gold, np.where(rng.random(n) < 0.2 * noise, 1 - gold, gold), **more)
@@ -37,11 +51,15 @@ def reference(statistic: str, x: np.ndarray, y: np.ndarray | None) -> float:
         return 100 * float(np.mean(x))
     if statistic in ("spearman", "pearson") and (np.ptp(x) == 0 or np.ptp(y) == 0):
         return 0.0
+    if statistic == "average-precision" and not np.any(x):
+        return 0.0
     function: dict[str, Callable[[Any, Any], Any]] = {
         "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
         "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
         "matthews": metrics.matthews_corrcoef,
         "f1": lambda x, y: metrics.f1_score(x, y, zero_division=0),
+        "average-precision": metrics.average_precision_score,
+        "v-measure": lambda x, y: metrics.v_measure_score(x.astype(int), y.astype(int)),
     }
     return 100 * float(function[statistic](x, y))
 
@@ -185,7 +203,7 @@ def test_seven_tasks_of_five_thousand_pairs_take_a_few_seconds() -> None:
 
 
 @pytest.mark.parametrize("method", resampling.METHODS)
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", EXCHANGED)
 def test_a_system_does_not_differ_from_itself(statistic: str, method: Any) -> None:
     found = items(statistic)
     same = compare(found, found, method=method)
@@ -193,7 +211,7 @@ def test_a_system_does_not_differ_from_itself(statistic: str, method: Any) -> No
 
 
 @pytest.mark.parametrize("method", resampling.METHODS)
-@pytest.mark.parametrize("statistic", STATISTICS[1:])
+@pytest.mark.parametrize("statistic", EXCHANGED[1:])
 def test_the_better_system_comes_out_better_whichever_comes_first(statistic: str, method: Any) -> None:
     worse, better = items(statistic, 300, 1, noise=2), items(statistic, 300, 2, noise=0.5)
     found, back = compare(worse, better, method=method), compare(better, worse, method=method)
@@ -284,6 +302,39 @@ def test_p_values_of_equal_systems_are_rarely_small(method: Any) -> None:
     assert small / trials < 0.1
 
 
+def test_clusters_are_compared_by_bootstrap_alone() -> None:
+    worse, better = (items("v-measure", 300, seed, noise=noise) for seed, noise in ((1, 3.0), (2, 0.2)))
+    found = compare(worse, better)
+    assert 0 < found.low < found.difference < found.high
+    renamed = attrs.evolve(better, y=9 - better.y)
+    assert value(renamed) == pytest.approx(value(better))
+    with pytest.raises(RunError, match=r"cannot be exchanged under the statistic `v-measure`; use `method ="):
+        compare(worse, better, method="randomisation")
+
+
+def test_values_of_rankings_and_clusters_are_those_computed_by_hand() -> None:
+    # Found first, third and fourth of four: (1 + 2 / 3 + 3 / 4) / 3.
+    ranked = Items("average-precision", np.array([1.0, 0, 1, 1]), np.array([0.9, 0.8, 0.7, 0.6]))
+    assert value(ranked) == pytest.approx(100 * (1 + 2 / 3 + 3 / 4) / 3)
+    # Each of two classes split in two pure clusters: homogeneity 1, completeness log 2 / log 4.
+    split = Items("v-measure", np.array([0.0, 0, 1, 1]), np.array([0.0, 1, 2, 3]))
+    assert value(split) == pytest.approx(100 * 2 * 0.5 / 1.5)
+    assert value(Items("v-measure", np.array([0.0, 0, 1, 1]), np.zeros(4))) == 0.0
+
+
+def test_any_function_of_the_items_can_be_resampled() -> None:
+    found = items("spearman", 80)
+    ours = attrs.evolve(found, statistic=hit_rate)
+    assert value(ours) == pytest.approx(100 * hit_rate(found.x, found.y))
+    # What a mean of hits gives, a function that counts them gives.
+    hits = Items("mean", (np.abs(found.x - found.y) < 0.5).astype(float))
+    np.testing.assert_allclose(resample(ours).draws, resample(hits).draws)
+    other = attrs.evolve(ours, y=ours.x)
+    assert compare(ours, other).difference == pytest.approx(100 - value(ours))
+    with pytest.raises(RunError, match=r"exchanged under the statistic `.*test_statistics:hit_rate`"):
+        compare(ours, other, method="randomisation")
+
+
 # --- what cannot be resampled ------------------------------------------------------------------------------
 
 
@@ -311,7 +362,11 @@ def test_scores_of_other_items_are_not_paired(changed: dict[str, Any], message: 
         (Items("spearman", np.ones(3)), "items of `spearman` lack `y`"),
         (Items("mean", np.ones(3), np.ones(3)), "items of `mean` have `y`"),
         (Items("mean", np.array([1.0, np.nan])), "`x` of the items has NaN"),
-        (Items("median", np.ones(3)), "there is no statistic `median`; choose one of `f1`"),  # type: ignore[arg-type]
+        (
+            Items("median", np.ones(3)),
+            "there is no statistic `median`; choose one of `average-precision`, `f1`",
+        ),
+        (Items(lambda x: 1.0, np.ones(3)), "is no function of a module; define it at the top of one"),
     ],
 )
 def test_items_that_cannot_be_used_are_refused_with_a_sentence(bad: Items, message: str) -> None:

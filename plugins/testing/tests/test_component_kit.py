@@ -162,7 +162,7 @@ def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() 
 OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
     (parts.Nine, "data", "other columns", {"columns"}, "of what `open` returns \\('anchor', 'positive'\\)"),
     (parts.Nine, "data", "sorted rows", {"rows"}, "in the order of the indices"),
-    (parts.Nine, "data", "each row once", {"rows"}, "give one string for each index"),
+    (parts.Nine, "data", "each row once", {"rows"}, "give one value for each index"),
     (parts.Nine, "data", "changes with the epoch", {"rows", "texts"}, "say so: `varies = True`"),
     (parts.Nine, "data", "changes with the call", {"rows", "texts"}, "draw from \\(seed, epoch, row\\) only"),
     (parts.Nine, "data", "changes with the batch", {"rows", "texts"}, "asked for one by one"),
@@ -196,6 +196,20 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
     (parts.Size, "evaluator", "twice", {"scores"}, "two scores have the same task, metric and protocol"),
     (parts.Size, "evaluator", "an iterator", {"scores"}, "it encodes tuple_iterator; give `encode` a list"),
     (parts.Size, "evaluator", "by chance", {"repeatable"}, "the second time; draw from a `seed`"),
+    (
+        parts.Size,
+        "evaluator",
+        "a score is no item",
+        {"items"},
+        "mean of 1 value.s., of which every text decides",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "folds are no items",
+        {"items"},
+        "decides at least 100 %: they are no items; give",
+    ),
     (parts.Size, "evaluator", "other items", {"items"}, "and its items give"),
     (parts.Descent, "optimizer", "ascends", {"descends"}, "after 5 steps the loss is"),
     (

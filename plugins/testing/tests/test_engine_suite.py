@@ -168,6 +168,21 @@ def test_the_directory_goes_with_the_bench() -> None:
     assert not directory.exists()
 
 
+def test_the_suite_tries_only_what_is_named() -> None:
+    pytest.importorskip("sentbed_hardware")
+    parts = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
+    names = [name for name, _ in testing.engine_suite({"use": "cpu"}, parts=parts)]
+    assert {"encode/bert/mean/info-nce", "gradients/bert/mean/info-nce", "describe"} < set(names)
+    assert [name for name in names if "/" in name and "bert/mean" not in name] == []
+    assert [name for name in names if "/" in name and "info-nce" not in name] == []
+    for wrong, said in (
+        ({"pooler": ["meen"]}, "no case has the pooler `meen`. Did you mean `mean`?"),
+        ({"data": ["pairs"]}, "`parts` names the kind `data`; name some of backbone, pooler, loss"),
+    ):
+        with pytest.raises(ValueError, match=said.replace("?", r"\?")):
+            list(testing.engine_suite({"use": "cpu"}, parts=wrong))
+
+
 def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> None:
     found = cases(
         plugins,

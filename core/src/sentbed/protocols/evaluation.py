@@ -77,12 +77,13 @@ class Items:
     Encoders scored on the same data by the same protocol have the same items in the same order.
     """
 
-    statistic: Literal["mean", "spearman", "pearson", "matthews", "f1"]
-    """Statistic of the items that gives the score: the mean of `x`, or a function of `x` and `y`."""
+    statistic: str | Callable[..., float]
+    """Statistic of the items that gives the score: `mean` of `x`; `spearman`, `pearson`, `matthews`, `f1`,
+    `average-precision` or `v-measure` of `x` and `y`; or a function of a module, `f(x)` or `f(x, y)`."""
     x: NDArray[np.float64]
     """`(n,)`: for `mean` the value of each item, such as 1 if it is correct; otherwise the gold value."""
     y: NDArray[np.float64] | None = None
-    """`(n,)`: the prediction, such as the cosine or the class; None for `mean`."""
+    """`(n,)`: the prediction, such as the cosine, the class or the cluster; None for `mean`."""
     groups: NDArray[np.int64] | None = None
     """`(n,)`, group indices from 0: the score is the mean over groups, such as the subsets of an STS year."""
     weighted: bool = False

@@ -20,13 +20,14 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Items, Score
-from sentbed.tools import plain, score_record
+from sentbed.tools import load_plugins, plain, score_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from sentbed_report.plugin import DIRECTORY
 from sentbed_report.report_json import read_score
+from sentbed_report.weighted_statistics import function_named, name_of
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
@@ -53,6 +54,7 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
         {
             "score": _key(score),
             **attrs.asdict(score.items, recurse=False),
+            "statistic": name_of(score.items),
             **{name: stored(getattr(score.items, name)) for name in ("x", "y", "groups")},
         }
         for score in scores
@@ -94,17 +96,27 @@ def _key(score: Score) -> Mapping[str, Any]:
     }
 
 
+def _plugin_modules() -> tuple[str, ...]:
+    return tuple(info.value for info in load_plugins().plugins if info.status == "loaded")
+
+
 def _read(path: Path) -> dict[str, Items]:
     import numpy as np
 
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
+        index = json.loads(str(arrays["index"]))
+        modules = () if all(":" not in entry["statistic"] for entry in index) else _plugin_modules()
         return {
             json.dumps(_key(read_score(entry.pop("score")))): Items(
-                **{**entry, **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")}}
+                **{
+                    **entry,
+                    "statistic": function_named(entry["statistic"], modules),
+                    **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")},
+                }
             )
-            for entry in json.loads(str(arrays["index"]))
+            for entry in index
         }
     except (
         OSError,

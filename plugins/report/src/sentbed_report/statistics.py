@@ -13,7 +13,7 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Items
 
-from sentbed_report.weighted_statistics import STATISTICS, members_of, ranks_of, statistic_of
+from sentbed_report.weighted_statistics import STATISTICS, members_of, name_of, ranks_of, statistic_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,12 +130,18 @@ def compare(
 
     The interval is that of the paired bootstrap. So is the p-value of `bootstrap`; that of `randomisation`
     (Noreen, 1989) is the share of exchanges, item by item at random, after which the two differ at least as
-    much, as (k + 1) / (n + 1). Exchanged are the values, for `spearman` their ranks and for `pearson` their
-    standard scores: cosines of two encoders are not on one scale.
+    much, as (k + 1) / (n + 1). Exchanged are the values, for `spearman` and `average-precision` their ranks
+    and for `pearson` their standard scores: cosines of two encoders are not on one scale. Clusters, and what
+    a plugin's function takes, cannot be exchanged.
 
     Raises:
-        RunError: where the two are not of the same items, or the items cannot be used.
+        RunError: where the two are not of the same items, or the items cannot be used or exchanged.
     """
+    if method == "randomisation" and (callable(a.statistic) or a.statistic == "v-measure"):
+        raise RunError(
+            f"predictions of two systems cannot be exchanged under the statistic `{name_of(a)}`; "
+            'use `method = "bootstrap"`'
+        )
     paired = resample(a, resamples, seed)
     result = paired.compare(resample(b, resamples, seed), confidence)
     if method == "randomisation":
@@ -180,7 +186,7 @@ def _exchangeable(items: Items) -> Floats:
     result = np.array(items.y, float)
     for members in members_of(items):
         part = result[members]
-        if items.statistic == "spearman":
+        if items.statistic in ("spearman", "average-precision"):
             result[members] = ranks_of(part)(np.ones((len(part), 1)))[:, 0]
         elif items.statistic == "pearson" and np.ptp(part) > 0:
             result[members] = (part - part.mean()) / part.std()
@@ -215,10 +221,15 @@ def _draw(rng: np.random.Generator, groups: list[NDArray[np.int64]], width: int)
 def _require_usable(items: Items) -> None:
     import numpy as np
 
-    if items.statistic not in STATISTICS:
+    if callable(items.statistic) and not name_of(items).partition(":")[2].isidentifier():
+        raise RunError(
+            f"the statistic `{name_of(items)}` is no function of a module; define it at the top of one, "
+            "where `sentbed compare` can find it again"
+        )
+    if not callable(items.statistic) and items.statistic not in STATISTICS:
         known = ", ".join(f"`{name}`" for name in sorted(STATISTICS))
         raise RunError(f"there is no statistic `{items.statistic}`; choose one of {known}")
-    if (items.y is None) != (items.statistic == "mean"):
+    if not callable(items.statistic) and (items.y is None) != (items.statistic == "mean"):
         has = "lack" if items.y is None else "have"
         raise RunError(f"items of `{items.statistic}` {has} `y`; give it, except to `mean`")
     columns = {"x": items.x, "y": items.y, "groups": items.groups}
@@ -241,7 +252,7 @@ def _require_same(a: Items, b: Items) -> None:
     if len(a.x) != len(b.x):
         found = f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"
     elif (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
-        found = f"one is a `{a.statistic}`, the other a `{b.statistic}` or of another scale or weighting"
+        found = f"one is a `{name_of(a)}`, the other a `{name_of(b)}` or of another scale or weighting"
     elif a.statistic != "mean" and differ(a.x, b.x):
         found = "their gold values differ, or stand in another order"
     elif differ(a.groups, b.groups):

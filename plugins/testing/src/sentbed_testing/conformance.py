@@ -16,6 +16,7 @@ from unittest import SkipTest
 import attrs
 from sentbed.kinds import KINDS
 
+from sentbed_testing.random_states import WIDTH
 from sentbed_testing.subject import NotRunError, Subject, deduce_kind
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
@@ -104,6 +105,7 @@ def check_component(
     example: Mapping[str, Any] | None = None,
     skip: Mapping[str, str] | None = None,
     jax: bool = False,
+    width: int = WIDTH,
 ) -> Report:
     """Run every rule of a component's kind; return which rules passed and which could not be run.
 
@@ -115,6 +117,7 @@ def check_component(
         example: fields, as in a recipe, if the class cannot be created or tested without them.
         skip: rule -> reason for which it does not apply to this component.
         jax: also test a pooler or a loss under JAX, on all devices that JAX finds.
+        width: dimension of the states and vectors that a pooler or a loss is tested with.
 
     Raises:
         ConformanceError: if rules are broken, or none of the kind's own could be run; lists all of them.
@@ -122,7 +125,9 @@ def check_component(
     passed: list[str] = []
     not_run: dict[str, str] = {}
     failures: list[Failure] = []
-    for name, run in component_rules(cls, kind=kind, example=example, skip=skip, jax=jax).items():
+    for name, run in component_rules(
+        cls, kind=kind, example=example, skip=skip, jax=jax, width=width
+    ).items():
         try:
             run()
         except NotRunError as reason:
@@ -143,6 +148,7 @@ def component_rules(
     example: Mapping[str, Any] | None = None,
     skip: Mapping[str, str] | None = None,
     jax: bool = False,
+    width: int = WIDTH,
 ) -> Mapping[str, Callable[[], None]]:
     """Return the rules of a component by name, each to be called; arguments as of `check_component`.
 
@@ -154,7 +160,7 @@ def component_rules(
         what = f"there is no kind {kind!r}" if kind else "nothing tells which kind of component it is"
         fix = f"say `kind`, one of {', '.join(KINDS)}"
         raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
-    subject = Subject(cls, kind, example or {}, jax)
+    subject = Subject(cls, kind, example or {}, jax, width)
     modules = {name: import_module(f"sentbed_testing.{name}") for name in (*GENERAL, *MODULES.get(kind, ()))}
     rules: dict[str, Rule] = {}
     awaited: dict[str, Mapping[str, str]] = {}

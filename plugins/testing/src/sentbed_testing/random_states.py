@@ -12,7 +12,8 @@ from sentbed.protocols import Module, Tensor, TokenStates
 from sentbed_testing.measures import apart
 from sentbed_testing.subject import NotRunError, Subject
 
-WIDTH = 6
+WIDTH = 8
+"""Default width of states and vectors."""
 LENGTHS = (7, 2, 4, 1, 9)
 """Lengths in tokens of the sentences of a batch."""
 LAYERS = 3
@@ -42,7 +43,7 @@ def build(subject: Subject, seed: int = 0) -> Module:
     """Return the module of a pooler or a loss, initialised with a seed."""
     part = subject.ready
     with seeded(seed):
-        return part.build(WIDTH)
+        return part.build(subject.width)
 
 
 def draw_states(

@@ -72,7 +72,10 @@ def built(subject: Subject) -> Findings:
     ids, mask = _batch(found)
     shape = tuple(_states(found.module, ids, mask).last_hidden_state.shape)
     if shape != (*ids.shape, found.width):
-        yield f"the states have the shape {shape}, not {(*ids.shape, found.width)}", "say `width` as it is"
+        yield (
+            f"of ids {tuple(ids.shape)} the states are {shape}, not {(*ids.shape, found.width)}",
+            "return one state per id, padding included, and let `width` be the size of a state",
+        )
 
 
 def offers(subject: Subject) -> Findings:

@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sentbed.protocols import DrivesEncoder, Evaluation, Preparation, Prepared, TextEncoder, Texts, Vectors
+from sentbed.protocols import (
+    DrivesEncoder,
+    Evaluation,
+    Preparation,
+    Prepared,
+    Score,
+    TextEncoder,
+    Texts,
+    Vectors,
+)
 
 from sentbed_testing.subject import NotRunError, Subject
 
@@ -19,6 +28,12 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 WIDTH = 16
+FEW = 20
+"""Largest number of values that may be folds, thresholds or whole scores in place of items."""
+TRIED_TEXTS = 12
+"""Number of texts that are given another vector, one after the other."""
+MOST_MOVED = 0.5
+"""Largest share of values that a text decides which is a few items' own."""
 ROUNDING = 0.006
 """Tolerance between a score and its items: papers, and SentEval, round to two digits."""
 
@@ -29,6 +44,8 @@ class LetterEncoder(TextEncoder):
     def __init__(self) -> None:
         self.misused = ""
         """Type of an argument of `encode` that is not a sequence of texts."""
+        self.other: str | None = None
+        """Text that has another vector than usual."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text."""
@@ -48,7 +65,8 @@ class LetterEncoder(TextEncoder):
 
         if not isinstance(text, str):
             self.misused = f"a list with {type(text).__name__}"
-        seed = int.from_bytes(hashlib.sha256(str(text).encode()).digest()[:8], "little")
+        salt = "another " if text == self.other else ""
+        seed = int.from_bytes(hashlib.sha256(f"{salt}{text}".encode()).digest()[:8], "little")
         return np.random.default_rng(seed).standard_normal(WIDTH)
 
 
@@ -192,6 +210,33 @@ def items(subject: Subject) -> Findings:
                 f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {again!r}",
                 "give the items, the statistic, the groups and the scale that the score was computed with",
             )
+        yield from _of_items(subject, score)
+
+
+def _of_items(subject: Subject, score: Score) -> Findings:
+    """Yield a finding if a mean is taken of few values that are each no item's: all follow from every text.
+
+    A value that is one item's stays what it was where the text of another has another vector.
+    """
+    prepared, items = _prepared(subject), score.items
+    if items is None or items.statistic != "mean" or len(items.x) > FEW or not isinstance(prepared, Prepared):
+        return
+    encoder, moved = LetterEncoder(), []
+    texts = [text for name in sorted(prepared.lists) for text in dict.fromkeys(prepared.lists[name].both)]
+    for text in dict.fromkeys(texts[:: max(1, len(texts) // TRIED_TEXTS)]):
+        encoder.other = text
+        for again in prepared.evaluate(encoder).scores:
+            same = (again.task, again.metric, again.protocol) == (score.task, score.metric, score.protocol)
+            if same and again.items is not None and len(again.items.x) == len(items.x):
+                moved.append(float((again.items.x != items.x).mean()))
+    moved = [share for share in moved if share]
+    if moved and min(moved) > MOST_MOVED:
+        yield (
+            f"the score {score.task}/{score.metric} is the mean of {len(items.x)} value(s), of which "
+            f"every text decides at least {100 * min(moved):.0f} %: they are no items",
+            'give the items themselves and their statistic, such as `Items("average-precision", gold, '
+            "predicted)` or a function of your module; or an `example` with more items",
+        )
 
 
 RULES = {"lists": lists, "scores": scores, "repeatable": repeatable, "items": items}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed.protocols import LABEL, LossOutput, Module, Tensor
 
 from sentbed_testing import module_checks
-from sentbed_testing.random_states import WIDTH, build, load_torch, own_memory, seeded
+from sentbed_testing.random_states import build, load_torch, own_memory, seeded
 from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ BF16 = 5e-2
 Inputs = dict[str, Tensor]
 
 
-def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
+def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
     """Return vectors, classes or numbers in [0, 1) for what a loss needs and, with `takes`, may use."""
     torch = load_torch()
-    traits = part.traits
+    traits = subject.part.traits
     needs = traits.needs
     if LABEL in needs and not traits.classes:
         raise ValueError(
@@ -44,7 +44,7 @@ def draw_vectors(part: Any, rows: int = ROWS, seed: int = 0, takes: bool = True)
         if name in traits.numbers:
             inputs[name] = torch.rand(rows, generator=generator)
             continue
-        inputs[name] = torch.randn(rows, WIDTH, generator=generator)
+        inputs[name] = torch.randn(rows, subject.width, generator=generator)
         if traits.compares_texts:
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
     return inputs
@@ -72,7 +72,7 @@ def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutpu
 def finite(subject: Subject) -> Findings:
     """The loss of a batch and its gradients are numbers."""
     module = build(subject)
-    given = draw_vectors(subject.part)
+    given = draw_vectors(subject)
     vectors = {name: value.requires_grad_() for name, value in vectors_in(given).items()}
     leaves = {**vectors, **dict(module.named_parameters())}
     for name, _ in module_checks.not_finite(lambda: call(module, given).loss, leaves):
@@ -85,7 +85,7 @@ def output(subject: Subject) -> Findings:
     torch = load_torch()
     module = build(subject)
     for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
-        inputs = draw_vectors(subject.part, rows, takes=takes)
+        inputs = draw_vectors(subject, rows, takes=takes)
         for value in vectors_in(inputs).values():
             value.requires_grad_()
         found = call(module, inputs)
@@ -113,7 +113,7 @@ def output(subject: Subject) -> Findings:
 def state(subject: Subject) -> Findings:
     """What it remembers comes in and goes out with the call, of the same names, shapes and types."""
     module = build(subject)
-    inputs = draw_vectors(subject.part)
+    inputs = draw_vectors(subject)
     stateful = subject.part.traits.stateful
     if has_state(module) != stateful:
         yield (
@@ -144,7 +144,7 @@ def state(subject: Subject) -> Findings:
 def order(subject: Subject) -> Findings:
     """The loss of a batch does not depend on the order of its rows."""
     module = build(subject)
-    inputs = draw_vectors(subject.part)
+    inputs = draw_vectors(subject)
     turned = [3, 0, 4, 2, 1]
     plain = float(call(module, inputs).loss.detach())
     found = float(call(module, {name: value[turned] for name, value in inputs.items()}).loss.detach())
@@ -185,12 +185,12 @@ def gradient(subject: Subject) -> Findings:
 
 def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
     """Return a batch and, of a loss with a state, the one that two steps have left."""
-    inputs = draw_vectors(subject.part)
+    inputs = draw_vectors(subject)
     if not has_state(module):
         return (inputs,)
     after: Any = module.initial_state()
     for seed in (1, 2):
-        after = call(module, draw_vectors(subject.part, seed=seed), after).state
+        after = call(module, draw_vectors(subject, seed=seed), after).state
     return inputs, after
 
 
@@ -259,7 +259,7 @@ def bf16(subject: Subject) -> Findings:
     """Vectors in bf16 give a finite loss in fp32, near that of fp32."""
     torch = load_torch()
     module = build(subject)
-    inputs = draw_vectors(subject.part, 64)
+    inputs = draw_vectors(subject, 64)
     rounded = {**inputs, **{n: v.to(torch.bfloat16) for n, v in vectors_in(inputs).items()}}
     plain = {**inputs, **{n: v.float() for n, v in vectors_in(rounded).items()}}
     found, expected = (call(module, columns).loss.detach() for columns in (rounded, plain))

@@ -11,7 +11,6 @@ from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing import module_checks, random_states
 from sentbed_testing.random_states import (
-    WIDTH,
     build,
     distance,
     load_torch,
@@ -30,13 +29,13 @@ TOLERANCE = 1e-5
 GRADIENT = 1e-2
 """Tolerance relative to the gradient's norm for finite differences in fp32."""
 BF16 = 2e-2
-"""Of the largest value: what a rounding to bf16 may change; a sum of 300 numbers in bf16 loses more."""
+"""Of the largest value: what a rounding to bf16 may change; a sum of 600 numbers in bf16 loses more."""
 STATES = ("last_hidden_state", "decoder_state", "mask_state")
 """Fields of `TokenStates` with a single tensor of states."""
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
-    return random_states.draw_states(needs=subject.part.traits.needs, **how)
+    return random_states.draw_states(width=subject.width, needs=subject.part.traits.needs, **how)
 
 
 def _pool(module: Module, states: TokenStates, training: bool = False, seed: int = 0) -> Tensor:
@@ -75,7 +74,7 @@ def shape(subject: Subject) -> Findings:
     """It gives one vector per sentence, of the width that it says, however the sentences are padded."""
     torch = load_torch()
     module = build(subject)
-    width = subject.ready.output_width(WIDTH)
+    width = subject.ready.output_width(subject.width)
     fix = f"return `(batch, {width})`; a pooler with another width says so in `output_width`"
     for side, lengths in (("right", (7, 2, 4)), ("left", (7, 2, 4)), ("none", (3, 3)), ("right", (1,))):
         states = _states(subject, side=side, lengths=lengths)
@@ -270,7 +269,7 @@ def bf16(subject: Subject) -> Findings:
     """States in bf16 give finite vectors, near those of fp32 also for long texts."""
     torch = load_torch()
     module = build(subject)
-    states = _states(subject, lengths=(300, 40), garbage=1.0)
+    states = _states(subject, lengths=(600, 600, 600, 40), garbage=1.0)
     # Far from zero: what cancels leaves nothing to compare with.
     rounded = over(states, lambda value: (value + 3).to(torch.bfloat16))
     expected = _pool(module, over(rounded, lambda value: value.float()))

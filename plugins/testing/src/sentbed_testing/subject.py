@@ -29,6 +29,8 @@ class Subject:
     example: Mapping[str, Any]
     """Fields of the tested instance."""
     jax: bool = False
+    width: int = 8
+    """Width with which modules of poolers and losses are built."""
     kept: dict[str, Any] = attrs.field(factory=dict)
     """Results that rules share."""
     failures: dict[str, tuple[Any, ...]] = attrs.field(factory=dict)

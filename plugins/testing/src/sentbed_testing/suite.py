@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 import attrs
+from sentbed.errors import suggest
 from sentbed.protocols import Head, Runtime
 from sentbed.tools import Plugins, load_plugins
 
@@ -42,6 +43,7 @@ def engine_suite(
     plugins: Plugins | None = None,
     groups: Sequence[Sequence[str]] = PAIRS,
     tolerances: Mapping[str, Mapping[str, float]] | None = None,
+    parts: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[tuple[str, Check]]:
     """Yield (id, check) for an engine's whole contract; a check raises `AssertionError`.
 
@@ -61,6 +63,11 @@ def engine_suite(
         plugins: source of the parts; by default all installed plugins.
         groups: see `cover`; `[("backbone", "pooler", "loss")]` is every combination.
         tolerances: rule -> arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
+        parts: `backbone`, `pooler` or `loss` -> names, as in the ids of checks, to which the cases are
+            limited, such as `{"pooler": ["mean"]}`; by default all that are installed.
+
+    Raises:
+        ValueError: if `parts` has a kind or a name of which there is no case.
     """
     plugins = plugins or load_plugins()
     arguments = dict(tolerances or {})
@@ -79,7 +86,9 @@ def engine_suite(
         at = [rule, *(case.id for case in of), *([name] if name else [])]
         return "/".join(at), partial(call, check, rule, *of, **more)
 
-    plain, dropped = (_mean_first(cases(plugins, dropout=rate)) for rate in (0.0, DROPOUT))
+    plain, dropped = (
+        _mean_first(_limited(cases(plugins, dropout=rate), parts or {})) for rate in (0.0, DROPOUT)
+    )
     first = plain[0]
     headed = attrs.evolve(first, head=Head(projection=16, bias=True, normalize=True))
     yield one(check_counters_and_describe, "describe")
@@ -131,6 +140,21 @@ def remembers(case: Case) -> bool:
 def _mean_first(found: Sequence[Case]) -> list[Case]:
     """Return the cases, with those in which padding matters most first."""
     return sorted(found, key=lambda case: case.pooler_name != "mean")
+
+
+def _limited(found: Sequence[Case], parts: Mapping[str, Sequence[str]]) -> list[Case]:
+    """Return the cases whose parts are named, or of a kind that is not named."""
+    kinds = ("backbone", "pooler", "loss")
+    if unknown := sorted(set(parts) - set(kinds)):
+        raise ValueError(f"`parts` names the kind `{unknown[0]}`; name some of {', '.join(kinds)}")
+    for kind, names in parts.items():
+        known = sorted({getattr(case, f"{kind}_name") for case in found})
+        if missing := sorted(set(names) - set(known)):
+            raise ValueError(f"no case has the {kind} `{missing[0]}`.{suggest(missing[0], known)}")
+        found = [case for case in found if getattr(case, f"{kind}_name") in names]
+    if not found:
+        raise ValueError("the parts that `parts` names do not fit together; name others")
+    return list(found)
 
 
 def _with_state(found: Sequence[Case]) -> Case | None:
