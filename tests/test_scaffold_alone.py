@@ -66,6 +66,8 @@ PLACES = {
     "data": ("stage", 0, "data"),
     "evaluator": ("evaluate", 0),
     "runtime": ("runtime",),
+    "optimizer": ("stage", 0, "optimizer"),
+    "schedule": ("stage", 0, "schedule"),
     "tracker": ("tracker", 0),
 }
 """Where the recipe says which component of a kind is used."""
@@ -123,7 +125,17 @@ def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
         assert clean.call("sentbed", command, "--help", cwd=tmp_path).startswith("Usage:"), command
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind not in PLACES])
+def test_a_scaffold_that_no_recipe_names_installs_and_passes_its_tests(
+    kind: str, clean: Environment, tmp_path: Path
+) -> None:
+    printed = clean.call("sentbed", "new", "plugin", kind, f"my-{kind}", cwd=tmp_path)
+    install, test, _ = map(shlex.split, printed.partition("\nThen:\n")[2].splitlines())
+    clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
+    clean.call(*test, "-q", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("kind", PLACES)
 def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
     kind: str, clean: Environment, tmp_path: Path
 ) -> None:

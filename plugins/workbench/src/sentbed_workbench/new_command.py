@@ -40,7 +40,8 @@ def recipe(path: str | None) -> None:
 def plugin(kind: str, name: str, out: str | None) -> None:
     """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
 
-    KIND is backbone, pooler, loss, data, evaluator, runtime or tracker.
+    KIND is backbone, pooler, loss, data, evaluator, runtime, optimizer, schedule, tracker, exporter, importer
+    or executor.
     """
     import shlex
 
@@ -61,6 +62,9 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     click.echo("\nThen:")
     click.echo(f"  pip install -c {shlex.quote(f'{directory}/constraints.txt')} -e {test}")
     click.echo(f"  pytest {place}")
+    if TEMPLATES[kind].command:
+        click.echo(f"  {TEMPLATES[kind].command.replace('{name}', name)}")
+        return
     recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
     if recipe != QUICKSTART:
         click.echo(f"  sentbed new recipe {recipe}")

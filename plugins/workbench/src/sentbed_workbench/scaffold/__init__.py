@@ -39,6 +39,8 @@ class Template:
     """Distributions that its tests import, or that the test kit uses."""
     settings: tuple[str, ...]
     """`--set` values with which `quickstart.toml` and the recipe of `sentbed new recipe` use it."""
+    command: str = ""
+    """Command that uses it, for a kind that no recipe names."""
 
 
 TORCH = "torch>=2.6"
@@ -63,6 +65,26 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
         ),
         "evaluator": Template("evaluator", ("numpy>=1.26",), (), ("evaluate.0.use={name}",)),
         "runtime": Template("runtime", ("sentbed-hardware",), (*ENGINE, TORCH), ("runtime.use={name}",)),
+        "optimizer": Template(
+            "optimizer",
+            (TORCH,),
+            (),
+            ('stage.0.optimizer={ use = "{name}", lr = 0.1 }',),
+        ),
+        "schedule": Template("schedule", (), (), ('stage.0.schedule={ use = "{name}" }',)),
+        "exporter": Template(
+            "exporter", (), ("numpy>=1.26", *ENGINE), (), "sentbed export ENCODER DIRECTORY --to {name}"
+        ),
+        "importer": Template(
+            "importer", (), ("numpy>=1.26", *ENGINE), (), "sentbed import encoder.zip DIRECTORY --from {name}"
+        ),
+        "executor": Template(
+            "executor",
+            (),
+            (),
+            (),
+            "sentbed encode ENCODER --input corpus.txt --output vectors --executor {name}",
+        ),
         "tracker": Template("tracker", (), (), ('tracker=[{ use = "{name}" }]',)),
     }
 )
