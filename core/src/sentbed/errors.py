@@ -63,6 +63,10 @@ class RunError(SentbedError):
     """Raised if a run cannot start or continue; results so far are kept."""
 
 
+class NotFiniteError(RunError):
+    """Raised if an encoder's vectors have NaN or infinite values; names the part that first gives them."""
+
+
 class RecipeError(SentbedError):
     """Raised with all problems of a recipe, found in one pass."""
 
@@ -159,9 +163,11 @@ def release_of(module: str) -> str:
 def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginError:
     """Return the error for a component whose method did something `wrong`: whose it is, and where it stands.
 
-    `place` is `FILE:LINE`, by default where the method begins.
+    `component` may be a class, such as that of a built backbone. `place` is `FILE:LINE`, by default where the
+    method begins.
     """
-    cls, module = type(component), type(component).__module__
+    cls = component if isinstance(component, type) else type(component)
+    module = cls.__module__
     bases = (base.__name__ for base in cls.__mro__ if base.__module__.startswith("sentbed.protocols."))
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", next(bases, "object")).lower()
     function = getattr(cls, method, None)

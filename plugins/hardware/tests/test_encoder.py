@@ -15,8 +15,7 @@ TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
 
 def module_of(toys: Any, head: Head, pooler: Any = None) -> tuple[EncoderModule, Any]:
     backbone = toys.backbone().build(BuildContext(tuple))
-    pooler, width = pooler or toys.mean(), backbone.width
-    return EncoderModule(backbone.module, pooler.build(width), head, pooler.output_width(width)), backbone
+    return EncoderModule(backbone, pooler or toys.mean(), head), backbone
 
 
 def by_hand(module: EncoderModule, batch: TokenBatch, normalize: bool) -> list[list[float]]:

@@ -20,7 +20,16 @@ from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._source_hash import code_of
 from sentbed._version import __version__
-from sentbed.errors import ModelError, Problem, RecipeError, RunError, SentbedError, number, returned
+from sentbed.errors import (
+    ModelError,
+    NotFiniteError,
+    Problem,
+    RecipeError,
+    RunError,
+    SentbedError,
+    number,
+    returned,
+)
 from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
@@ -293,7 +302,10 @@ class Encoder:
 
     def is_finite(self) -> bool:
         """Whether the encoder's vectors are finite; they are not after training has diverged."""
-        return all(map(math.isfinite, self.encode(["a sentence"])[0].tolist()))
+        try:
+            return all(map(math.isfinite, self.encode(["a sentence"])[0].tolist()))
+        except NotFiniteError:
+            return False
 
     def save(self, path: str | Path) -> None:
         """Write weights, tokenizer and the encoder's part of the recipe atomically."""

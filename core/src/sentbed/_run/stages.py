@@ -190,11 +190,18 @@ class _Loop:
             if not math.isfinite(value):
                 rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
                 more = ", ..." if len(batch.rows) > FIRST_ROWS else ""
+                remedy = (
+                    f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
+                )
+                if self.step == 1:
+                    remedy = (
+                        "no step has been taken, so look at these rows, and test the components with "
+                        "`sentbed_testing.check_component`"
+                    )
                 raise RunError(
                     f"the {what} of stage `{self.stage.name}` is {value} at step {self.step} of "
                     f"{self.total_steps} (batch {batch.number} of epoch {batch.epoch + 1}, "
-                    f"rows {rows}{more}); lower the learning rate (it was {result.learning_rate:.3g}) "
-                    "or raise the temperature"
+                    f"rows {rows}{more}); {result.fault}{result.fault and '; '}{remedy}"
                 )
 
 

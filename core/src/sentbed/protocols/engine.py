@@ -102,6 +102,8 @@ class StepResult:
     metrics: Mapping[str, float] = attrs.field(factory=dict)
     interrupted: str | None = None
     """Reason to end the run if another process of the engine was asked to; the step has been taken."""
+    fault: str = ""
+    """What gave the first number that is not finite, if there is one and the engine knows."""
 
 
 @attrs.frozen(eq=False)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import torch
 from sentbed import ModelError
-from sentbed.protocols import BuiltBackbone, Head, Module, TokenStates
+from sentbed.errors import returned
+from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
 from torch.nn import functional
 
+from sentbed_hardware._common.faults import require_built, require_states, require_vectors
 from sentbed_hardware._common.files import read_tensors
 
 MODULES_FILE = "modules.safetensors"
@@ -22,10 +26,15 @@ SHAPES = 256
 class EncoderModule(torch.nn.Module):
     """Token ids `(batch, length)` -> sentence vectors `(batch, width)`."""
 
-    def __init__(self, backbone: Module, pooler: Module, head: Head, pooled: int) -> None:
+    def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
         super().__init__()
-        self.backbone = backbone
-        self.pooler = pooler
+        require_built(backbone)
+        self.states_width = width = backbone.width
+        self.pooled_width = pooled = returned(pooler.output_width(width), Integral, pooler, "output_width")
+        self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
+        """Whose the parts are, for messages."""
+        self.backbone = backbone.module
+        self.pooler = returned(pooler.build(width), torch.nn.Module, pooler, "build")
         self.projection = (
             torch.nn.Identity()
             if head.projection is None
@@ -36,12 +45,29 @@ class EncoderModule(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Encode one batch."""
-        return self.finish(self.backbone(input_ids, attention_mask))
+        return self.finish(self.backbone(input_ids, attention_mask), len(input_ids))
 
-    def finish(self, states: TokenStates) -> torch.Tensor:
-        """Pool, project and normalise, in fp32 whatever the backbone's precision."""
-        vectors: torch.Tensor = self.projection(self.pooler(_in_fp32(states)))
+    def finish(self, states: TokenStates, rows: int | None = None) -> torch.Tensor:
+        """Pool, project and normalise, in fp32 whatever the backbone's precision.
+
+        `rows` is their expected number. Raises `PluginError` if backbone or pooler gives another shape.
+        """
+        cls, pooler = self.owners
+        require_states(states, rows, self.states_width, cls)
+        pooled = self.pooler(self.in_fp32(states))
+        require_vectors(pooled, len(states.last_hidden_state), self.pooled_width, pooler)
+        vectors: torch.Tensor = self.projection(pooled)
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+    @staticmethod
+    def in_fp32(states: TokenStates) -> TokenStates:
+        """Return the states that the pooler sees."""
+        return states._replace(
+            last_hidden_state=states.last_hidden_state.float(),
+            layers=states.layers and tuple(layer.float() for layer in states.layers),
+            decoder_state=None if states.decoder_state is None else states.decoder_state.float(),
+            mask_state=None if states.mask_state is None else states.mask_state.float(),
+        )
 
     def own_weights(self) -> dict[str, torch.Tensor]:
         """Return the weights of pooler and head."""
@@ -76,7 +102,7 @@ class InferenceModule(torch.nn.Module):
     ) -> torch.Tensor:
         """Encode one batch; `prefix` precedes every row."""
         shared = () if prefix is None else (prefix,)
-        return self.encoder.finish(self.backbone(input_ids, attention_mask, *shared))
+        return self.encoder.finish(self.backbone(input_ids, attention_mask, *shared), len(input_ids))
 
     def several(
         self,
@@ -88,16 +114,7 @@ class InferenceModule(torch.nn.Module):
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
         shared = () if prefix is None else (prefix,)
         states = self.backbone(input_ids, attention_mask, *shared)
-        return torch.cat([encoder.finish(states) for encoder in encoders], -1)
-
-
-def _in_fp32(states: TokenStates) -> TokenStates:
-    return states._replace(
-        last_hidden_state=states.last_hidden_state.float(),
-        layers=states.layers and tuple(layer.float() for layer in states.layers),
-        decoder_state=None if states.decoder_state is None else states.decoder_state.float(),
-        mask_state=None if states.mask_state is None else states.mask_state.float(),
-    )
+        return torch.cat([encoder.finish(states, len(input_ids)) for encoder in encoders], -1)
 
 
 def load_modules(module: EncoderModule, path: Path) -> None:

@@ -21,8 +21,11 @@ NOT_THE_MODEL = (
     "architectures",
     "dtype",
     "torch_dtype",
+    "owners",
+    "states_width",
+    "pooled_width",
 )
-"""Settings that only describe a model's origin."""
+"""Settings that only describe a model's origin, or follow from others."""
 
 
 Hashed: TypeAlias = dict[int, tuple[torch.Tensor, list[Any]]]

@@ -26,6 +26,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
+from sentbed_hardware._common.faults import origin_of_nan, require_finite
 from sentbed_hardware._common.files import write_tensors
 from sentbed_hardware._common.fingerprint import fingerprint
 from sentbed_hardware._common.processes import Processes
@@ -138,9 +139,7 @@ class JaxEngine(Engine):
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> JaxEncoder:
         """Build pooler and head and put all weights on the devices."""
-        width = backbone.width
-        pooling = returned(pooler.build(width), torch.nn.Module, pooler, "build")
-        module = EncoderModule(backbone.module, pooling, head, pooler.output_width(width))
+        module = EncoderModule(backbone, pooler, head)
         if saved is not None:
             load_modules(module, saved / MODULES_FILE)
         encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
@@ -191,14 +190,14 @@ class JaxEncoder(PlacedEncoder):
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; the next batch is started before waiting for them."""
-        before: list[tuple[jax.Array, int]] | None = None
+        before: tuple[list[tuple[jax.Array, int]], TokenBatch] | None = None
         for batch in batches:
-            now = list(self._started(batch))
+            now = list(self._started(batch)), batch
             if before is not None:
-                yield self._vectors(before)
+                yield self._vectors(*before)
             before = now
         if before is not None:
-            yield self._vectors(before)
+            yield self._vectors(*before)
 
     def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
         """Start a batch, in pieces of the largest shape; yield pending vectors and their number."""
@@ -214,9 +213,20 @@ class JaxEncoder(PlacedEncoder):
             piece = widen(piece, *shape, self.backbone.tokenizer.pad_id)
             yield self._encode(self.weights, self.place(piece)), len(ids)
 
-    def _vectors(self, started: Iterable[tuple[jax.Array, int]]) -> NDArray[np.float32]:
+    def _vectors(self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch) -> NDArray[np.float32]:
         parts = [self.engine.layout.fetch(found)[:rows] for found, rows in started]
-        return np.concatenate([np.empty((0, self.width), np.float32), *parts])
+        vectors = np.concatenate([np.empty((0, self.width), np.float32), *parts])
+        return require_finite(vectors, batch, self.origin_of_nan)
+
+    def origin_of_nan(self, batch: TokenBatch) -> str:
+        """Return which part gives NaN or infinity for a batch, as PyTorch computes it on the host; or ""."""
+        if self.engine.processes.world > 1:
+            return ""
+        self.to_host()
+        self.module.eval()
+        mask = None if batch.attention_mask is None else torch.from_numpy(batch.attention_mask)
+        ids = torch.from_numpy(batch.input_ids)
+        return origin_of_nan(self.module, self.module.backbone, (ids, mask))
 
     def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
         """Put a batch on the devices, each with its share of the rows."""

@@ -86,8 +86,9 @@ class FunctionalEncoder:
         env = self.env
         with traced(env, key):
             states = self._states(weights, batch)
+            rows = len(batch[0])
             held = env.j2t_iso({f"module.{name}": value for name, value in weights.items()})
-            vectors = torch.func.functional_call(_Finish(self.module), held, (states,))
+            vectors = torch.func.functional_call(_Finish(self.module), held, (states, rows))
             _require_unchanged(held, [*weights.values()])
             result: jax.Array = env.t2j_iso(vectors)
         return result
@@ -110,8 +111,8 @@ class _Finish(torch.nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
-        return self.module.finish(states)
+    def forward(self, states: TokenStates, rows: int) -> torch.Tensor:
+        return self.module.finish(states, rows)
 
 
 class FunctionalLoss:

@@ -8,6 +8,7 @@ columns.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +20,8 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 from sentbed import RunError
+from sentbed.errors import returned
+from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import (
     Columns,
     Module,
@@ -28,6 +31,15 @@ from sentbed.protocols import (
     Training,
 )
 
+from sentbed_hardware._common.faults import (
+    came_from,
+    connected,
+    cut,
+    frozen_nan,
+    learning_rate,
+    named_loss,
+    named_parts,
+)
 from sentbed_hardware._common.processes import said
 from sentbed_hardware._common.requirements import keyed_towers, keys_of, require_trainable
 from sentbed_hardware._jax import state
@@ -164,7 +176,7 @@ class JaxTrainer(Trainer):
                 f"the optimizer `{self.training.optimizer.name}` has no twin for JAX (`build_optax`), which "
                 "the runtime `tpu` needs; use `adamw` or `adafactor`, or another runtime"
             )
-        return found
+        return returned(found, optax.GradientTransformation, self.training.optimizer, "build_optax")
 
     def weights(self) -> Arrays:
         """All trained weights, by the names of `Trainer.gradients`."""
@@ -183,17 +195,53 @@ class JaxTrainer(Trainer):
 
     def step(self, columns: Columns) -> StepResult:
         """Take a training step; nothing changes if loss or gradient is not finite."""
-        rate = self.training.optimizer.lr * self.training.schedule.factor(
-            self.steps, self.training.total_steps
-        )
+        rate = learning_rate(self.training, self.steps)
         loss, metrics, after, gradients = self.backward(columns)
+        if self.steps == 0:
+            self._require_all(gradients)
         norm = self.update(gradients, after, loss, rate)
+        good = math.isfinite(loss) and math.isfinite(norm)
+        origin = "" if good else self._origin_of_fault(columns, float(loss))
         self.steps += 1
         numbers = {name: float(value) for name, value in metrics.items()}
         numbers["compiled_shapes"] = float(self.engine.compiled.shapes)
         processes = self.engine.processes
         interrupted = said(processes.highest(processes.interruption()))
-        return StepResult(float(loss), rate, float(norm), numbers, interrupted)
+        return StepResult(float(loss), rate, float(norm), numbers, interrupted, origin)
+
+    def _require_all(self, gradients: Arrays) -> None:
+        """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
+        if self.engine.processes.world > 1:
+            return
+        nonzero = self.engine.compiled.jit(lambda held: {k: jnp.any(v != 0) for k, v in held.items()})
+        found = {name: bool(value) for name, value in nonzero(gradients).items()}
+        for name, tower in self.towers.items():
+            reached = {key: found[f"{name}.{key}"] for key in tower.names}
+            # A gradient of zero may be right: whether one can come is seen in PyTorch's graph.
+            if cut(name, tower.encoder.module, reached) is not None:
+                error = cut(name, tower.encoder.module, connected(tower.encoder.module, tower.names))
+                if error is not None:
+                    raise error
+
+    def _origin_of_fault(self, columns: Columns, loss: float) -> str:
+        """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
+        if self.engine.processes.world > 1:
+            return ""
+        encoders = {name: tower.encoder for name, tower in self.towers.items()}
+        for column, tokens in columns.items():
+            if isinstance(tokens, TokenIds):
+                encoder = encoders[self.training.towers[column]]
+                for rows in plan_batches(tokens.lengths, encoder.engine.token_budget):
+                    batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
+                    if origin := encoder.origin_of_nan(batch):
+                        return came_from(origin)
+        if frozen_nan(columns):
+            return came_from("a frozen encoder")
+        named = named_loss(self.training.loss)
+        if not math.isfinite(loss):
+            return came_from(f"{named}: the vectors that it got have none")
+        parts = named_parts(next(iter(encoders.values())).module)
+        return came_from(f"the gradient of {named}, {parts}")
 
     def update(self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float) -> jax.Array:
         """Update weights, averages and states, and return the norm of the gradient."""

@@ -90,13 +90,13 @@ class CudaEncoder(TorchEncoder):
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch, while the device computes those of the next."""
-        under_way: deque[tuple[torch.Tensor, Any]] = deque()
+        under_way: deque[tuple[torch.Tensor, Any, TokenBatch]] = deque()
         for batch in batches:
-            under_way.append(self._sent(batch))
+            under_way.append((*self._sent(batch), batch))
             if len(under_way) > AHEAD:
-                yield _arrived(*under_way.popleft())
+                yield self._arrived(*under_way.popleft())
         while under_way:
-            yield _arrived(*under_way.popleft())
+            yield self._arrived(*under_way.popleft())
 
     def _sent(self, batch: TokenBatch) -> tuple[torch.Tensor, Any]:
         """Return the host tensor that will hold the vectors, and an event for their arrival."""
@@ -110,12 +110,10 @@ class CudaEncoder(TorchEncoder):
         event.record(torch.cuda.current_stream(vectors.device))
         return host, event
 
-
-def _arrived(vectors: torch.Tensor, event: Any) -> NDArray[np.float32]:
-    if event is not None:
-        event.synchronize()
-    result: NDArray[np.float32] = vectors.numpy()
-    return result
+    def _arrived(self, vectors: torch.Tensor, event: Any, batch: TokenBatch) -> NDArray[np.float32]:
+        if event is not None:
+            event.synchronize()
+        return self.checked(vectors.numpy(), batch)
 
 
 def budget(width: int, bytes_a_number: int, memory: int) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.errors import returned
 from sentbed.protocols import (
     BuiltBackbone,
     Engine,
@@ -25,6 +24,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
+from sentbed_hardware._common.faults import origin_of_nan, require_finite
 from sentbed_hardware._common.files import write_tensors
 from sentbed_hardware._common.fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.processes import Processes
@@ -87,9 +87,7 @@ class TorchEngine(Engine):
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> TorchEncoder:
         """Build pooler and head and put everything on the device."""
-        width = backbone.width
-        pooling = returned(pooler.build(width), torch.nn.Module, pooler, "build")
-        module = EncoderModule(backbone.module, pooling, head, pooler.output_width(width))
+        module = EncoderModule(backbone, pooler, head)
         if saved is not None:
             load_modules(module, saved / MODULES_FILE)
         encoder: TorchEncoder = self.processes.together(type(self).place, self, backbone, module)
@@ -184,8 +182,15 @@ class TorchEncoder(PlacedEncoder):
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
-        result: NDArray[np.float32] = self.vectors(batch).cpu().numpy()
-        return result
+        return self.checked(self.vectors(batch).cpu().numpy(), batch)
+
+    def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
+        """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""
+        return require_finite(vectors, batch, self._origin_of_nan)
+
+    def _origin_of_nan(self, batch: TokenBatch) -> str:
+        tensors = *self.engine.tensors(batch), *self.engine.prefix(batch)
+        return origin_of_nan(self.module, self.replica().backbone, tensors)
 
     def vectors(self, batch: TokenBatch) -> torch.Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
@@ -284,6 +289,10 @@ class SeveralEncoders(TorchEncoder):
         for encoder in self.encoders:
             encoder.module.eval()
         return self.encoders[0].replica()
+
+    def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
+        """Return the vectors as they are: those of one encoder must not cost the others theirs."""
+        return vectors
 
     def _halve(self, batch: TokenBatch) -> None:
         # A halved batch changes the last bits of vectors, and each encoder alone may fit.

@@ -6,9 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
+from sentbed.errors import fault
+from sentbed.protocols import Columns, LossOutput
 from torch.distributed.tensor import DTensor
 
+from sentbed_hardware._common.faults import came_from, cut, frozen_nan, named_loss, named_parts
 from sentbed_hardware._common.processes import said
+from sentbed_hardware._common.randomness import draws, rewind
 from sentbed_hardware._torch.sharding import Replicas, clip_gradients, replicated
 
 if TYPE_CHECKING:
@@ -43,6 +47,39 @@ def add_up(trainer: TorchTrainer) -> str | None:
     # Batch statistics, for example: each process has those of its own rows.
     processes.same([value for tower in trainer.towers.values() for value in tower.buffers.values()])
     return said(highest[: len(signals)])
+
+
+def require_all(trainer: TorchTrainer) -> None:
+    """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
+    for name, tower in trainer.towers.items():
+        if all(one.vectors.grad is None for one in trainer.made if one.tower is tower):
+            wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
+            raise fault(trainer.training.loss, "build", wrong)
+        own = {key.partition(".")[2]: value.grad is not None for key, value in tower.parameters.items()}
+        if (error := cut(name, tower.module, own)) is not None:
+            raise error
+
+
+def origin_of_fault(trainer: TorchTrainer, columns: Columns, output: LossOutput) -> str:
+    """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
+    if trainer.engine.processes.world > 1:
+        return ""
+    for made in trainer.made:
+        bad = torch.flatten(torch.nonzero(~torch.isfinite(made.vectors).all(1)))[:1].cpu().numpy()
+        if len(bad):
+            before = draws()
+            origin = made.tower.origin_of_nan(made.tokens, bad)
+            rewind(before)
+            return came_from(origin or f"the encoder `{made.tower.name}`")
+    loss = named_loss(trainer.training.loss)
+    if frozen_nan(columns):
+        return came_from("a frozen encoder")
+    if not torch.isfinite(output.loss):
+        return came_from(f"{loss}: the vectors that it got have none")
+    slopes = [made.vectors.grad for made in trainer.made if made.vectors.grad is not None]
+    if not all(torch.isfinite(slope).all() for slope in slopes):
+        return came_from(f"the gradient of {loss}")
+    return came_from(f"the gradient of {named_parts(next(iter(trainer.towers.values())).module)}")
 
 
 def clip(trainer: TorchTrainer) -> torch.Tensor:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sentbed.errors import fault
 from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import TokenIds
 
+from sentbed_hardware._common.faults import origin_of_nan, require_recorded
 from sentbed_hardware._common.requirements import require_trainable
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Tower:
         }
         called = "this encoder" if alone else f"the encoder `{name}`"
         require_trainable(called, self.module, self.parameters, self.engine.dtype == torch.bfloat16)
+        self.trains_backbone = any(key.startswith(f"{name}.backbone.") for key in self.parameters)
         backbone = self.module.backbone
         self.backbone = torch.compile(backbone, dynamic=True) if self.engine.compile else backbone
 
@@ -58,8 +61,21 @@ class Tower:
         dtype = self.engine.dtype
         with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
             states = self.backbone(*batch)
-        finished: torch.Tensor = self.module.finish(states)
+        finished: torch.Tensor = self.module.finish(states, len(rows))
+        if torch.is_grad_enabled():
+            cls, pooler = self.module.owners
+            require_recorded(states, self.trains_backbone, cls)
+            if not finished.requires_grad:
+                wrong = (
+                    "built a module whose vectors have no gradient; do not detach what it reads or returns"
+                )
+                raise fault(pooler, "build", wrong)
         return finished
+
+    def origin_of_nan(self, tokens: TokenIds, rows: Chunk) -> str:
+        """Return which part first gives NaN or infinity for these texts; "" if none does."""
+        batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
+        return origin_of_nan(self.module, self.module.backbone, batch)
 
 
 def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:

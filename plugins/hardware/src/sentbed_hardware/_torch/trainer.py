@@ -22,6 +22,7 @@ from sentbed.protocols import (
 )
 from torch.distributed.tensor import DTensor
 
+from sentbed_hardware._common.faults import learning_rate
 from sentbed_hardware._common.randomness import draws, rewind
 from sentbed_hardware._common.requirements import (
     common_width,
@@ -68,7 +69,6 @@ class TorchTrainer(Trainer):
         of_loss = {f"loss.{name}": p for name, p in self.loss.named_parameters() if p.requires_grad}
         self.parameters |= of_loss
         self.of_loss = list(of_loss)
-        self.peak_rate = training.optimizer.lr
         processes = engine.processes
         self.mesh = mesh_of(processes) if processes.sharded else None
         # An optimiser cannot mix both kinds of tensor.
@@ -78,8 +78,11 @@ class TorchTrainer(Trainer):
             else value
             for name, value in self.parameters.items()
         }
-        self.optimizer = training.optimizer.build(list(self.optimized.items()))
+        found = training.optimizer.build(list(self.optimized.items()))
+        self.optimizer = returned(found, torch.optim.Optimizer, training.optimizer, "build")
         self.steps = 0
+        self.made: list[BatchVectors] = []
+        """Vectors of the step under way, with the loss's gradient."""
         self.common: list[torch.Tensor] | None = None
         """States of the generators of a loss, equal in all processes; None for a single process."""
         self.seed = torch.initial_seed()
@@ -92,23 +95,29 @@ class TorchTrainer(Trainer):
         A step whose loss or gradient is not finite changes no weight and no state; the caller sees the
         numbers and stops.
         """
-        rate = self.peak_rate * self.training.schedule.factor(self.steps, self.training.total_steps)
+        rate = learning_rate(self.training, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         output = self._backward(columns)
         interrupted = gradients.add_up(self)
+        if self.steps == 0:
+            gradients.require_all(self)
         norm = gradients.clip(self)
+        origin = ""
         if torch.isfinite(norm) and torch.isfinite(output.loss):
             gradients.update(self)
             self.state = output.state
             for average in self.averages.values():
                 average.update()
+        else:
+            origin = gradients.origin_of_fault(self, columns, output)
         gradients.forget(self)
+        self.made = []
         for tower in self.towers.values():
             tower.encoder.weights_changed()
         self.steps += 1
         metrics = {name: float(value) for name, value in output.metrics.items()}
-        return StepResult(output.loss.item(), rate, float(norm), metrics, interrupted)
+        return StepResult(output.loss.item(), rate, float(norm), metrics, interrupted, origin)
 
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
@@ -153,6 +162,7 @@ class TorchTrainer(Trainer):
         output.loss.backward()
         for vectors in made:
             vectors.backward()
+        self.made = made
         return output
 
     @contextmanager
