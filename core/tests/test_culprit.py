@@ -140,6 +140,34 @@ def test_scores_that_are_no_numbers_are_told(returns: str, wrong: str, run: Run)
     assert re.match(start + re.escape(wrong) + r" @ .*faulty_parts\.py; test it with", said), said
 
 
+@pytest.mark.parametrize(
+    ("returns", "wrong"),
+    [
+        (
+            "None",
+            r"`rows` of the dataset `.*Rows` of `faulty-parts` 1\.0 returned None, expected `Mapping` @ ",
+        ),
+        (
+            "dict.fromkeys(self.columns, [3.5] * len(indices))",
+            r"`open` of the data source `faulty` of `faulty-parts` 1\.0 opened data that gives 3\.5 as "
+            r"`anchor` of row \d+, expected a string @ ",
+        ),
+    ],
+)
+def test_rows_that_are_no_texts_are_told(returns: str, wrong: str, run: Run) -> None:
+    body = f"""def open(self):
+        from sentbed.helpers import TextTable
+
+        class Rows(TextTable):
+            def rows(self, indices, epoch=0): return {returns}
+
+        return Rows({{column: [*"abcdefghijk"] for column in self.columns}})
+"""
+    code, said, _ = run("data_sources", body)
+    assert code == 1
+    assert re.match("error: " + wrong, said), said
+
+
 @pytest.mark.parametrize("returns", ["'too small'", "None", "[None]", "3"])
 @pytest.mark.parametrize(("hook", "arguments"), [("losses", "batch_size, fixed"), ("backbones", "needs")])
 def test_misfits_that_are_no_sentences_are_told(

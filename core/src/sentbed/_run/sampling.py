@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed.errors import DataError
+from sentbed.errors import DataError, returned
 from sentbed.protocols import LABEL, Dataset, Mixture
 
 # Tags that distinguish generators with the same key. None is 0: NumPy's seeding gives `[a, b]` and
@@ -158,7 +158,7 @@ class Sampler:
             lane.position, lane.deferred = saved["position"], dict.fromkeys(saved["deferred"])
 
     def _texts(self, rows: NDArray[np.int64]) -> dict[str, Sequence[str]]:
-        found = self._dataset.rows(rows.tolist(), self._epoch)
+        found = returned(self._dataset.rows(rows.tolist(), self._epoch), Mapping, self._dataset, "rows")
         for column in self._columns:
             got = len(found.get(column, ()))
             if got != len(rows):

@@ -21,7 +21,7 @@ from sentbed._paths import cannot_write
 from sentbed._recipe.recipe import Stage
 from sentbed._run.context import RunContext
 from sentbed._run.sampling import Batch, Sampler
-from sentbed.errors import DataError, RunError, returned, suggest
+from sentbed.errors import DataError, RunError, fault, suggest
 from sentbed.protocols import Columns, Dataset, Tokenizer
 
 VECTORS = "vectors"
@@ -60,14 +60,17 @@ class Feed:
         for name, texts in batch.columns.items():
             if name not in self.stage.texts:
                 columns[name] = values_of(self.stage, name, texts, batch.rows)
-            elif name in self.frozen:
+                continue
+            for text, row in zip(texts, batch.rows.tolist(), strict=True):
+                if not isinstance(text, str):
+                    wrong = f"opened data that gives {text!r:.80} as `{name}` of row {row}, expected a string"
+                    raise fault(self.stage.data, "open", wrong)
+            if name in self.frozen:
                 columns[name] = self.frozen[name].vectors(batch.rows, texts)
             else:
-                for text in texts:
-                    returned(text, str, self.stage.data, "rows")
                 tokenizer, max_length = self.trained[name]
                 columns[name] = tokenizer.encode(texts, max_length)
-            if name in self.stage.texts and self.stage.loss.traits.compares_texts:
+            if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
 

@@ -18,6 +18,7 @@ from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.history import History
 from sentbed.errors import PluginError, SentbedError, fault, reason_of, release_of, suggest
+from sentbed.protocols import ReportSection
 
 RETURNS: Mapping[str, Any] = MappingProxyType(
     {
@@ -126,6 +127,8 @@ def _checked(hook: str, result: Any) -> Any:
         return result
     if not isinstance(result, RETURNS[hook]):
         raise TypeError(f"it returned {result!r:.80}, expected `{RETURNS[hook].__name__}`")
+    if hook == "report_sections" and not all(isinstance(one, ReportSection) for one in result):
+        raise TypeError(f"it returned {result!r:.80}, expected several `ReportSection`")
     if hook == "tracker_state":
         # What cannot be written must not end the run when a checkpoint is.
         name, state = result
