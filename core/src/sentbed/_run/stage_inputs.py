@@ -21,7 +21,7 @@ from sentbed._paths import cannot_write
 from sentbed._recipe.recipe import Stage
 from sentbed._run.context import RunContext
 from sentbed._run.sampling import Batch, Sampler
-from sentbed.errors import DataError, RunError, fault, suggest
+from sentbed.errors import DataError, RunError, fault, returned, suggest
 from sentbed.protocols import Columns, Dataset, Tokenizer
 
 VECTORS = "vectors"
