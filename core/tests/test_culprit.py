@@ -106,7 +106,7 @@ def test_what_a_component_raises_is_told_with_its_name_and_line(
     [
         ("backbones", "build(self, context)", "`BuiltBackbone`"),
         ("data_sources", "open(self)", "`Dataset`"),
-        ("evaluators", "prepare(self)", "`sentbed.protocols.evaluation.Prepared | "),
+        ("evaluators", "prepare(self)", "`Prepared` or `DrivesEncoder`"),
         ("runtimes", "build(self)", "`Engine`"),
     ],
 )
@@ -125,7 +125,7 @@ def test_what_a_component_should_not_return_is_told_with_what_it_should(
     ("returns", "wrong"),
     [
         ("3", "3, expected `Evaluation`"),
-        ("Evaluation(None, 0.0)", "None, expected `tuple | list`"),
+        ("Evaluation(None, 0.0)", "None, expected `tuple` or `list`"),
         ("Evaluation((3,), 0.0)", "3, expected `Score`"),
         ("Evaluation((Score('t', 'm', 'high', {}),), 0.0)", "'high', expected a number"),
         ("Evaluation((Score('t', 'm', '3', {}),), 0.0)", "'3', expected a number"),

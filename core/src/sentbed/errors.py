@@ -185,8 +185,8 @@ def returned(found: T, expected: Any, component: Any, method: str) -> T:
     """Return what a component's method returned. Raises `PluginError` if it is not what was expected."""
     if isinstance(found, expected):
         return found
-    name = getattr(expected, "__name__", expected)
-    raise fault(component, method, f"returned {found!r:.80}, expected `{name}`")
+    names = " or ".join(f"`{one.__name__}`" for one in getattr(expected, "__args__", (expected,)))
+    raise fault(component, method, f"returned {found!r:.80}, expected {names}")
 
 
 def number(found: Any, component: Any, method: str) -> float:

@@ -486,7 +486,12 @@ def test_the_numbers_of_texts_go_to_the_loss_as_they_are(
 @pytest.mark.parametrize(
     ("give", "said"),
     [
-        (lambda output: output.loss, "the loss `toy-contrast` returned a Tensor, expected a `LossOutput`"),
+        (lambda output: output.loss, "built a module that returned a `Tensor`, expected a `LossOutput`"),
+        (
+            lambda output: LossOutput(output.loss[None]),
+            r"returned a loss of the shape \(1,\), expected a scalar",
+        ),
+        (lambda output: LossOutput(3.0), "returned a loss of the type float, expected a scalar tensor"),
         (lambda output: LossOutput(output.loss.detach()), "returned a value without a gradient"),
         (lambda output: LossOutput(output.loss), "has a state and returned none"),
     ],

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from sentbed import PluginError, RunError
-from sentbed.protocols import LossOutput, Training
+from sentbed import RunError
+from sentbed.errors import fault
+from sentbed.protocols import Loss, LossOutput, Training
 
 if TYPE_CHECKING:
     from sentbed_hardware._common.encoder import EncoderModule
@@ -72,14 +73,21 @@ def require_trainable(
         )
 
 
-def require_output(output: object, loss: str, stateful: bool, recorded: bool) -> None:
-    """Raise `PluginError` if a loss has not returned what `Loss.build` promises.
+def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
+    """Raise `PluginError` if the module of a loss has not returned what `Loss.build` promises.
 
     `recorded`: PyTorch has recorded the graph of the value, which must include a weight or a vector.
     """
     if not isinstance(output, LossOutput):
-        raise PluginError(f"the loss `{loss}` returned a {type(output).__name__}, expected a `LossOutput`")
-    if recorded and not output.loss.requires_grad:
-        raise PluginError(f"the loss `{loss}` returned a value without a gradient; do not detach it")
-    if stateful and output.state is None:
-        raise PluginError(f"the loss `{loss}` has a state and returned none; put it into its `LossOutput`")
+        wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
+    elif not isinstance(output.loss, torch.Tensor) or output.loss.ndim:
+        found = getattr(output.loss, "shape", None)
+        shape = type(output.loss).__name__ if found is None else f"shape {tuple(found)}"
+        wrong = f"returned a loss of the {'type ' if found is None else ''}{shape}, expected a scalar tensor"
+    elif recorded and not output.loss.requires_grad:
+        wrong = "returned a value without a gradient; do not detach it"
+    elif stateful and output.state is None:
+        wrong = "has a state and returned none; put it into its `LossOutput`"
+    else:
+        return
+    raise fault(loss, "build", f"built a module that {wrong}")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torchax
 from sentbed import ModelError, RunError
-from sentbed.protocols import TokenStates
+from sentbed.protocols import Loss, TokenStates
 from torch.nn import functional
 from torchax import amp, device_module
 
@@ -118,9 +118,9 @@ class _Finish(torch.nn.Module):
 class FunctionalLoss:
     """A loss module as `loss, (metrics, state) = function(weights, fixed, inputs, state)`."""
 
-    def __init__(self, module: torch.nn.Module, name: str) -> None:
+    def __init__(self, module: torch.nn.Module, component: Loss) -> None:
         self.module = module.train()
-        self.name = name
+        self.component = component
         self.env = torchax.default_env()
 
     def __call__(
@@ -133,7 +133,7 @@ class FunctionalLoss:
             held = env.j2t_iso(weights | fixed)
             output = torch.func.functional_call(self.module, held, tuple(env.j2t_iso(arguments)))
             _require_unchanged(held, [*(weights | fixed).values()])
-            require_output(output, self.name, state is not None, recorded=False)
+            require_output(output, self.component, state is not None, recorded=False)
             metrics = {name: env.t2j_iso(value) for name, value in output.metrics.items()}
             after = None if state is None else dict(env.t2j_iso(dict(output.state)))
             return env.t2j_iso(output.loss), (metrics, after)

@@ -140,7 +140,7 @@ class JaxTrainer(Trainer):
         self.towers = {name: JaxTower(name, encoders[name], alone=len(names) == 1) for name in names}
         self.momentum = training.loss.traits.momentum or 0.0
         self.keys = keys_of(training)
-        self.loss = FunctionalLoss(loss, training.loss.name)
+        self.loss = FunctionalLoss(loss, training.loss)
         layout, jit = engine.layout, engine.compiled.jit
         own = {name: p for name, p in loss.named_parameters() if p.requires_grad}
         self.loss_weights = layout.put(host_arrays(own))

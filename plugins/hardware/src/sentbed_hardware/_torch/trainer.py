@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.errors import returned
+from sentbed.errors import number, returned
 from sentbed.helpers import derive
 from sentbed.protocols import (
     Columns,
@@ -116,7 +116,8 @@ class TorchTrainer(Trainer):
         for tower in self.towers.values():
             tower.encoder.weights_changed()
         self.steps += 1
-        metrics = {name: float(value) for name, value in output.metrics.items()}
+        loss = self.training.loss
+        metrics = {name: number(value, loss, "build") for name, value in output.metrics.items()}
         return StepResult(output.loss.item(), rate, float(norm), metrics, interrupted, origin)
 
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
@@ -158,7 +159,7 @@ class TorchTrainer(Trainer):
         # Similarities must separate near neighbours, so the loss is computed in fp32, outside autocast.
         with self._drawing_as_all():
             output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
-        require_output(output, self.training.loss.name, self.state is not None, recorded=True)
+        require_output(output, self.training.loss, self.state is not None, recorded=True)
         output.loss.backward()
         for vectors in made:
             vectors.backward()
