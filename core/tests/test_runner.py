@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
+from sentbed._text_table import TextTable
 from sentbed.protocols import LossTraits, Prepared
-from toy_plugin import RECIPE, TOWERS, Engine, Gap, Grade, Recorder, quicken
+from toy_plugin import RECIPE, TOWERS, Engine, Gap, Grade, Recorder, Table, quicken
 
 Load = Callable[..., Recipe]
 FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
@@ -176,6 +177,26 @@ def test_data_of_any_stage_that_lacks_something_is_found_before_anything_is_buil
     with pytest.raises((DataError, RunError), match=message):
         run(recipe, tmp_path / "out", plugins)
     assert built == []
+
+
+class Dry(TextTable):
+    """Gives a row less than it is asked for."""
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[Any]]:
+        return super().rows(indices[:-1], epoch)
+
+
+def test_a_source_with_labels_that_runs_dry_is_told_before_anything_is_built(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data = {name: ["same"] * 3 for name in ("anchor", "positive", "label")}
+    monkeypatch.setattr(Table, "open", lambda _: Dry(data))
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    table = '{ use = "table", path = "t.tsv", columns = ["anchor", "positive", "label"] }'
+    overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "sort" }')
+    recipe = load_recipe(tmp_path / "recipe.toml", overrides, plugins)
+    with pytest.raises(DataError, match="the source ran dry: asked for 3 rows of `anchor`, it gave 2"):
+        run(recipe, tmp_path / "out", plugins)
 
 
 def test_scores_before_training_are_labelled_start(ran: Ran):

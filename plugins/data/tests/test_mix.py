@@ -13,6 +13,7 @@ from sentbed._run.sampling import Sampler
 from sentbed._text_table import TextTable
 from sentbed.protocols import (
     DataSource,
+    DataTraits,
     Mixture,
 )
 from sentbed_data.mix import Mix
@@ -228,3 +229,31 @@ def test_a_mix_is_written_out_with_its_sources() -> None:
     written = unstructure(Mix(sources=(Sample(kind="pairs"), Sample())))
     assert written["use"] == "mix"
     assert written["sources"] == [{"use": "sample", "kind": "pairs"}, {"use": "sample", "kind": "triplets"}]
+
+
+@attrs.frozen
+class Scored(DataSource):
+    """Pairs with a score."""
+
+    first: float = 0.0
+    columns: tuple[str, ...] = ("anchor", "positive", "score")
+    traits = DataTraits(numbers=frozenset({"score"}))
+
+    def open(self) -> TextTable:
+        return TextTable({"anchor": ["a", "b"], "positive": ["c", "d"], "score": [self.first, 0.5]})
+
+
+def test_a_mix_of_numbers_has_them() -> None:
+    mix = Mix(sources=(Scored(1.0), Scored(2.0)))
+    assert mix.traits.numbers == {"score"}
+    assert list(mix.check()) == []
+    mixed = mix.open()
+    assert mixed.rows([2, 0, 1])["score"] == [2.0, 1.0, 0.5]
+    assert set(mixed.texts()) == {"a", "b", "c", "d"}
+    assert mixed.fingerprint != Mix(sources=(Scored(1.0), Scored(3.0))).open().fingerprint
+    assert Mix(sources=(Scored(), Made(2, "x"))).traits.numbers == frozenset()
+
+
+def test_a_column_of_texts_and_of_numbers_is_refused() -> None:
+    (problem,) = Mix(sources=(Scored(), Made(2, "x", ("anchor", "score")))).check()
+    assert problem.startswith("the column `score` holds texts in the source ")

@@ -127,7 +127,7 @@ class Sampler:
             start = rank * self._batch_size
             count = min(self._batch_size, lane.rows - start)
             rows = lane.stream.take(self._epoch * lane.rows + start, count)
-            columns = self._texts(rows)
+            columns = self.fetch(rows)
         self._done += 1
         return Batch(self._epoch, self._done, rows, columns)
 
@@ -157,7 +157,8 @@ class Sampler:
         for lane, saved in zip(self._lanes, state["lanes"], strict=True):
             lane.position, lane.deferred = saved["position"], dict.fromkeys(saved["deferred"])
 
-    def _texts(self, rows: NDArray[np.int64]) -> dict[str, Sequence[str]]:
+    def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
+        """Return rows of this epoch, by column. Raises `DataError` if the source gives too few."""
         found = returned(self._dataset.rows(rows.tolist(), self._epoch), Mapping, self._dataset, "rows")
         for column in self._columns:
             got = len(found.get(column, ()))
@@ -180,7 +181,7 @@ class Sampler:
 
         def admit(candidates: NDArray[np.int64]) -> int:
             """Add or defer candidates until the batch is full; return how many were processed."""
-            texts = self._texts(candidates)
+            texts = self.fetch(candidates)
             for place, row in enumerate(candidates.tolist()):
                 if len(rows) == wanted:
                     return place

@@ -78,11 +78,11 @@ class Feed:
 def require_data(stage: Stage) -> None:
     """Raise `DataError` or `RunError` if a stage's data lacks rows or columns, or has an unusable value."""
     dataset = open_data(stage)
-    sampler_of(stage, dataset, (0, 0))
+    sampler = sampler_of(stage, dataset, (0, 0))
     wanted = [column for column in stage.columns_used if column not in stage.texts]
     for start in range(0, len(dataset), WINDOW) if wanted else ():
-        rows = range(start, min(start + WINDOW, len(dataset)))
-        found = dataset.rows(rows)
+        rows = np.arange(start, min(start + WINDOW, len(dataset)))
+        found = sampler.fetch(rows)
         for column in wanted:
             values_of(stage, column, found[column], rows)
 
