@@ -139,9 +139,8 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
             yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):
-            names = {one.get("name") if isinstance(one, dict) else None for one in pair}
-            place = (names.pop() or index) if len(names) == 1 else index
-            yield from differences(*pair, f"{path}.{place}")
+            name, other = (one.get("name") if isinstance(one, dict) else None for one in pair)
+            yield from differences(*pair, f"{path}.{name if name and name == other else index}")
     elif before != after:
         shown = ["nothing" if value is None else repr(value) for value in (before, after)]
         yield f"{path}: {shown[0]} -> {shown[1]}"
