@@ -244,3 +244,15 @@ def test_the_protocol_says_how_the_classifier_is_trained() -> None:
     assert settings["optimizer"] == "adam"
     assert settings["tenacity"] == 5
     assert Classifier("logistic").describe()["solver"] == "lbfgs"
+
+
+def test_a_classifier_that_found_one_class_only_says_so(downstream: Path, table_encoder: type) -> None:
+    """All sentences have one vector, as after a collapse: each classifier takes the largest class."""
+    evaluator = SentEvalTransfer(
+        tasks=("TREC", "MRPC"), mode="fast", protocol="logistic", data_dir=str(downstream), check_sizes=False
+    )
+    encoder = table_encoder(width=6)
+    encoder.encode = lambda texts: np.ones((len(texts), 6), np.float32)
+    found = {(s.task, s.metric): s.degenerate for s in evaluator.prepare().evaluate(encoder).scores}
+    assert {("TREC", "accuracy"), ("TREC", "dev-accuracy"), ("MRPC", "f1")} <= found.keys()
+    assert set(found.values()) == {"the classifier found one class only"}

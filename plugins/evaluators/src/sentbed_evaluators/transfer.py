@@ -174,7 +174,9 @@ def transfer_scores(
             "data": data,
         }
         yield from _scores(task, examples[test], outcome, protocol)
-        yield Score(task, "dev-accuracy", outcome.development, {**protocol, "split": chosen_on})
+        chosen = {**protocol, "split": chosen_on}
+        degenerate = one_class(outcome.predicted, outcome.folds)
+        yield Score(task, "dev-accuracy", outcome.development, chosen, degenerate=degenerate)
 
 
 def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
