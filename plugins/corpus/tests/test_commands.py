@@ -101,6 +101,8 @@ def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode: En
         (("--input", "a.jsonl", "--output", "o.npy"), "found `a.jsonl`; name a directory"),
         (("--input", "a.txt", "--output", "o.npy", "--workers", "2"), "found --workers"),
         (("--input", "a.txt", "--output", "o.npy", "--format", "npy"), "found --format"),
+        (("--input", "a.txt", "--output", "o.parquet"), "`--output o --format parquet` writes Parquet files"),
+        (("--input", "a.txt", "--output", "d/o.CSV"), "`d/o.CSV` would be one file"),
         (("--input", "-", "--output", "out"), "standard input can be encoded into a `.npy` file only"),
         (("--input", "a.txt", "--output", "out", "--ray-address", "auto"), "`--ray-address` is for"),
         (("--input", "a.txt", "--output", "out", "--gpus-per-worker", "1"), "is for several workers"),
@@ -115,6 +117,7 @@ def test_options_that_contradict_each_other_are_refused(
     assert message in result.stderr
     assert not Path("out").exists()
     assert not Path("o.npy").exists()
+    assert not Path("o.parquet").exists()
 
 
 def test_a_wrong_runtime_is_shown_as_elsewhere(encode: Encode, put: Put):

@@ -12,8 +12,10 @@ import attrs
 import numpy as np
 import pytest
 import torch
+import transformers
 from click.testing import CliRunner
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._cli.main import main
 from sentbed._encoder.encoder import Encoder
@@ -97,6 +99,18 @@ def test_vectors_without_a_prompt_are_the_encoders(
     source = request.getfixturevalue(name)
     folder = export(source, tmp_path / "folder")
     assert apart(vectors_of(folder, TEXTS), Encoder.load(source).encode(TEXTS)) < CLOSE
+
+
+def test_transformers_finds_every_weight_and_reports_none_as_missing(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = export(tiny_bert, tmp_path / "folder")
+    model, found = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
+    assert {key: list(value) for key, value in found.items() if value} == {}
+    # The layer after [CLS] is there for transformers alone, and imported as what it is: nothing.
+    assert not torch.any(model.pooler.dense.weight)
+    own = load_file(tiny_bert / "backbone" / "model.safetensors")
+    exported = load_file(folder / "model.safetensors")
+    assert {name for name in exported if name not in own} == {"pooler.dense.weight", "pooler.dense.bias"}
+    assert all(torch.equal(exported[name], value) for name, value in own.items())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from sentbed._locks import locked
 from sentbed._registry.registry import load_plugins
@@ -49,7 +50,12 @@ def found(directory: Path) -> dict[str, list[float]]:
     return {f"{r.cell}, {r.seed}": [s.value for s in r.scores] for cell in data.cells for r in cell.runs}
 
 
+def keeping(study: Study, keep: str) -> Study:
+    return attrs.evolve(study, table=attrs.evolve(study.table, keep=keep))
+
+
 def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
+    study = keeping(study, "all")
     said: list[str] = []
     run_study(study, tmp_path / "shared", say=said.append)
     run_study(study, tmp_path / "alone", work=plan_work(study.cells, Identities(load_plugins()), False))
@@ -74,6 +80,71 @@ def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(
     assert events.count("run_resumed") == 1
     report = json.loads((run / "report.json").read_text())
     assert [stage["name"] for stage in report["stages"]] == ["pairs", "tune"]
+
+
+# --- what stays --------------------------------------------------------------------------------------------
+
+
+def weights(directory: Path) -> set[str]:
+    """Return what is there of checkpoints, encoders and shared stages."""
+    runs = [*(directory / "cells").iterdir()]
+    assert len(runs) == 8
+    assert not [*directory.rglob(".*.gone")]
+    held = {name for run in runs for name in ("checkpoints", "encoder") if (run / name).is_dir()}
+    return held | ({"shared"} if [*directory.glob("shared/*")] else set())
+
+
+@pytest.mark.parametrize(
+    ("keep", "held"),
+    [("scores", set()), ("best", {"encoder"}), ("all", {"encoder", "checkpoints", "shared"})],
+)
+def test_what_is_to_be_kept_stays_and_scores_in_any_case(
+    keep: str, held: set[str], study: Study, tmp_path: Path
+) -> None:
+    run_study(keeping(study, "all"), tmp_path / "all")
+    run_study(keeping(study, keep), tmp_path / "study")
+    assert weights(tmp_path / "study") == held
+    assert found(tmp_path / "study") == found(tmp_path / "all")
+    # Also of runs that had finished before.
+    said: list[str] = []
+    run_study(keeping(study, keep), tmp_path / "all", say=said.append)
+    assert all(": was finished" in line for line in said)
+    assert weights(tmp_path / "all") == held
+    assert found(tmp_path / "study") == found(tmp_path / "all")
+
+
+def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(study: Study, tmp_path: Path) -> None:
+    study = keeping(study, "scores")
+    run_study(study, tmp_path / "study", only=[{"lr": "0.5"}])
+    assert len([*tmp_path.glob("study/shared/*")]) == 4
+    run_study(study, tmp_path / "study")
+    assert [*tmp_path.glob("study/shared/*")] == []
+
+
+def test_cells_that_are_added_later_train_the_removed_stages_again(
+    study: Study, put: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    run_study(study, tmp_path / "study")
+    more = load_study(put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]")))
+    run_study(more, tmp_path / "study")
+    run_study(more, tmp_path / "alone", work=plan_work(more.cells, Identities(load_plugins()), False))
+    assert len(found(tmp_path / "study")) == 12
+    assert found(tmp_path / "study") == found(tmp_path / "alone")
+
+
+def test_what_cannot_be_removed_is_said(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self.name == "checkpoints":
+            raise PermissionError(13, "Permission denied", str(self))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(RunError, match=r"checkpoints` is not to be kept and cannot be removed: Permission"):
+        run_study(study, tmp_path / "study")
 
 
 def test_what_has_finished_is_not_run_again(

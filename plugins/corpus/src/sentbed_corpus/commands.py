@@ -11,6 +11,8 @@ from click.core import ParameterSource
 from sentbed.tools import trust_option
 
 FILE_ENDING = ".npy"
+NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz")
+"""Endings of files that cannot be the output."""
 
 
 @click.command()
@@ -89,6 +91,13 @@ def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: 
     table = {"use": options["runtime"]}
     if options["precision"]:
         table["precision"] = options["precision"]
+    if output.lower().endswith(NO_OUTPUT) and not Path(output).is_dir():
+        stem = output[: output.rindex(".")]
+        raise click.UsageError(
+            f"`{output}` would be one file, found in `--output`; a `{FILE_ENDING}` file takes the lines of "
+            f"one text file, anything else goes into a directory: `--output {stem} --format parquet` writes "
+            f"Parquet files into `{stem}`"
+        )
     if output.lower().endswith(FILE_ENDING) and not Path(output).is_dir():
         _encode_lines(ctx, encoder, sources, output, table, options["trust_remote_code"])
     else:

@@ -17,6 +17,7 @@ import attrs
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import RecipeTable, TaskPool, Tell
 from sentbed.tools import (
+    CHECKPOINTS,
     MANIFEST,
     Plugins,
     Recipe,
@@ -39,14 +40,17 @@ from sentbed_studies.cells import Study
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import share_passes
-from sentbed_studies.sharing import Prefix, Task, Work, plan_work
+from sentbed_studies.sharing import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
 from sentbed_studies.study_table import StudyTable
 from sentbed_studies.time_left import TimeLeft, said
 
 Say: TypeAlias = Callable[[str], object]
+Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
+ENCODER = "encoder"
+"""Directory of a run's encoders."""
 CONSOLE = "sentbed-trackers:console"
 """Tracker for a single run, which is disabled in studies."""
 OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
@@ -69,6 +73,8 @@ class Job:
     """Number of those stages."""
     stages: int | None = None
     """Number of stages to run, for others to continue from; None means all."""
+    keep: Keep = "all"
+    """What stays of it; see `StudyTable.keep`."""
 
     def __str__(self) -> str:
         return self.title
@@ -135,11 +141,16 @@ def run_study(
     work = work or plan_work(study.cells, Identities(plugins))
     _begin(directory)
     with at_work(directory, study, work):
+        whole = work
         if only:
             work = work.of(study.only(only).cells)
         directory = directory.resolve()
         executor = executor or executor_of("local", {}, plugins, say)
-        return _run_work(study, work, _Runner(directory, executor, keep_going, say, len(work.tasks), left))
+        runner = _Runner(directory, executor, keep_going, say, len(work.tasks), left)
+        result = _run_work(study, work, runner)
+        if study.table.keep != "all":
+            _remove_shared(directory, whole)
+        return result
 
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> StudyResult:
@@ -148,6 +159,42 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> StudyResult:
         runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
     runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
     return StudyResult(runner.directory, tuple(runner.failed))
+
+
+def _remove_shared(directory: Path, work: Work) -> None:
+    """Remove the shared stages from which no cell has yet to go on."""
+    wanted = {
+        prefix.key
+        for task in work.tasks
+        if not is_finished(directory / task.directory)
+        for prefix in chain(task.above)
+    }
+    for prefix in work.prefixes:
+        run = directory / prefix.directory
+        if prefix.key not in wanted and run.is_dir():
+            with locked(lock_of(directory, run)) as free:
+                if free:
+                    _remove(run)
+
+
+def _remove(path: Path) -> None:
+    """Remove a directory: first its name, so that no half of it is taken for the whole. Raises `RunError`."""
+    gone = path.with_name(f".{path.name}.gone")
+    try:
+        for left in (gone, path):
+            if left.is_dir():
+                left.replace(gone)
+                shutil.rmtree(gone)
+    except OSError as error:
+        raise RunError(
+            f"`{path}` is not to be kept and cannot be removed: {error.strerror or error}"
+        ) from error
+
+
+def _trim(run: Path, keep: Keep) -> None:
+    """Remove what is not to stay of a finished run."""
+    for name in {"all": (), "best": (CHECKPOINTS,), "scores": (CHECKPOINTS, ENCODER)}[keep]:
+        _remove(run / name)
 
 
 def _begin(directory: Path) -> None:
@@ -168,7 +215,7 @@ def _cell(study: Study, task: Task) -> Job:
     recipe = task.cell.recipe
     name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
     recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name), tables=_cell_tables(recipe))
-    return Job(task.directory, str(task), recipe, *_above(task.above))
+    return Job(task.directory, str(task), recipe, *_above(task.above), keep=study.table.keep)
 
 
 def _cell_tables(recipe: Recipe) -> dict[str, RecipeTable]:
@@ -285,9 +332,11 @@ def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -
         if not free:
             return Outcome(job, "busy")
         if is_finished(run):
+            _trim(run, job.keep)
             return Outcome(job, "was finished")
         try:
             _run(directory, plugins, job, run, beside)
+            _trim(run, job.keep)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             own = isinstance(error, SentbedError)
             message = str(error) if own else f"{type(error).__name__}: {error}"

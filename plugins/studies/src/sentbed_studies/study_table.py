@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, le, min_len
@@ -49,6 +49,10 @@ class StudyTable(RecipeTable):
     threads: int = attrs.field(default=1, validator=ge(1))
     """Threads of a run on a processor, unless `[runtime]` sets them. They decide the last digits of a score:
     they are a fixed number, which no number of workers changes."""
+    keep: Literal["scores", "best", "all"] = "best"
+    """What stays of a finished run beside scores, log and report: `best`, its encoder, with the weights that
+    its stages keep; `all`, also the checkpoints of its stages, and stages that cells share; `scores`, no
+    weights. What was removed does not come back."""
     order: tuple[str, ...] = ()
     """Tasks in the order of their columns; by default the evaluators' order."""
 

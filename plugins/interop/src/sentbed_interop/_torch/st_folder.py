@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from sentbed import ModelError, __version__
 from sentbed.tools import unstructure
+from transformers import AutoConfig, AutoModel
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from sentbed_interop._torch.st_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.st_tokenizer import write_tokenizer
@@ -49,6 +51,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     for file in (directory / "encoder" / "backbone").iterdir():
         file.rename(directory / file.name)
     shutil.rmtree(directory / "encoder")
+    _add_unused(directory)
     dtype = _dtype(encoder, directory)
     if encoder.recipe.resolved_prompt is not None:
         _write_own(encoder, directory)
@@ -165,6 +168,27 @@ def _write_own(encoder: Encoder, directory: Path) -> None:
     for name in TOKENIZER:
         if (directory / name).is_file():
             shutil.copy(directory / name, directory / OWN)
+
+
+def _add_unused(directory: Path) -> None:
+    """Add zeros for the layer after [CLS] that transformers builds with a BERT and the encoder does not have.
+
+    No vector depends on it; without it, transformers reports missing weights whenever it loads the folder.
+    """
+    file = directory / "model.safetensors"
+    config = json.loads((directory / "config.json").read_bytes())
+    if not file.is_file() or config.get("model_type") not in MODEL_MAPPING_NAMES or "auto_map" in config:
+        # Weights in several files are those of large models, which have no such layer.
+        return
+    with torch.device("meta"):
+        built = AutoModel.from_config(AutoConfig.for_model(**config))  # type: ignore[no-untyped-call]
+    weights = load_file(file)
+    missing = {name: value for name, value in built.named_parameters() if name not in weights}
+    unused = {name: value for name, value in missing.items() if name.startswith("pooler.")}
+    if unused:
+        dtype = next(iter(weights.values())).dtype
+        weights |= {name: torch.zeros(value.shape, dtype=dtype) for name, value in unused.items()}
+        save_file(weights, file, {"format": "pt"})
 
 
 def _write_dense(directory: Path, layer: Dense) -> None:
