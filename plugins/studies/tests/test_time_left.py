@@ -9,6 +9,7 @@ import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Device
+from sentbed_studies import commands
 from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import load_study
 from sentbed_studies.commands import workers_for
@@ -152,6 +153,26 @@ def test_every_line_on_a_run_says_what_is_left(
     assert all(line.endswith(" left") and "; about " in line for line in lines[:3])
     # Runs of the toy take no time, and are planned to take half a minute.
     assert left.seconds() == (0.0, 0.0)
+
+
+def test_the_plan_says_which_cores_stay_idle(
+    put: Callable[[str, str], Path], installed_toy: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The toy's runtime has no threads; here it has."""
+    study = load_study(put("study.toml", AT_END + AXES))
+    found = plan_work(study.cells, Identities(load_plugins()), False)
+    left = TimeLeft({A: (100.0, 100.0)}, workers=2)
+    monkeypatch.setattr(commands, "_cores", lambda: 8)
+
+    def idle(threads: int | None) -> list[str]:
+        monkeypatch.setattr(commands, "_threads", lambda work: threads)
+        lines = commands.plan_lines(study, found, tmp_path, left)
+        return [line.strip() for line in lines if "idle" in line]
+
+    assert idle(None) == idle(4) == idle(3) == []
+    assert idle(1) == [
+        "6 of 8 cores stay idle; `--set study.threads=4` lets cells use them, under keys of their own"
+    ]
 
 
 @pytest.mark.parametrize(

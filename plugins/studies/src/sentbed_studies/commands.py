@@ -199,20 +199,32 @@ def workers_for(work: Work, left: TimeLeft) -> int:
     One, where a cell may use all cores or a GPU, where its memory is not known, and where loading the
     libraries of more workers would take longer than the runs.
     """
-    from sentbed.helpers import core_quota, memory_limit, physical_memory, usable_cores
-    from sentbed.tools import unstructure
+    from sentbed.helpers import memory_limit, physical_memory
 
     from sentbed_studies.time_left import START
 
-    threads = {unstructure(task.cell.recipe.runtime).get("threads") for task in work.tasks}
+    threads = _threads(work)
     seconds, memory = left.seconds(), memory_limit() or physical_memory()
-    if None in threads or not threads or not left.memory or memory is None:
+    if threads is None or not left.memory or memory is None:
         return 1
     if seconds is None or seconds[1] < 3 * START:
         return 1
-    cores = min(usable_cores(), math.ceil(core_quota() or usable_cores()))
     room = int(MEMORY_SHARE * memory // left.memory)
-    return max(1, min(cores // int(max(threads)), room, len(work.bundles)))
+    return max(1, min(_cores() // threads, room, len(work.bundles)))
+
+
+def _threads(work: Work) -> int | None:
+    """Return the threads of the cell that has most, or None if the number is open or there is none."""
+    from sentbed.tools import unstructure
+
+    found = {unstructure(task.cell.recipe.runtime).get("threads") for task in work.tasks}
+    return None if None in found or not found else int(max(found))
+
+
+def _cores() -> int:
+    from sentbed.helpers import core_quota, usable_cores
+
+    return min(usable_cores(), math.ceil(core_quota() or usable_cores()))
 
 
 def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Iterator[str]:
@@ -248,6 +260,13 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
     elif (time := said(left)) is not None:
         least = "more than " if left.problems else ""
         yield f"  time left: {least}{time} on this machine, {count(left.workers, 'cell')} at a time"
+        threads, cores = _threads(work), _cores()
+        if threads is not None and 2 * threads * left.workers <= cores:
+            idle, more = cores - threads * left.workers, cores // left.workers
+            yield (
+                f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, under "
+                "keys of their own"
+            )
 
 
 def listed(remark: Remark) -> str:

@@ -47,8 +47,8 @@ class StudyTable(RecipeTable):
     """Name of a table or figure -> its published numbers: `cells` (cell -> score -> number), and optionally
     `tolerance`, `source`, `hardware`, `hours` and `note`."""
     threads: int = attrs.field(default=1, validator=ge(1))
-    """Threads of a run on a processor, unless `[runtime]` sets them. They decide the last digits of a score:
-    they are a fixed number, which no number of workers changes."""
+    """Threads of a run on a processor, unless `[runtime]` sets them. They can change a score, and so do not
+    follow from the number of workers."""
     keep: Literal["scores", "best", "all"] = "best"
     """What stays of a finished run beside scores, log and report: `best`, its encoder, with the weights that
     its stages keep; `all`, also the checkpoints of its stages, and stages that cells share; `scores`, no
