@@ -264,8 +264,8 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
         if threads is not None and 2 * threads * left.workers <= cores:
             idle, more = cores - threads * left.workers, cores // left.workers
             yield (
-                f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, under "
-                "keys of their own"
+                f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, "
+                "under keys of their own"
             )
 
 
