@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-slow test-real test-alone test-jax test-long test-all check docs bench gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-slow test-real test-alone test-jax test-long test-all check docs bench fuzz gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -52,6 +52,11 @@ check: $(VENV)/.dev
 	PYTHONPATH=examples/sentbed-attention/src:examples/sentbed-cost/src $(BIN)/lint-imports
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
 	$(BIN)/towncrier build --draft > /dev/null
+
+# Damaged files by the thousand, half an hour: `make fuzz CASES=100 TARGETS='recipes models'`. Needs Linux.
+CASES ?= 1000
+fuzz: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz $(TARGETS) --cases $(CASES) --seed $(or $(SEED),0)
 
 # The site, in `site/`; a warning is an error.
 docs: $(VENV)/.dev

@@ -20,7 +20,7 @@ from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import plain
 from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
 from sentbed._run.stage_inputs import VECTORS
-from sentbed._run.training_states import State
+from sentbed._run.training_states import State, restoring
 from sentbed.errors import ModelError, RunError
 
 
@@ -59,7 +59,9 @@ def resume(
     context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
     found, damaged = newest_state(context)
     state = found or State(directory, 0, 0)
-    before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
+    with restoring(state):
+        before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
+        context.facts.update(state.content.get("facts", {}))
     after = tomli.loads(resolved_toml(recipe))
     # None of these affects a score, except for dropout drawn by several processes.
     for table in (before, after):
@@ -91,7 +93,6 @@ def resume(
     warnings = [f"{what}; going on from an older state" for what in damaged]
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
-    context.facts.update(state.content.get("facts", {}))
     now = describe(plugins, None)
     warnings += [
         f"the {what} are not those that the run was started with; digits may differ"

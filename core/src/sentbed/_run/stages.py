@@ -12,7 +12,7 @@ from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.sampling import Batch
 from sentbed._run.stage_inputs import Feed, length_of, open_data, sampler_of
-from sentbed._run.training_states import State
+from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import Dataset, StepResult, Training
@@ -90,8 +90,9 @@ class _Loop:
         """Number of steps taken."""
         self.ended = False
         if resumed is not None:
-            self.sampler.restore(resumed.content["sampler"])
-            self.keeper.kept = Kept.of(context.directory, resumed.content["keeper"])
+            with restoring(resumed):
+                self.sampler.restore(resumed.content["sampler"])
+                self.keeper.kept = Kept.of(context.directory, resumed.content["keeper"])
             self.step = resumed.step
         if self.step > self.total_steps:
             raise RunError(
@@ -105,7 +106,8 @@ class _Loop:
             self._watch()
             return
         # Last, since building may have drawn random numbers.
-        self.trainer.load(self.resumed.trainer)
+        with restoring(self.resumed):
+            self.trainer.load(self.resumed.trainer)
         self.keeper.at = self.step
         self.ended = self.step == self.total_steps
         if not self.resumed.content.get("looked", True):

@@ -10,13 +10,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from sentbed._paths import verified_sums, write_atomic, write_directory, write_sums
-from sentbed.errors import PluginError
+from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"
 STATE_FILE = "state.json"
@@ -78,10 +79,20 @@ def read(state: State) -> State:
     """
     if STATE_FILE not in verified_sums(state.path):
         raise ValueError(f"`{STATE_FILE}` is not what was written")
-    content = json.loads((state.path / STATE_FILE).read_bytes())
-    if content.get("schema") != SCHEMA:
-        raise ValueError(f"it has schema {content.get('schema')}, this version of sentbed reads {SCHEMA}")
+    try:
+        content = json.loads((state.path / STATE_FILE).read_bytes())
+        schema = content.get("schema")
+    except (AttributeError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+        raise ValueError(f"`{STATE_FILE}` is not what was written") from error
+    if schema != SCHEMA:
+        raise ValueError(f"it has schema {schema!r:.80}, this version of sentbed reads {SCHEMA}")
     return attrs.evolve(state, content=content)
+
+
+def restoring(state: State) -> AbstractContextManager[None]:
+    """Return a context in which whatever a state's content makes the code raise becomes a `RunError`."""
+    advice = "remove it, to go on from an older one, or start a new run"
+    return foreign(RunError, f"the state `{state.path}` cannot be restored", advice)
 
 
 def prune(run: Path, last: State, keep: int) -> None:

@@ -1,0 +1,167 @@
+"""Damage files by the thousand, and have sentbed read them.
+
+`python tests/fuzz [TARGET...] --cases N --seed S`, or `make fuzz CASES=N`.
+
+Each case is decided by target, seed and number, and runs in a process of its target with a limit of time and
+memory. A finding is an error that is not sentbed's, a case over its limits, a process that ends, or damage
+that changes what is read without a word; it is printed with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from targets import TARGETS, ChangedError
+
+SECONDS = 10.0
+"""Longest time of a case."""
+
+GIGABYTES = 3.0
+"""Largest memory of the process after a case."""
+
+START_SECONDS = 300.0
+"""Longest time in which a target makes its whole files."""
+
+
+def work(target: str, seed: int, numbers: range) -> None:
+    """Run cases of a target, and print a line of JSON before and after each."""
+    from sentbed.errors import SentbedError
+
+    warnings.simplefilter("ignore")
+    say, sys.stdout = sys.stdout, sys.stderr
+
+    def tell(**content: Any) -> None:
+        print(json.dumps(content), file=say, flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="sentbed-fuzz-") as place:
+        case = TARGETS[target](Path(place))
+        for number in numbers:
+            tell(number=number)
+            said = ""
+            try:
+                case(Random(f"{target} {seed} {number}"))
+                verdict = "accepted"
+            except SentbedError:
+                verdict = "refused"
+            except ChangedError as error:
+                verdict, said = "changed", str(error)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - a panic of a library in Rust is a finding too
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                verdict = "raised"
+                said = f"{type(error).__name__}: {str(error)[:300]} @ {last.filename}:{last.lineno}"
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            if peak > GIGABYTES:
+                tell(number=number, verdict="memory", said=f"{peak:.1f} GB")
+                return
+            tell(number=number, verdict=verdict, said=said)
+
+
+class Worker:
+    """Process that runs cases, and its lines."""
+
+    def __init__(self, target: str, seed: int, first: int, last: int) -> None:
+        command = [sys.executable, __file__, target, "--seed", str(seed), "--work", f"{first}:{last}"]
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the worker
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def next(self, seconds: float) -> dict[str, Any] | None:
+        """Return the next line, or None at the end. Raises `queue.Empty` after so many seconds."""
+        line = self.lines.get(timeout=seconds)
+        return None if line is None else json.loads(line)
+
+
+def fuzz(target: str, seed: int, numbers: range) -> tuple[Counter[str], list[tuple[int, str, str]]]:
+    """Run the cases of a target; return how many ended how, and the findings: number, verdict, words."""
+    ends: Counter[str] = Counter()
+    findings: list[tuple[int, str, str]] = []
+    following = numbers.start
+    while following < numbers.stop:
+        worker = Worker(target, seed, following, numbers.stop)
+        running: int | None = None
+        try:
+            while True:
+                told = worker.next(START_SECONDS if running is None else SECONDS)
+                if told is None:
+                    break
+                number = told["number"]
+                if "verdict" not in told:
+                    running = number
+                    continue
+                running, following = None, number + 1
+                ends[told["verdict"]] += 1
+                if told["verdict"] not in ("accepted", "refused"):
+                    findings.append((number, told["verdict"], told["said"]))
+            code = worker.process.wait()
+            if running is None and following < numbers.stop and code != 0:
+                worker.errors.seek(0)
+                raise SystemExit(
+                    f"the target `{target}` cannot make its files:\n{worker.errors.read()[-2000:]}"
+                )
+            end, said = "ended", f"the process ended with {code}"
+        except queue.Empty:
+            end, said = "hung", f"more than {SECONDS:g} s"
+        finally:
+            worker.process.kill()
+            worker.process.wait()
+        if running is not None:
+            ends[end] += 1
+            findings.append((running, end, said))
+            following = running + 1
+    return ends, findings
+
+
+def main() -> int:
+    """Run the targets that are named, or all; the exit code is 1 if there is a finding."""
+    parser = argparse.ArgumentParser(prog="fuzz")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="number of the one case to run")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if unknown := set(given.targets) - set(TARGETS):
+        parser.error(f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    if given.work:
+        first, _, last = given.work.partition(":")
+        work(given.targets[0], given.seed, range(int(first), int(last)))
+        return 0
+    numbers = range(given.cases) if given.only is None else range(given.only, given.only + 1)
+    found = 0
+    for target in given.targets or TARGETS:
+        start = time.monotonic()
+        ends, findings = fuzz(target, given.seed, numbers)
+        listed = ", ".join(f"{count:,} {end}" for end, count in ends.most_common())
+        print(f"{target}: {len(numbers):,} cases, {listed}, {time.monotonic() - start:.0f} s", flush=True)
+        for number, verdict, said in findings:
+            print(f"  {verdict}: {said}")
+            print(f"    python tests/fuzz {target} --seed {given.seed} --only {number}", flush=True)
+        found += len(findings)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
