@@ -130,9 +130,12 @@ def test_one_whose_hook_raises(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
+BUSY = "import time\n\nend = time.process_time() + 0.7\nwhile time.process_time() < end:\n    pass\n"
+
+
 def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(site: Site) -> None:
     site.install("quick-plugin", POOLER.replace('"mean"', '"quick"'))
-    site.install("slow-plugin", "import time\n\ntime.sleep(0.7)\n" + POOLER.replace('"mean"', '"slow"'))
+    site.install("slow-plugin", BUSY + POOLER.replace('"mean"', '"slow"'))
     # Stands for the library, which takes longer.
     (site.path / "torch.py").write_text("")
     site.install("heavy-plugin", "import torch\n" + POOLER.replace('"mean"', '"heavy"'))
@@ -160,7 +163,7 @@ def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(site
     lazy = "import sentbed\nfrom sentbed.protocols import Lazy\n\n\n@sentbed.hookimpl\ndef poolers():\n"
     lazy += "    return {'late': Lazy('late_part:Mean', 'Another mean.')}\n"
     site.install("late-plugin", lazy)
-    source = "import time\n\ntime.sleep(0.7)\n" + POOLER.replace('"mean"', '"late"')
+    source = BUSY + POOLER.replace('"mean"', '"late"')
     (site.path / "late_part.py").write_text(source)
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
     code, output = site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=late")

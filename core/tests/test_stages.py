@@ -479,7 +479,7 @@ def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
     monkeypatch.setattr(Table, "traits", DataTraits())
     data = SCORED[0].replace("score", "negative")
     with pytest.raises(
-        PluginError, match=r"`rows` of `table` .* returned 1\.0, expected `str`; test it with"
+        PluginError, match=r"`table` .* opened data that gives 1\.0 as `negative` of row 0, expected a"
     ):
         train(recipe_of(RECIPE, data))
 

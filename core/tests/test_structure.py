@@ -352,9 +352,9 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
         (
             "loss = { temperature = 1.0 }",
             "loss",
-            "the loss has no `use`; name one of `chase`, `pull`, `sort`",
+            "the loss has no `use`; name one of `chase`, `grade`, `pull`, `sort`",
         ),
-        ("loss = { use = 3 }", "loss", "the loss has no `use`; name one of `chase`, `pull`, `sort`"),
+        ("loss = { use = 3 }", "loss", "the loss has no `use`; name one of `chase`, `grade`, `pull`, `sort`"),
         (
             "loss = 'pull'",
             "loss",
@@ -364,7 +364,7 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
         (
             "loss = { use = 'qqq' }",
             "loss.use",
-            "there is no loss `qqq`. Choose one of `chase`, `pull`, `sort`.",
+            "there is no loss `qqq`. Choose one of `chase`, `grade`, `pull`, `sort`.",
         ),
         (
             "loss = { use = 'info-nce' }",

@@ -23,7 +23,7 @@ Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
 
 
 LONG = 0.5
-"""Seconds after which an import is called slow."""
+"""Seconds of processor time after which an import is called slow; a busy machine changes nothing."""
 
 LIBRARIES = frozenset({"torch", "jax", "transformers"})
 """Libraries that take seconds to import, and that no plugin needs before something is built."""
@@ -35,11 +35,11 @@ slow: dict[str, str] = {}
 @contextmanager
 def watched(what: str) -> Iterator[None]:
     """Note in `slow` if what is imported inside takes long."""
-    before, start = sys.modules.keys() & LIBRARIES, time.perf_counter()
+    before, start = sys.modules.keys() & LIBRARIES, time.process_time()
     try:
         yield
     finally:
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         brought = ", ".join(f"`{name}`" for name in sorted((sys.modules.keys() & LIBRARIES) - before))
         if brought or seconds > LONG:
             also = f" and loads {brought} at module level" if brought else ""
