@@ -138,7 +138,8 @@ def test_check_prints_every_problem_with_its_place_and_exits_with_2(
     recipe = put("broken.toml", BROKEN)
     done = sentbed("check", recipe.name, path=toy_path, cwd=recipe.parent)
     assert done.returncode == 2
-    assert done.stderr == ""
+    # On a busy machine the toy, which imports NumPy, is slow to import.
+    assert all(line.startswith("hint: the plugin `toy`") for line in done.stderr.splitlines())
     assert done.stdout.splitlines() == [
         "unknown key `sede`. Did you mean `seed`? @ broken.toml:5 run.sede",
         "found 4.5, expected a whole number @ broken.toml:12 encoder.backbone.width",

@@ -17,7 +17,7 @@ from sentbed._run import runner
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
 from sentbed._text_table import TextTable
 from sentbed.protocols import LossTraits, Prepared
-from toy_plugin import RECIPE, TOWERS, Engine, Gap, Grade, Recorder, Table, quicken
+from toy_plugin import RECIPE, TOWERS, Characters, Engine, Gap, Grade, Recorder, Table, Toy, Words, quicken
 
 Load = Callable[..., Recipe]
 FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
@@ -598,6 +598,18 @@ def test_the_weights_that_an_encoder_starts_with_follow_from_its_name_and_the_se
 def test_an_encoder_that_the_recipe_lacks_cannot_be_built(recipe_of: Load):
     with pytest.raises(RunError, match="the recipe has no encoder `fr`, it has `en`, `zh`; name one of them"):
         build_encoder(recipe_of(TOWERS), "fr")
+
+
+def test_what_a_component_returns_is_looked_at_before_a_run_too(
+    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Words, "open", lambda _: None)
+    monkeypatch.setattr(Characters, "build", lambda _, context: list(context.texts()))
+    with pytest.raises(PluginError, match=r"^`open` of the data source `words` of `toy_plugin` returned "):
+        build_encoder(recipe_of())
+    monkeypatch.setattr(Toy, "build", lambda _: None)
+    with pytest.raises(PluginError, match=r"^`build` of the runtime `toy` of `toy_plugin` returned None"):
+        build_encoder(recipe_of())
 
 
 # --- trackers of the recipe --------------------------------------------------------------------------------

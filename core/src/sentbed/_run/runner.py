@@ -34,7 +34,7 @@ from sentbed._run.trackers import following
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError, returned
-from sentbed.protocols import START, DrivesEncoder, Engine, RunStatus, Score, VectorStore
+from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
 LOCK = ".lock"
@@ -131,7 +131,7 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     if name not in recipe.encoders:
         names = ", ".join(f"`{known}`" for known in recipe.encoders)
         raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
-    return _build(recipe, name, recipe.runtime.build())
+    return _build(recipe, name, returned(recipe.runtime.build(), Engine, recipe.runtime, "build"))
 
 
 def build_encoders(
@@ -150,7 +150,8 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
             columns = [column for column, tower in recipe.towers(stage).items() if tower == name]
             if columns:
                 found = True
-                for text in stage.data.open().texts(columns):
+                data = returned(stage.data.open(), Dataset, stage.data, "open")
+                for text in data.texts(columns):
                     yield returned(text, str, stage.data, "texts")
         if not found:
             known = evaluations or Evaluations()

@@ -17,9 +17,9 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, __version__
-from sentbed.errors import RecipeError, RunError
+from sentbed.errors import RecipeError, RunError, returned
 from sentbed.helpers import cannot_write, write_atomic
-from sentbed.protocols import Evaluation, Score
+from sentbed.protocols import Evaluation, Preparation, Score
 from sentbed.tools import (
     RESOLVED,
     Plugins,
@@ -89,7 +89,7 @@ def search(
     prompts = _prompts(recipe, name, wanted)
 
     store = VectorCache(say=say) if recipe.run.cache else None
-    prepared = wanted.with_.prepare()
+    prepared = returned(wanted.with_.prepare(), Preparation, wanted.with_, "prepare")
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _decides(recipe, plugins, encoder))
     taken_over = sum(template in journal.lines for template in prompts)

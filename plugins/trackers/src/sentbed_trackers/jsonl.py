@@ -154,4 +154,4 @@ def _finite(value: Any) -> Any:
 
 
 def _shown(attribute: attrs.Attribute[object], _: object) -> bool:
-    return attribute.name != "interrupted"
+    return attribute.name not in ("interrupted", "fault")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed.errors import SentbedError, returned
 from sentbed.helpers import plan_batches
-from sentbed.protocols import Cost, Evaluator, Outline, Preparation, Prepared
+from sentbed.protocols import Cost, Dataset, Evaluator, Outline, Preparation, Prepared
 from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
     if stage.data.traits.fetches:
         return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
     try:
-        data = stage.data.open()
+        data = returned(stage.data.open(), Dataset, stage.data, "open")
         sampler = Sampler(
             data,
             stage.columns_used,
