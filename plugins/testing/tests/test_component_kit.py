@@ -162,6 +162,13 @@ def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() 
 OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
     (parts.Nine, "data", "other columns", {"columns"}, "of what `open` returns \\('anchor', 'positive'\\)"),
     (parts.Nine, "data", "sorted rows", {"rows"}, "in the order of the indices"),
+    (
+        parts.Nine,
+        "data",
+        "unsaid numbers",
+        {"rows"},
+        "`positive` has 1.5, which is no string; give strings, or say",
+    ),
     (parts.Nine, "data", "each row once", {"rows"}, "give one value for each index"),
     (parts.Nine, "data", "changes with the epoch", {"rows", "texts"}, "say so: `varies = True`"),
     (parts.Nine, "data", "changes with the call", {"rows", "texts"}, "draw from \\(seed, epoch, row\\) only"),
@@ -302,8 +309,8 @@ def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
     with pytest.raises(NotRunError, match="`check` says: the file is missing; add it; an `example`"):
         found["factor"]()
     said = (
-        "tried: none of the 1 rules of a schedule could be run: the component's `check` says: the file is "
-        "missing; add it; an `example` with other fields may pass it; give an `example` whose `check` finds"
+        "tried: none of the 1 rules of the kind `schedule` could be run: the component's `check` says: the "
+        "file is missing; add it; an `example` with other fields may pass it; give an `example` whose `check`"
     )
     with pytest.raises(ConformanceError, match=said):
         found["tried"]()

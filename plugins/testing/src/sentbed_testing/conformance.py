@@ -195,7 +195,7 @@ def _require_tried(subject: Subject, own: Sequence[Callable[[], None]], skip: Ma
             return
         else:
             return
-    what = f"none of the {len(own)} rules of a {subject.kind} could be run: {reasons[0]}"
+    what = f"none of the {len(own)} rules of the kind `{subject.kind}` could be run: {reasons[0]}"
     fix = "give an `example` whose `check` finds nothing, and install what is missing"
     raise ConformanceError(_title(subject.cls), (Failure(TRIED, what, fix),))
 

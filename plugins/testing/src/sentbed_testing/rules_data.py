@@ -117,6 +117,8 @@ def texts(subject: Subject) -> Findings:
         if name == LABEL or name in subject.part.traits.numbers:
             continue
         here = set(dataset.rows(range(len(dataset)))[name])
+        if not all(isinstance(text, str) for text in here):
+            continue  # See the rule `rows`.
         for what, given in ((f"`texts([{name!r}])`", set(dataset.texts([name]))), ("`texts()`", every)):
             if missing := here - given:
                 yield (
