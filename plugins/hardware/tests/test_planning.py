@@ -172,3 +172,10 @@ def test_a_loss_is_counted_without_being_computed() -> None:
 def test_a_pooler_is_sketched_with_what_it_trains(toys: Any) -> None:
     sketch = Cpu().sketch_pooler(toys.first_dense(out=12), 4)
     assert sum(math.prod(shape) for shape in sketch.trained.values()) == 12 * 4 + 12
+
+
+def test_a_column_of_numbers_is_planned_for(toys: Any) -> None:
+    columns = frozenset({"anchor", "positive", "score"})
+    small, large = (Cpu().sketch_loss(toys.graded(), 8, rows, columns) for rows in (4, 400))
+    assert small.trained == {}
+    assert 0 < small.activation_bytes < large.activation_bytes
