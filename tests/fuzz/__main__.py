@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import queue
 import resource
 import subprocess
@@ -42,7 +43,9 @@ def work(target: str, seed: int, numbers: range) -> None:
     from sentbed.errors import SentbedError
 
     warnings.simplefilter("ignore")
-    say, sys.stdout = sys.stdout, sys.stderr
+    # What libraries print goes to standard error, also what they print past Python.
+    say = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
 
     def tell(**content: Any) -> None:
         print(json.dumps(content), file=say, flush=True)

@@ -95,7 +95,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     items.keep_items(tmp_path, [score()])
     (file,) = (tmp_path / "items").iterdir()
     file.write_bytes(content)
-    with pytest.raises(RunError, match=r"the items in `.*\.npz` cannot be read .*; remove the file"):
+    with pytest.raises(RunError, match=r"the items in `.*\.npz` cannot be read: .*; remove the file"):
         items.attach_items(tmp_path, without(score()))
 
 

@@ -10,12 +10,13 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 import attrs
 from sentbed.errors import DataError, RuntimeUnavailableError, suggest
-from sentbed.helpers import open_file
+from sentbed.helpers import foreign, open_file
 
 Kind = Literal["text", "jsonl", "parquet"]
 
@@ -140,15 +141,11 @@ def open_text(path: str | Path) -> IO[bytes]:
 def parquet_file(path: str | Path) -> Iterator[Any]:
     """Open a Parquet file. Raises `DataError` if it is invalid."""
     require_pyarrow()
-    import pyarrow
     from pyarrow import parquet
 
-    with readable(path):
-        try:
-            with parquet.ParquetFile(path) as file:
-                yield file
-        except pyarrow.ArrowException as error:
-            raise DataError(f"the file cannot be read as Parquet: {error}; write it again", path) from error
+    whole = foreign(partial(DataError, file=path), "the file cannot be read as Parquet", "write it again")
+    with whole, readable(path), open_file(Path(path)) as stream, parquet.ParquetFile(stream) as file:
+        yield file
 
 
 def require_pyarrow() -> None:

@@ -10,15 +10,13 @@ import hashlib
 import io
 import json
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import write_atomic
+from sentbed.helpers import foreign, write_atomic
 from sentbed.protocols import Items, Score
 from sentbed.tools import load_plugins, plain, score_record
 
@@ -103,7 +101,7 @@ def _plugin_modules() -> tuple[str, ...]:
 def _read(path: Path) -> dict[str, Items]:
     import numpy as np
 
-    try:
+    with foreign(RunError, f"the items in `{path}` cannot be read", "remove the file to go without them"):
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         index = json.loads(str(arrays["index"]))
@@ -118,15 +116,3 @@ def _read(path: Path) -> dict[str, Items]:
             )
             for entry in index
         }
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        RuntimeError,
-        EOFError,
-        BadZipFile,
-        zlib.error,
-    ) as error:
-        message = f"the items in `{path}` cannot be read ({error}); remove the file to go without them"
-        raise RunError(message) from error

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, RecipeError
+from sentbed.helpers import foreign, read_file
 
 T = TypeVar("T")
+
+LARGEST_JSON = 1 << 26
+"""Bytes of the largest file of settings."""
 
 T5 = ("t5", "mt5", "umt5")
 KINDS: Mapping[type, str] = {
@@ -28,17 +30,15 @@ KINDS: Mapping[type, str] = {
 
 def read_json(file: Path, kind: type = dict) -> Any:
     """Return the content of a JSON file, an object or a list according to `kind`. Raises `ModelError`."""
-    try:
-        content = json.loads(file.read_text("utf-8"))
-    except FileNotFoundError as error:
+    if not file.exists():
         raise ModelError(
             f"`{file.parent}` has no `{file.name}`, so it is not what this importer reads; "
             "check the path and `--from`, or fetch the model again"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise ModelError(f"`{file}` cannot be read: {error}; fetch the model again") from error
+        )
+    with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
+        content = json.loads(read_file(file, LARGEST_JSON))
     if not isinstance(content, kind):
-        raise ModelError(f"`{file}` holds {content!r}, expected {KINDS[kind]}; fetch the model again")
+        raise ModelError(f"`{file}` holds {content!r:.80}, expected {KINDS[kind]}; fetch the model again")
     return content
 
 
@@ -98,32 +98,19 @@ def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
     except RecipeError as error:
         reasons = "; and ".join(problem.message for problem in error.problems)
         raise ModelError(f"`{source}` makes no encoder: {reasons}") from error
-    except StrictDataclassError as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(
-            f"transformers refuses the settings in `{source}`: {reason}; mend them, or fetch the model again"
-        ) from error
 
 
 def read_weights(file: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a safetensors file. Raises `ModelError`."""
-    try:
+    with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
         return load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"`{file}` cannot be read: {error}; fetch the model again") from error
 
 
 def read_pickled(file: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a pickled file; nothing else in it is loaded or run. Raises `ModelError`."""
-    import pickle
-
-    try:
+    advice = "convert it to safetensors on a machine where you trust the file"
+    with foreign(ModelError, f"`{file}` holds more than tensors, or is damaged", advice):
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise ModelError(
-            f"`{file}` holds more than tensors, or is damaged: {str(error).splitlines()[0]}; convert it to "
-            "safetensors on a machine where you trust the file"
-        ) from error
     if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
         raise ModelError(f"`{file}` holds no tensors by name; fetch the model again")
     return content
