@@ -132,7 +132,9 @@ def _effects(data: StudyData, summary: Summary) -> EffectTable | None:
     if not any(row.status == "finished" for row in summary.rows) or not found:
         return None
     axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found if effect.compared)
-    remarks = (remark for effect in found for remark in _remarks(effect))
+    remarks = [remark for effect in found for remark in _remarks(effect)]
+    if degenerate := [row.name for row in summary.rows if row.cells[-1].degenerate]:
+        remarks.append(f"The means include numbers that are degenerate: {'; '.join(degenerate)}.")
     return EffectTable(title_of(summary), summary, tuple(axes), tuple(remarks))
 
 
