@@ -167,6 +167,27 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
     assert len(slow) == ended
 
 
+def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (
+        ("TTY_COMPATIBLE", "1"),
+        ("TTY_INTERACTIVE", "1"),
+        ("COLUMNS", "200"),
+        ("TERM", "xterm"),
+    ):
+        monkeypatch.setenv(name, value)
+    at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
+    left = TimeLeft({work.tasks[1].directory: (50.0, 50.0)})
+    with watching.watching(tmp_path, work, left) as say:
+        say("a cell has finished [1]")
+    printed = capsys.readouterr().err
+    assert "a cell has finished [1]" in printed
+    assert "0.5, seed 1: stage nli: step 2 of 10, loss 0.5000" in printed
+    assert "all runs: 56.0 s left" in printed
+    assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), "the cursor stays hidden"
+
+
 def test_runs_of_a_study_leave_logs_that_can_be_followed(study: Study, work: Work, tmp_path: Path) -> None:
     run_study(study, tmp_path / "out", work=work)
     for task in work.tasks:
