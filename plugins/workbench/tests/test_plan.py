@@ -217,6 +217,19 @@ def test_an_evaluation_that_cannot_be_counted_says_why(outlined: Callable[..., R
     assert Planner().evaluation(recipe, recipe.evaluate[0], "encoder") == "the configuration is gone"
 
 
+def test_large_data_is_not_read_for_a_plan(
+    outlined: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "texts").write_bytes(bytes(3_000_000))
+    recipe = outlined()
+    entry = recipe.evaluate[0]
+    large = attrs.evolve(entry, with_=attrs.evolve(entry.with_, left=str(tmp_path / "corpus")))
+    assert isinstance(Planner().evaluation(recipe, large, "encoder"), tuple)
+    monkeypatch.setattr("sentbed_workbench.plan_batches.LARGE", 2_000_000)
+    assert Planner().evaluation(recipe, large, "encoder") == "its data of 3 MB is read when it runs"
+
+
 def test_a_step_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
     stage = plan(outlined(batch_size=4, epochs=3)).stages[0]
     assert stage.steps == 2 * 3

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import SentbedError, returned
-from sentbed.helpers import plan_batches
+from sentbed.helpers import plan_batches, reason_of
 from sentbed.protocols import Cost, Dataset, Evaluator, Outline, Preparation, Prepared
 from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
 
@@ -27,6 +29,8 @@ SPECIAL = 2
 FIRST_IDEOGRAM = 0x2E80
 """Code point from which each character counts as a token."""
 NO_LIMIT = 2**31
+LARGE = 500_000_000
+"""Bytes of an evaluation's data beyond which a plan does not read it."""
 
 
 @attrs.frozen(eq=False)
@@ -231,13 +235,24 @@ def listed(evaluator: Evaluator) -> Listed:
     if any(isinstance(value, str) and value.startswith("hub:") for value in unstructure(evaluator).values()):
         return Listed(problem="its data would have to be fetched from the hub")
     try:
+        if (size := _size(evaluator)) > LARGE:
+            return Listed(problem=f"its data of {size / 1e6:,.0f} MB is read when it runs")
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
-    except SentbedError as error:
-        return Listed(problem=str(error))
+    except (SentbedError, OSError) as error:
+        return Listed(problem=reason_of(error))
     if not isinstance(prepared, Prepared):
         return Listed(problem="it drives the encoder itself")
     lists = [sorted(set(texts.both)) for texts in prepared.lists.values() if len(texts)]
     return Listed(tuple((len(texts), tuple(texts[:: -(-len(texts) // SAMPLE)])) for texts in lists))
+
+
+def _size(evaluator: Evaluator) -> int:
+    """Return the bytes of the files and directories that an evaluator names or reports to read."""
+    named = (value for value in unstructure(evaluator).values() if isinstance(value, str))
+    files: set[Path] = set()
+    for path in map(Path, {*map(str, evaluator.files()), *filter(os.path.exists, named)}):
+        files |= {file for file in path.rglob("*") if file.is_file()} if path.is_dir() else {path}
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def encoded(found: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
