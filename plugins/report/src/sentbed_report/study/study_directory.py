@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
+from sentbed.helpers import foreign
 from sentbed.tools import MANIFEST, is_locked
 
 from sentbed_report.study.cell_run import read_run
@@ -41,20 +42,23 @@ def read_data(directory: str | Path) -> StudyData:
         raise RunError(
             f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
         ) from error
-    if content.get("schema") != SCHEMA:
-        raise RunError(f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}")
-    return StudyData(
-        content["name"],
-        tuple(_axis(axis) for axis in content["axes"]),
-        tuple(_cell(place, cell) for cell in content["cells"]),
-        content["baseline"],
-        tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
-        tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
-        {title: Published(**table) for title, table in content["expected"].items()},
-        tuple(content["order"]),
-        recipe,
-        place,
-    )
+    with foreign(RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"):
+        if content.get("schema") != SCHEMA:
+            raise RunError(
+                f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}"
+            )
+        return StudyData(
+            content["name"],
+            tuple(_axis(axis) for axis in content["axes"]),
+            tuple(_cell(place, cell) for cell in content["cells"]),
+            content["baseline"],
+            tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
+            tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
+            {title: Published(**table) for title, table in content["expected"].items()},
+            tuple(content["order"]),
+            recipe,
+            place,
+        )
 
 
 def _axis(axis: Mapping[str, Any]) -> AxisInfo:
