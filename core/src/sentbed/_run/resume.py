@@ -21,7 +21,7 @@ from sentbed._run.report_json import plain
 from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
 from sentbed._run.stage_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
-from sentbed.errors import ModelError, RunError
+from sentbed.errors import ModelError, RunError, reason_of
 
 
 def resume(
@@ -173,8 +173,10 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
                         raise
             if state.step:
                 Kept.of(context.directory, state.content["keeper"])
-        except ValueError as error:
-            damaged.append(f"the checkpoint `{place.path}` is damaged: {error}")
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            damaged.append(
+                f"the checkpoint `{place.path}` is damaged: {reason_of(error) if not isinstance(error, ValueError) else error}"
+            )
             continue
         context.kept.update(kept)
         return state, damaged
