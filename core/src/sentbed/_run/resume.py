@@ -174,9 +174,8 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
             if state.step:
                 Kept.of(context.directory, state.content["keeper"])
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            damaged.append(
-                f"the checkpoint `{place.path}` is damaged: {reason_of(error) if not isinstance(error, ValueError) else error}"
-            )
+            why = error if isinstance(error, ValueError) else reason_of(error)
+            damaged.append(f"the checkpoint `{place.path}` is damaged: {why}")
             continue
         context.kept.update(kept)
         return state, damaged
