@@ -298,8 +298,8 @@ def _encoder(place: Path) -> Any:
 
 def states(place: Path) -> Case:
     """Training states of a run that was stopped, with and without their checksums made good again."""
+    from sentbed._paths import SUMS_FILE
     from sentbed._run.resume import resume
-    from sentbed._run.training_states import SUMS_FILE
 
     whole, copy = place / "whole", place / "copy"
     recipe = place / "stopped.toml"
@@ -354,7 +354,7 @@ def _shorten(run: Path, steps: int) -> None:
 
 def _sum(state: Path) -> None:
     """Make the checksums of a state those of its files."""
-    from sentbed._run.training_states import SUMS_FILE
+    from sentbed._paths import SUMS_FILE
 
     files = [file for file in state.rglob("*") if file.is_file() and file.name != SUMS_FILE]
     sums = {str(file.relative_to(state)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
@@ -364,10 +364,10 @@ def _sum(state: Path) -> None:
 def caches(place: Path) -> Case:
     """The caches of vectors and of streamed texts: what is read is what was written."""
     import numpy as np
-    from sentbed._encoder.vector_store import SEGMENT, Space, VectorStore
     from sentbed._recipe.load import component_of
-    from sentbed.protocols import DataSource
+    from sentbed.protocols import DataSource, Space
     from sentbed.tools import load_plugins
+    from sentbed_workbench.vector_cache import SEGMENT, VectorCache
 
     os.environ["SENTBED_CACHE"] = str(place / "cache")
     source = place / "a.csv"
@@ -379,7 +379,7 @@ def caches(place: Path) -> Case:
     (cached,) = (place / "cache" / "texts").glob("*.arrow")
     space, root = Space({"key": 1}, {}), place / "vectors"
     expected = np.arange(4 * len(SENTENCES), dtype=np.float32).reshape(-1, 4)
-    store: Any = partial(VectorStore, root)
+    store: Any = partial(VectorCache, root)
     store().encode(space, SENTENCES, lambda _: expected, 4)
     (segment,) = root.glob(f"*/*{SEGMENT}")
     whole = {cached: cached.read_bytes(), segment: segment.read_bytes()}
