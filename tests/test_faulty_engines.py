@@ -290,7 +290,7 @@ def broken(sound: EnginePair, fault: Mapping[str, Any]) -> EnginePair:
     for name, value in fault.items():
         setattr(engine, name, value)
     pair = EnginePair.of(engine, sound.reference, PLUGINS)
-    pair._saved = dict(sound._saved)
+    pair._saved = list(sound._saved)
     return pair
 
 

@@ -147,7 +147,7 @@ class Backbone(Bert):
 @pytest.mark.parametrize(
     ("fault", "rule", "what"),
     [
-        ("wider", "built", "the states have the shape"),
+        ("wider", "built", "the states are (5, 16, 128), not (5, 16, 129)"),
         ("no layers", "offers", "it offers `layers`, and `layers` of its states is None"),
         ("blind to the mask", "padding", "let no token attend to padding"),
         ("forgets", "save", "save every weight, and read them from `BuildContext.saved`"),

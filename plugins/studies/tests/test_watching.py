@@ -16,7 +16,8 @@ from sentbed_studies.commands import _as_json, _status
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
 from sentbed_studies.sharing import Work, plan_work
-from sentbed_studies.study_directory import lock_of, read_data, write_state
+from sentbed_studies.study_directory import at_work as writing
+from sentbed_studies.study_directory import lock_of, read_data
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.watching import Watched
 from toy_plugin import TOWERS, quicken
@@ -120,7 +121,8 @@ def at_work(run: Path, began: float) -> None:
 
 
 def test_status_shows_how_far_running_cells_are(study: Study, work: Work, tmp_path: Path) -> None:
-    write_state(tmp_path, study, work)
+    with writing(tmp_path, study, work):
+        pass
     run = tmp_path / work.tasks[1].directory
     at_work(run, time.time() - 10)
     with locked(lock_of(tmp_path, run)):
