@@ -100,7 +100,24 @@ def local(table: Mapping[str, Any], directory: Path) -> list[str]:
             new = {**kept, "use": "sts", "path": f"{SAMPLE}/sts-test.tsv", "task": f"t{i}"}
             inline = ", ".join(f"{key} = {json.dumps(value)}" for key, value in new.items())
             settings.append(f"evaluate.{i}={{ {inline} }}")
-    return settings
+    return _of_keys_there(table, settings)
+
+
+def _of_keys_there(table: Mapping[str, Any], settings: list[str]) -> list[str]:
+    """Leave out settings that take out (`PATH=`) what is not there."""
+
+    def there(path: str) -> bool:
+        place: Any = table
+        for key in path.split("."):
+            if isinstance(place, list):
+                place = dict(enumerate(place)).get(int(key), {})
+            elif key in place:
+                place = place[key]
+            else:
+                return False
+        return True
+
+    return [one for one in settings if not one.endswith("=") or there(one.removesuffix("="))]
 
 
 def _geometry(place: str, evaluator: Mapping[str, Any], parallel: str, split: str) -> str:
@@ -137,7 +154,7 @@ def small(table: Mapping[str, Any], directory: Path) -> list[str]:
             settings += [f"evaluate.{i}.{key}={value}" for key, value in few.items()]
         elif "parallel" in evaluate:
             settings += [f"evaluate.{i}.pairs=40", f"evaluate.{i}.positives=10"]
-    return settings
+    return _of_keys_there(table, settings)
 
 
 def saved(use: str, directory: Path) -> Path:
