@@ -167,5 +167,6 @@ def _work(
     except KeyboardInterrupt:
         sys.exit(1)
     finally:
-        # The process is ending; nothing may interrupt the clean-up of its libraries.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # The process is ending; nothing may interrupt the clean-up of its libraries, not even a SIGTERM now.
+        with suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
