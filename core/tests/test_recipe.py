@@ -424,7 +424,8 @@ def test_a_loss_whose_columns_the_data_lacks_is_a_problem(recipe_of: Load, put: 
     assert problem(recipe_of, text) == (
         line_of(text, "loss"),
         "stage.0.loss",
-        "the loss `pull` needs the column `positive`, the data source `lines` gives anchor; choose another",
+        "the loss `pull` needs the column `positive`, the data source `lines` gives anchor; "
+        "choose another loss or data source",
     )
 
 

@@ -260,3 +260,22 @@ def test_a_component_is_tested_with_the_width_that_it_needs() -> None:
     component_rules(Heads, width=12)["shape"]()
     with pytest.raises(ConformanceError, match="raised ValueError: a width of 8 cannot be shared by 3 heads"):
         component_rules(Heads)["shape"]()
+
+
+def test_a_part_that_builds_nothing_is_told_once_with_its_place() -> None:
+    @attrs.frozen
+    class Nothing(Pooler):
+        """Forgets to return its module."""
+
+        name: ClassVar[str] = "nothing"
+
+        def build(self, width: int) -> Any:
+            return None
+
+    with pytest.raises(ConformanceError) as caught:
+        check_component(Nothing)
+    (line,) = (line for line in str(caught.value).splitlines() if "returned None" in line)
+    assert re.search(
+        r"`build` of the pooler `nothing` of .* returned None, expected `Module` @ .*:\d+; ", line
+    )
+    assert "check_component" not in line

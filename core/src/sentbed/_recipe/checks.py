@@ -104,7 +104,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if missing := sorted(stage.loss.traits.needs - set(stage.data.columns)):
         add(
             f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
-            f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another",
+            f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another loss or data source",
             "loss",
             misfit=True,
         )
@@ -113,7 +113,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
         wants, has = ("numbers", "texts") if column in taken else ("texts", "numbers")
         add(
             f"the loss `{stage.loss.name}` takes {wants} in the column `{column}`, of which the data source "
-            f"`{stage.data.name}` gives {has}; choose another",
+            f"`{stage.data.name}` gives {has}; choose another loss or data source",
             "loss",
             misfit=True,
         )

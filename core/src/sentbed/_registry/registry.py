@@ -116,7 +116,7 @@ class Plugins:
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
-        unloaded = ", ".join(f"`{plugin.name}`" for plugin in absent)
+        unloaded = "; ".join(f"`{plugin.name}`: {plugin.reason}" for plugin in absent)
         hint = f" (not loaded, see `sentbed plugins`: {unloaded})" if unloaded else ""
         names = self.names(kind)
         if not names:

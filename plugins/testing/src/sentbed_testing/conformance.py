@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from unittest import SkipTest
 
 import attrs
+from sentbed.errors import PluginError
 from sentbed.kinds import KINDS
 
 from sentbed_testing.random_states import WIDTH
@@ -245,6 +246,9 @@ def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
     except SkipTest as reason:
         if not failures:
             raise NotRunError(str(reason)) from reason
+    except PluginError as error:
+        # Core's sentence about the component, without its advice to run this kit.
+        failures.append(Failure(name, str(error).partition("; test it with")[0], _READ))
     except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
         what = f"raised {type(error).__name__}: {_first_line(error)}{place(error, subject.cls)}"
         failures.append(Failure(name, what, _READ))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from sentbed.errors import returned
 from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing.measures import apart
@@ -43,7 +44,7 @@ def build(subject: Subject, seed: int = 0) -> Module:
     """Return the module of a pooler or a loss, initialised with a seed."""
     part = subject.ready
     with seeded(seed):
-        return part.build(subject.width)
+        return returned(part.build(subject.width), load_torch().nn.Module, part, "build")
 
 
 def draw_states(

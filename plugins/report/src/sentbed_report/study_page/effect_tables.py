@@ -133,9 +133,13 @@ def _effects(data: StudyData, summary: Summary) -> EffectTable | None:
         return None
     axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found if effect.compared)
     remarks = [remark for effect in found for remark in _remarks(effect)]
-    if degenerate := [row.name for row in summary.rows if row.cells[-1].degenerate]:
-        remarks.append(f"The means include numbers that are degenerate: {'; '.join(degenerate)}.")
+    remarks += _degenerate(summary)
     return EffectTable(title_of(summary), summary, tuple(axes), tuple(remarks))
+
+
+def _degenerate(summary: Summary) -> Iterator[str]:
+    if found := [row.name for row in summary.rows if row.cells[-1].degenerate]:
+        yield f"The means include numbers that are degenerate: {'; '.join(found)}."
 
 
 def _remarks(effect: AxisEffect) -> Iterator[str]:
@@ -199,6 +203,7 @@ def _heat_map(grid: Grid, summary: Summary) -> HeatMap:
     remarks = [f"Mean of {each}, of the same combinations of everything else everywhere."]
     left = {f"{row}, {column}": why for (row, column), why in grid.left.items()}
     remarks += (f"Not shown: {'; '.join(pairs)}: {why}." for why, pairs in _by_reason(left))
+    remarks += _degenerate(summary)
     return HeatMap(
         title_of(summary),
         grid.rows.name,
