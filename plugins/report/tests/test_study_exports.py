@@ -140,6 +140,8 @@ def test_long_csv_has_each_score_of_each_seed(data: StudyData, summary: Summary)
         "seed": "1",
         "task": "MR",
         "value": "50.0",
+        "direction": "higher",
+        "degenerate": "",
     }
     assert [row["value"] for row in found if row["task"] == "AVG"][:2] == ["55.0", "56.0"]
 
@@ -184,7 +186,7 @@ def test_parquet_has_the_rows_of_the_long_csv(tmp_path: Path, data: StudyData, s
     found = parquet.read_table(tmp_path / "r.parquet")
     expected = list(csv.DictReader(to_long_csv(data, [summary]).splitlines()))
     assert [{name: str(value) for name, value in row.items()} for row in found.to_pylist()] == expected
-    assert [str(field.type) for field in found.schema][-3:] == ["int64", "string", "double"]
+    assert [str(field.type) for field in found.schema][-5:] == ["int64", "string", "double", *2 * ["string"]]
     write_parquet(tmp_path / "empty.parquet", data, [])
     assert parquet.read_table(tmp_path / "empty.parquet").schema == found.schema
 

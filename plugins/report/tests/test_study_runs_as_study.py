@@ -181,6 +181,8 @@ def test_studies_and_runs_stand_in_one_table(
     names = ["one: first", "one: mean", "alone", "two: first", "two: mean"]
     assert ([cell.name for cell in found.cells], found.baseline, found.axes) == (names, "one: mean", ())
     assert found.cells[0].runs[0].directory == Path("one/first-1")
+    # A run that comes first is the baseline.
+    assert runs_as_study([alone, one], tmp_path).baseline == "alone"
     assert found.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
     text = invoke("compare", one, alone, two, "--resamples", 100).output
     assert "alone (1 seed)" in text

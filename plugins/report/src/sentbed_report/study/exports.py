@@ -173,7 +173,10 @@ def _beside(summary: Summary, number: Number) -> bool:
 
 def _types(data: StudyData) -> dict[str, type]:
     about = ("evaluator", "protocol", "metric", "cell", "encoder", *(f"axis {a.name}" for a in data.axes))
-    return {**dict.fromkeys(about, str), "seed": int, "task": str, "value": float}
+    return {**dict.fromkeys(about, str), "seed": int, "task": str, "value": float} | {
+        "direction": str,
+        "degenerate": str,
+    }
 
 
 def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
@@ -193,6 +196,8 @@ def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[s
                         "seed": seed,
                         "task": column.task,
                         "value": value,
+                        "direction": column.direction,
+                        "degenerate": cell.degenerate,
                     }
 
 

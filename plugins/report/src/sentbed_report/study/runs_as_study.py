@@ -71,7 +71,7 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
         if is_study(directory):
             data = read_data(directory)
             for cell, group in _cells(data):
-                if baseline is None or (cell.name == data.baseline and directory == directories[0]):
+                if cell.name == data.baseline and directory == directories[0]:
                     baseline = group
                 groups.append(group)
             continue
