@@ -327,7 +327,7 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
 
 
 @pytest.mark.parametrize("format", ["npy", "parquet"])
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages(), number=st.integers(0, 2))
 def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
     format: str, damage: Damage, number: int, put: Put, request_of: RequestOf, tmp_path: Path
