@@ -24,6 +24,9 @@ LONGEST_MESSAGE = 2000
 ALIKE = 20
 """Problems shown that differ only in names and numbers."""
 
+ADVICE = "test it with `sentbed_testing.check_component`, or tell its authors"
+"""End of a message about a component that does what it must not."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -176,8 +179,7 @@ def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginErr
     place = place or (file if code is None else f"{code.co_filename}:{code.co_firstlineno}")
     return PluginError(
         f"`{method}` of the {kind} `{getattr(component, 'name', cls.__qualname__)}` of "
-        f"{release_of(module)} {wrong} @ {place}; "
-        "test it with `sentbed_testing.check_component`, or tell its authors"
+        f"{release_of(module)} {wrong} @ {place}; {ADVICE}"
     )
 
 

@@ -303,8 +303,7 @@ def _refusal(error: Exception, cls: type[Any], found: str = "") -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"making `{cls.__qualname__}` of {release_of(cls.__module__)} raised {reason_of(error)} @ "
-        f"{frame.filename}:{frame.lineno}; "
-        "test it with `sentbed_testing.check_component`, or tell its authors"
+        f"{frame.filename}:{frame.lineno}; {errors.ADVICE}"
     )
 
 

@@ -17,7 +17,7 @@ from sentbed._registry.plugin_code import place_of
 from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed.errors import PluginError, SentbedError, fault, reason_of, release_of, suggest
+from sentbed.errors import ADVICE, PluginError, SentbedError, fault, reason_of, release_of, suggest
 from sentbed.protocols import ReportSection
 
 RETURNS: Mapping[str, Any] = MappingProxyType(
@@ -114,8 +114,7 @@ def _guarded(
             if required:
                 raise PluginError(f"{said}; the run needs it") from error
             failed.add(found.plugin_name)
-            remedy = "test it with `sentbed_testing.check_component`, or tell its authors"
-            context.warn(f"{said}; the run goes on without it{'' if deliberate else f' ({remedy})'}")
+            context.warn(f"{said}; the run goes on without it{'' if deliberate else f' ({ADVICE})'}")
             return None
 
     return call

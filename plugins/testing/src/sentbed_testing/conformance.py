@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from unittest import SkipTest
 
 import attrs
-from sentbed.errors import PluginError
+from sentbed.errors import ADVICE, PluginError
 from sentbed.kinds import KINDS
 
 from sentbed_testing.random_states import WIDTH
@@ -248,7 +248,7 @@ def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
             raise NotRunError(str(reason)) from reason
     except PluginError as error:
         # Core's sentence about the component, without its advice to run this kit.
-        failures.append(Failure(name, str(error).partition("; test it with")[0], _READ))
+        failures.append(Failure(name, str(error).removesuffix(f"; {ADVICE}"), _READ))
     except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
         what = f"raised {type(error).__name__}: {_first_line(error)}{place(error, subject.cls)}"
         failures.append(Failure(name, what, _READ))
