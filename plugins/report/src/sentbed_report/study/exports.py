@@ -173,10 +173,9 @@ def _beside(summary: Summary, number: Number) -> bool:
 
 def _types(data: StudyData) -> dict[str, type]:
     about = ("evaluator", "protocol", "metric", "cell", "encoder", *(f"axis {a.name}" for a in data.axes))
-    return {**dict.fromkeys(about, str), "seed": int, "task": str, "value": float} | {
-        "direction": str,
-        "degenerate": str,
-    }
+    after = ("direction", "degenerate")
+    own = {"seed": int, "task": str, "value": float}
+    return {**dict.fromkeys(about, str), **own, **dict.fromkeys(after, str)}
 
 
 def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:

@@ -51,8 +51,8 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
 
     Runs whose recipes differ in nothing but seed and name are one cell, called by what their names share; any
     other run is a cell, called as the run. Those of a study are the study's, called with its name before. The
-    first cell is the baseline, or the baseline of the study that comes first. Places are told relative to
-    `base`, the current directory where it is left out.
+    first cell is the baseline, or, where a study comes first, its own. Places are told relative to `base`,
+    the current directory where it is left out.
 
     Raises:
         RunError: if one is neither a run directory nor a study, or is given twice.
