@@ -19,8 +19,8 @@ from sentbed._registry.registry import load_plugins
 from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import load_study
 from sentbed_studies.runner import run_study
-from sentbed_studies.sharing import plan_work
 from sentbed_studies.study_directory import read_data
+from sentbed_studies.work import plan_work
 
 CELLS = 12
 RECIPE = """\

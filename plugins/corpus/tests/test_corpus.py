@@ -36,7 +36,7 @@ from sentbed_corpus import Request, Summary, encode_corpus, encoding, open_vecto
 from sentbed_corpus.digests import read_digests
 from sentbed_corpus.input_files import find_files
 from sentbed_corpus.input_rows import read_shard
-from sentbed_corpus.shards import cut
+from sentbed_corpus.input_shards import cut
 from sentbed_jobs.processes import LocalPool
 
 Put = Callable[[str, str | bytes], Path]

@@ -9,7 +9,7 @@ import pytest
 from sentbed import RunError
 from sentbed_evaluators import feature_table as module
 from sentbed_evaluators.feature_table import feature_table
-from sentbed_evaluators.features import pair_features
+from sentbed_evaluators.pair_features import pair_features
 
 VECTORS = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
 FIRST = np.array([0, 6, 2, 2, 5])

@@ -21,7 +21,7 @@ from sentbed_testing import check_component
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 from sentbed_interop._torch import onnx_export, onnx_graph
-from sentbed_interop.onnx import PACKAGES, ToONNX
+from sentbed_interop.to_onnx import PACKAGES, ToONNX
 
 TINY = {"init": "random", "size": "tiny", "vocab_size": 400}
 BERT = {"use": "bert", **TINY}

@@ -27,7 +27,7 @@ from sentbed.protocols import (
 from sentbed_interop._torch import prompt_in_tokenizer, st_verify
 from sentbed_interop.exchange import export_encoder
 from sentbed_interop.merged import save_merged
-from sentbed_interop.sentence_transformers import ToSentenceTransformers
+from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 

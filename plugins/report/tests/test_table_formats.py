@@ -8,7 +8,7 @@ import re
 
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.paper_tables import Column, PaperTable
+from sentbed_report.paper_style_tables import Column, PaperTable
 from sentbed_report.table_formats import to_csv, to_latex, to_long_csv
 
 

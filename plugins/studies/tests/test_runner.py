@@ -15,8 +15,8 @@ from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import Study, load_study
 from sentbed_studies.runner import Job, run_study
-from sentbed_studies.sharing import plan_work
 from sentbed_studies.study_directory import lock_of, read_data
+from sentbed_studies.work import plan_work
 from toy_plugin import SEARCH, TOWERS, quicken
 
 AXES = """

@@ -14,8 +14,8 @@ from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import load_study
 from sentbed_studies.commands import workers_for
 from sentbed_studies.runner import run_study
-from sentbed_studies.sharing import Work, plan_work
 from sentbed_studies.time_left import RUN, START, TimeLeft, said, time_left
+from sentbed_studies.work import Work, plan_work
 from sentbed_workbench.plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, quicken
 

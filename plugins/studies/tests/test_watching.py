@@ -15,11 +15,11 @@ from sentbed_studies.cells import Study, load_study
 from sentbed_studies.commands import _as_json, _status
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
-from sentbed_studies.sharing import Work, plan_work
 from sentbed_studies.study_directory import at_work as writing
 from sentbed_studies.study_directory import lock_of, read_data
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.watching import Watched
+from sentbed_studies.work import Work, plan_work
 from toy_plugin import TOWERS, quicken
 
 AXES = """

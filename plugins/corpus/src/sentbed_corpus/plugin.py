@@ -13,7 +13,11 @@ sentbed_api = "2.0"
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
     """Return `encode`."""
-    return {"encode": Lazy("sentbed_corpus.commands:encode", "Encode texts: row i of the vectors is text i.")}
+    return {
+        "encode": Lazy(
+            "sentbed_corpus.encode_command:encode", "Encode texts: row i of the vectors is text i."
+        )
+    }
 
 
 @hookimpl

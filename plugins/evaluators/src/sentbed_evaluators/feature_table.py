@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sentbed import RunError
 
-from sentbed_evaluators.features import PairFeatures, pair_features
+from sentbed_evaluators.pair_features import PairFeatures, pair_features
 
 if TYPE_CHECKING:
     import numpy as np

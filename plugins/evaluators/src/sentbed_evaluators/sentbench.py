@@ -22,7 +22,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.degenerate import collapsed_cosines, one_class
-from sentbed_evaluators.features import FORMULAS, PairFeatures
+from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
     SPLITS,

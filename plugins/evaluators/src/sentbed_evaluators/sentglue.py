@@ -25,8 +25,8 @@ from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.degenerate import one_class
 from sentbed_evaluators.feature_table import feature_table
-from sentbed_evaluators.features import FORMULAS
 from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
+from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import correlate, cosines, levelled, nonzero, require_varied
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems

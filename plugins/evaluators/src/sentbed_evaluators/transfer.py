@@ -22,7 +22,7 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
 from sentbed_evaluators.degenerate import one_class
-from sentbed_evaluators.features import FORMULAS, pair_features
+from sentbed_evaluators.pair_features import FORMULAS, pair_features
 from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
 from sentbed_evaluators.transfer_files import (

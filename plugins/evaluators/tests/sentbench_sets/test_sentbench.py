@@ -11,7 +11,7 @@ from sentbed import DataError, RunError
 from sentbed_evaluators import feature_table, transfer
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.classifier_data import Examples
-from sentbed_evaluators.features import pair_features
+from sentbed_evaluators.pair_features import pair_features
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentbench_sets import SOURCES, SPLITS, built_sets, find_files
 from sentbed_evaluators.sentbench_sets.store import VERSION

@@ -15,15 +15,15 @@ def exporters() -> Mapping[str, Lazy]:
     """Return the exporters of this distribution."""
     return {
         "hub": Lazy(
-            "sentbed_interop.hub:ToHub",
+            "sentbed_interop.to_hub:ToHub",
             "A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.",
         ),
         "onnx": Lazy(
-            "sentbed_interop.onnx:ToONNX",
+            "sentbed_interop.to_onnx:ToONNX",
             "A graph for onnxruntime, in any of its languages, without torch and sentbed.",
         ),
         "sentence-transformers": Lazy(
-            "sentbed_interop.sentence_transformers:ToSentenceTransformers",
+            "sentbed_interop.to_sentence_transformers:ToSentenceTransformers",
             "A folder of stock modules that sentence-transformers 5 and 6 load, with the same vectors.",
         ),
     }

@@ -12,7 +12,7 @@ from sentbed.errors import RunError, suggest
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.paper_tables import PaperTable, paper_tables
+from sentbed_report.paper_style_tables import PaperTable, paper_tables
 from sentbed_report.run_results import read_results
 from sentbed_report.score_tables import shown
 from sentbed_report.study.runs_as_study import runs_as_study

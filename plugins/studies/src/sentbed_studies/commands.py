@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sentbed_studies.cells import Remark, Study
     from sentbed_studies.run_progress import RunProgress
-    from sentbed_studies.sharing import Work
     from sentbed_studies.time_left import TimeLeft
+    from sentbed_studies.work import Work
 
 MEMORY_SHARE = 0.8
 """Share of the memory that cells at a time may fill."""
@@ -93,9 +93,9 @@ def run(
     from sentbed_studies.cell_keys import Identities
     from sentbed_studies.cells import load_study
     from sentbed_studies.runner import run_study
-    from sentbed_studies.sharing import plan_work
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.watching import watching
+    from sentbed_studies.work import plan_work
 
     plugins = load_plugins()
     wanted = entries(only)

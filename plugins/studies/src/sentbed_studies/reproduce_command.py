@@ -56,10 +56,10 @@ def reproduce(
         tables_of,
     )
     from sentbed_studies.runner import run_study
-    from sentbed_studies.sharing import plan_work
     from sentbed_studies.study_directory import read_data
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.watching import watching
+    from sentbed_studies.work import plan_work
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")

@@ -40,10 +40,10 @@ from sentbed_studies.cells import Study
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import share_passes
-from sentbed_studies.sharing import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
 from sentbed_studies.study_table import StudyTable
 from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.work import Prefix, Task, Work, chain, plan_work
 
 Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]

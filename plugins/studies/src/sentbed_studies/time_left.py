@@ -12,8 +12,8 @@ from sentbed.errors import SentbedError
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_workbench.plan import Planner, StagePlan
 
-from sentbed_studies.sharing import Prefix, Work
 from sentbed_studies.study_directory import is_finished, needed
+from sentbed_studies.work import Prefix, Work
 
 Range: TypeAlias = tuple[float, float]
 

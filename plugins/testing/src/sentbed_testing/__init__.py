@@ -22,10 +22,9 @@ if TYPE_CHECKING:
         component_rules,
         parametrize_component,
     )
-    from sentbed_testing.encoding import check_encode
     from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
-    from sentbed_testing.engine_pair import EnginePair, batch
-    from sentbed_testing.gradients import (
+    from sentbed_testing.engine_encoding import check_encode
+    from sentbed_testing.engine_gradients import (
         check_derivative,
         check_frozen_columns,
         check_grad_cache,
@@ -33,15 +32,16 @@ if TYPE_CHECKING:
         check_towers,
         check_uneven_batch,
     )
-    from sentbed_testing.plugin_rules import PluginReport, check_plugin
-    from sentbed_testing.sentences import SENTENCES
-    from sentbed_testing.states import (
+    from sentbed_testing.engine_pair import EnginePair, batch
+    from sentbed_testing.engine_states import (
         check_counters_and_describe,
         check_dropout_advances,
         check_not_finite,
         check_state,
     )
-    from sentbed_testing.steps import check_clipping, check_momentum_and_queue, check_steps
+    from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
+    from sentbed_testing.plugin_rules import PluginReport, check_plugin
+    from sentbed_testing.sentences import SENTENCES
     from sentbed_testing.subject import NotRunError, offered
     from sentbed_testing.suite import engine_suite, parametrize_engine
 

@@ -28,7 +28,7 @@ from sentbed_testing.conformance import (
     Report,
     check_component,
 )
-from sentbed_testing.light import HEAVY, WATCH
+from sentbed_testing.heavy_imports import HEAVY, WATCH
 
 IMPORT_SECONDS = 0.5
 """Longest processor time that importing a plugin may add to every command of sentbed."""

@@ -12,7 +12,7 @@ from sentbed.kinds import KINDS
 from sentbed.protocols import Lazy
 from sentbed.tools import field_docs, promise_fault
 
-from sentbed_testing.light import heavy_imports
+from sentbed_testing.heavy_imports import heavy_imports
 from sentbed_testing.subject import NotRunError, Subject, installed
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sentbed.errors import SentbedError
 
 from sentbed_testing.engine_cases import Case, cases
+from sentbed_testing.engine_gradients import check_grad_cache, check_loss_and_gradients
 from sentbed_testing.engine_pair import EnginePair
-from sentbed_testing.gradients import check_grad_cache, check_loss_and_gradients
 from sentbed_testing.subject import NotRunError, Subject, installed
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from sentbed.errors import suggest
 from sentbed.protocols import Head, Runtime
 from sentbed.tools import Plugins, load_plugins
 
-from sentbed_testing.encoding import check_encode
 from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
-from sentbed_testing.engine_pair import EnginePair
-from sentbed_testing.gradients import (
+from sentbed_testing.engine_encoding import check_encode
+from sentbed_testing.engine_gradients import (
     check_derivative,
     check_frozen_columns,
     check_grad_cache,
@@ -23,13 +22,14 @@ from sentbed_testing.gradients import (
     check_towers,
     check_uneven_batch,
 )
-from sentbed_testing.states import (
+from sentbed_testing.engine_pair import EnginePair
+from sentbed_testing.engine_states import (
     check_counters_and_describe,
     check_dropout_advances,
     check_not_finite,
     check_state,
 )
-from sentbed_testing.steps import check_clipping, check_momentum_and_queue, check_steps
+from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
 
 Check: TypeAlias = Callable[[], None]
 

@@ -11,7 +11,7 @@ from sentbed.protocols import Vectors
 
 from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.feature_table import feature_table
-from sentbed_evaluators.features import PairFeatures
+from sentbed_evaluators.pair_features import PairFeatures
 from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair
 from sentbed_evaluators.sentbench_sets.store import BuiltSets
 from sentbed_evaluators.similarity import nonzero

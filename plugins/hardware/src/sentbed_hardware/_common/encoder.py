@@ -14,7 +14,7 @@ from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
 from torch.nn import functional
 
 from sentbed_hardware._common.faults import require_built, require_states, require_vectors
-from sentbed_hardware._common.files import read_tensors
+from sentbed_hardware._common.tensor_files import read_tensors
 
 MODULES_FILE = "modules.safetensors"
 """File of the weights of pooler and head, beside the backbone's directory."""

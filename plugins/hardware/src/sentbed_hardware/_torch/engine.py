@@ -25,9 +25,9 @@ from sentbed.protocols import (
 
 from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
 from sentbed_hardware._common.faults import origin_of_nan, require_finite
-from sentbed_hardware._common.files import write_tensors
 from sentbed_hardware._common.fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.tensor_files import write_tensors
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 

@@ -12,10 +12,16 @@ import torch
 from sentbed import ModelError, RunError
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.files import REMEDY, TENSORS_FILE, VALUES_FILE, read_tensors, write_tensors
 from sentbed_hardware._common.messages import Own
 from sentbed_hardware._common.processes import Processes
 from sentbed_hardware._common.randomness import draws, host_draws, rewind, rewind_host
+from sentbed_hardware._common.tensor_files import (
+    REMEDY,
+    TENSORS_FILE,
+    VALUES_FILE,
+    read_tensors,
+    write_tensors,
+)
 from sentbed_hardware._torch.sharding import replicated, share_of, whole
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ GRAPH = "model.onnx"
 
 
 def export(encoder: Encoder, directory: Path, opset: int) -> None:
-    """Write graph, tokenizer, facts and README into `directory`; see `sentbed_interop.onnx.ToONNX`."""
+    """Write graph, tokenizer, facts and README into `directory`; see `sentbed_interop.to_onnx.ToONNX`."""
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
     write_graph(encoder, directory / GRAPH, opset, min(longest_input(encoder), 6))

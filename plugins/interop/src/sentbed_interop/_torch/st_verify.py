@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from sentbed_interop._torch.st_tokenizer import SENTENCES, load_tokenizer
-from sentbed_interop.sentence_transformers import OtherVectorsError
+from sentbed_interop.to_sentence_transformers import OtherVectorsError
 
 if TYPE_CHECKING:
     from sentbed import Encoder

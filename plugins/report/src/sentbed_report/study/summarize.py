@@ -1,8 +1,8 @@
 """Construction of a study's tables from its scores.
 
-Every cell under every seed is first a row of a table as `paper_tables.py` makes them of runs, which decides
-the scores that share a column; then the rows of one cell become one. So the average of a row is that of each
-seed, and its spread the spread of these averages. Scores that cannot share a table go into several.
+Every cell under every seed is first a row of a table as `paper_style_tables.py` makes them of runs, which
+decides the scores that share a column; then the rows of one cell become one. So the average of a row is that
+of each seed, and its spread the spread of these averages. Scores that cannot share a table go into several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
 from sentbed_report.comparability import evaluation_protocol
-from sentbed_report.paper_tables import AVERAGE, PaperTable, paper_tables
+from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
 from sentbed_report.printed_table import Place
 from sentbed_report.score_tables import encoder_order
 from sentbed_report.study.published_numbers import with_published

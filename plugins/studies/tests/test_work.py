@@ -9,7 +9,7 @@ from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits
 from sentbed_studies.cell_keys import Identities
 from sentbed_studies.cells import Study, load_study
-from sentbed_studies.sharing import Prefix, Work, plan_work
+from sentbed_studies.work import Prefix, Work, plan_work
 from toy_plugin import TOWERS, Characters
 
 Make = Callable[..., tuple[Study, Work]]
