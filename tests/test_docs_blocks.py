@@ -183,7 +183,7 @@ def test_a_mistake_in_a_command_is_found(line: str, part: str, plugins: Plugins)
         "torchrun --nproc-per-node 8 -m sentbed run mine.toml",
         "sentbed --version",
         "make demo",
-        "pip install -e core -e 'plugins/data[parquet,hub]'",
+        "pip install -e core -e plugins/common -e 'plugins/data[parquet,hub]'",
     ],
 )
 def test_a_right_command_is_left_alone(line: str, plugins: Plugins) -> None:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import torch
-from sentbed import Encoder, run
-from sentbed import _source_hash as sources
+from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
+from sentbed_common import source_code as sources
+from sentbed_common import space_of
+from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_workbench.kept_vectors import held
@@ -130,3 +133,14 @@ def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
     encoder.placed.weights_changed()  # type: ignore[attr-defined]
     encoder.evaluate(loaded.evaluate[0].with_, "encoder", store=store)
     assert passes != []
+
+
+def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(recipe: Callable[..., Recipe]) -> None:
+    pytest.importorskip("mteb", reason="needs the extra `mteb`")
+    encoder = build_encoder(recipe("bert"))
+    space = space_of(encoder)
+    assert space is not None
+    meta = as_mteb_model(encoder, "me/kept").mteb_model_meta
+    assert (meta.revision, meta.embed_dim, meta.max_tokens) == (space.name, 8, 32)
+    encoder.recipe = attrs.evolve(encoder.recipe, max_length=16)
+    assert as_mteb_model(encoder, "me/kept").mteb_model_meta.revision != space.name

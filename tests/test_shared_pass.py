@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
-from sentbed import _source_hash as sources
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe
 from sentbed._registry.registry import load_plugins
@@ -19,6 +18,8 @@ from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
+from sentbed_common import source_code as sources
+from sentbed_common import space_of
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
@@ -194,5 +195,5 @@ def test_a_prefix_is_shared_too(
 
 
 def kept_by(store: SharedCache, encoder: Encoder) -> bytes:
-    space = encoder.space()
+    space = space_of(encoder)
     return store.encode(space, TEXTS, encoder.encode, encoder.width).tobytes()

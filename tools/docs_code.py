@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import click
 from docs_markdown import cell, fields, page, prose, signature, table
-from sentbed.tools import field_docs
+from sentbed_common import field_docs
 from sentbed_workbench.component_docs import type_name
 
 

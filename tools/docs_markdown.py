@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from sentbed.tools import field_docs
+from sentbed_common import field_docs
 from sentbed_workbench.component_docs import OPTIONAL, REQUIRED, default_text, hints_of, type_name
 
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import sentbed
+import sentbed_common
 from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import helpers, hookspecs, protocols, tools
@@ -33,6 +34,12 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
         ),
         "reference/helpers.md": module_page(
             "Helpers", "What components may import from `sentbed.helpers`.", helpers, public_names(helpers)
+        ),
+        "reference/common.md": module_page(
+            "Shared",
+            "What plugins may import from `sentbed_common`, of the distribution `sentbed-common`.",
+            sentbed_common,
+            public_names(sentbed_common),
         ),
         "reference/tools.md": module_page(
             "Tools",
@@ -96,6 +103,7 @@ def _front(plugins: Plugins) -> str:
             "- [Hooks](hooks/index.md): what a plugin implements\n"
             "- [Protocols](protocols.md): what its classes promise\n"
             "- [Helpers](helpers.md): `sentbed.helpers`, for components\n"
+            "- [Shared](common.md): `sentbed_common`, for plugins that offer data sets or findings\n"
             "- [Tools](tools.md): `sentbed.tools`, for commands and other tools\n"
             "- [Python](python.md): `import sentbed`",
         ]

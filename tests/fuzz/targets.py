@@ -365,8 +365,9 @@ def caches(place: Path) -> Case:
     """The caches of vectors and of streamed texts: what is read is what was written."""
     import numpy as np
     from sentbed._recipe.load import component_of
-    from sentbed.protocols import DataSource, Space
+    from sentbed.protocols import DataSource
     from sentbed.tools import load_plugins
+    from sentbed_common import Space
     from sentbed_workbench.vector_cache import SEGMENT, VectorCache
 
     os.environ["SENTBED_CACHE"] = str(place / "cache")

@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-import sentbed._source_hash  # its clock starts before any plugin is imported
+import sentbed._clock  # starts before any plugin is imported
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Helpers for authors of components, in addition to the protocols: files, seeds, batches, findings."""
+"""Helpers for authors of components, in addition to the protocols: files, seeds, batches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._doctor_helpers import Trial, elsewhere, packages, present, requirements, version_of
+    from sentbed._clock import STARTED
     from sentbed._encoder.batching import pad, plan_batches
+    from sentbed._in_memory_dataset import InMemoryDataset
     from sentbed._lazy import lazy
-    from sentbed._machine import core_quota, memory_limit, physical_memory, usable_cores
+    from sentbed._machine import physical_memory, usable_cores
     from sentbed._paths import (
         CACHE_VARIABLE,
         DATA_VARIABLE,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     )
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
-    from sentbed._source_hash import code_of, package_code
-    from sentbed._text_table import TextTable
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         Exporter,
         Finding,
         Importer,
-        KnownData,
         Lazy,
         Loss,
         Optimizer,
@@ -132,8 +131,8 @@ def recipe_tables() -> Mapping[str, type[RecipeTable] | Lazy]:
 
 
 @hookspec
-def known_data() -> Sequence[KnownData]:
-    """Return collections of data files that `sentbed data` knows: layouts, row counts, digests, sources."""
+def known_data() -> Sequence[Any]:
+    """Return collections of data files that `sentbed data` knows: a `sentbed_common.KnownData` each."""
 
 
 @hookspec

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from sentbed._lazy import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._cli.common import FAILED, done_elsewhere, progress_bars, set_option, trust_option
+    from sentbed._cli.common import FAILED, done_elsewhere, set_option, trust_option
     from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS, leaves
-    from sentbed._document.field_docs import field_docs
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structure import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sentbed._locks import is_locked, locked
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.compatibility import REASONS, TEMPLATE, heeded_by, misfits
-    from sentbed._recipe.load import component_of, executor_of, load_recipe, read_document, structure_recipe
+    from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
         Demonstration,

@@ -13,9 +13,9 @@ import sentbed_backbones
 import torch
 from huggingface_hub import constants
 from sentbed import RunError
-from sentbed._doctor_helpers import Trial
 from sentbed.protocols import Finding
 from sentbed_backbones import doctor
+from sentbed_common import Trial
 from sentbed_workbench.doctor import AREAS
 
 
@@ -29,7 +29,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise product
             return product or {"device": "cpu", "error": 0.091}
 
-        monkeypatch.setattr("sentbed._doctor_helpers.version_of", versions.get)
+        monkeypatch.setattr("sentbed_common.findings.version_of", versions.get)
         monkeypatch.setattr(doctor, "version_of", versions.get)
         monkeypatch.setattr(doctor, "elsewhere", answer)
         monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {(platform.system(), platform.machine())})

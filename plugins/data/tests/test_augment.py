@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sentbed._text_table import TextTable
+from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed_data.augment import Augmented
 from sentbed_data.crop import Crop
 
@@ -16,7 +16,7 @@ def augmented(seed: int = 0, identity: str = "draw", anchors: list[str] = ANCHOR
     def draw(text: str, random: Random) -> str:
         return f"{text} {random.random()}"
 
-    return Augmented(TextTable({"anchor": anchors, "positive": anchors}), draw, seed, identity)
+    return Augmented(InMemoryDataset({"anchor": anchors, "positive": anchors}), draw, seed, identity)
 
 
 def test_a_row_depends_on_seed_epoch_and_row_alone() -> None:

@@ -11,7 +11,7 @@ import pytest
 from file_server import FileServer, Served, serving
 from sentbed import DataError, RunError
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import KnownArchive, KnownData, KnownFile, KnownMade
+from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 from sentbed_data import download
 from sentbed_data.catalog import (
     INCOMPLETE,
@@ -195,7 +195,7 @@ def test_the_data_directory_is_the_one_named_or_that_of_the_environment(
 
 PLUGIN = """
 import sentbed
-from sentbed.protocols import KnownData, KnownFile
+from sentbed_common import KnownData, KnownFile
 
 @sentbed.hookimpl
 def known_data():

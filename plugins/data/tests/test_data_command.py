@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from file_server import FileServer, Served, serving
 from sentbed._cli import main as cli
 from sentbed._registry.registry import Plugins
-from sentbed.protocols import KnownData, KnownFile
+from sentbed_common import KnownData, KnownFile
 from sentbed_data import catalog, download
 
 

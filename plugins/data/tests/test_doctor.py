@@ -46,14 +46,14 @@ def test_a_package_is_found_with_its_version_or_named_with_its_extra(
     pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
     assert arrow in sentbed_data.findings(ours)
-    monkeypatch.setattr("sentbed._doctor_helpers.version_of", lambda _: None)
+    monkeypatch.setattr("sentbed_common.findings.version_of", lambda _: None)
     found = {finding.what: finding for finding in doctor.libraries()}
     assert {finding.status for finding in found.values()} == {"no"}
     assert found["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"
 
 
 KNOWN = """import sentbed
-from sentbed.protocols import KnownData, KnownFile
+from sentbed_common import KnownData, KnownFile
 
 @sentbed.hookimpl
 def known_data():

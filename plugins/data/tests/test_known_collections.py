@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sentbed.protocols import KnownData
+from sentbed_common import KnownData
 from sentbed_data import known_data
 from sentbed_data.catalog import PRESENT, look
 from sentbed_data.triplets import Triplets

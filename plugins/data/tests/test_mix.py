@@ -9,8 +9,8 @@ import attrs
 import pytest
 from sentbed import DataError, RecipeError, load_recipe
 from sentbed._document.structure import unstructure
+from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._run.sampling import Sampler
-from sentbed._text_table import TextTable
 from sentbed.protocols import (
     DataSource,
     DataTraits,
@@ -35,7 +35,7 @@ class Made(DataSource):
     def open(self) -> Any:
         made = self
 
-        class Table(TextTable):
+        class Table(InMemoryDataset):
             def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
                 found = super().rows(indices[: made.gives])
                 return {column: [f"{text} {epoch}" for text in texts] for column, texts in found.items()}
@@ -239,8 +239,8 @@ class Scored(DataSource):
     columns: tuple[str, ...] = ("anchor", "positive", "score")
     traits = DataTraits(numbers=frozenset({"score"}))
 
-    def open(self) -> TextTable:
-        return TextTable({"anchor": ["a", "b"], "positive": ["c", "d"], "score": [self.first, 0.5]})
+    def open(self) -> InMemoryDataset:
+        return InMemoryDataset({"anchor": ["a", "b"], "positive": ["c", "d"], "score": [self.first, 0.5]})
 
 
 def test_a_mix_of_numbers_has_them() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from sentbed.protocols import KnownData, KnownFile
+from sentbed_common import KnownData, KnownFile
 from sentbed_data.catalog import KNOWN, PRESENT, WRONG, look
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE

@@ -18,8 +18,8 @@ import pytest
 import sentbed_hardware
 import torch
 from sentbed import RunError
-from sentbed._doctor_helpers import Trial
 from sentbed.protocols import Finding
+from sentbed_common import Trial
 from sentbed_hardware import doctor, doctor_devices, doctor_jax
 from sentbed_workbench.doctor import AREAS
 
@@ -347,7 +347,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise chips
             return chips
 
-        monkeypatch.setattr("sentbed._doctor_helpers.version_of", versions.get)
+        monkeypatch.setattr("sentbed_common.findings.version_of", versions.get)
         monkeypatch.setattr(doctor_jax, "version_of", versions.get)
         monkeypatch.setattr(doctor_jax, "elsewhere", answer)
 

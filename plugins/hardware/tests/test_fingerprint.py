@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentbed import _source_hash as sources
 from sentbed.protocols import Head, TokenIds
+from sentbed_common import source_code as sources
 from sentbed_hardware._common.fingerprint import fingerprint
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sentbed import Encoder, build_encoder
-from sentbed import _source_hash as sources
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
+from sentbed_common import source_code as sources
+from sentbed_common import space_of
 from sentbed_studies.shared_pass import SharedBackbone, SharedCache, share_passes
 from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
@@ -112,7 +113,7 @@ def spaces(store: SharedCache) -> set[str]:
 
 
 def names(companions: SharedBackbone) -> set[str]:
-    found = [one.space() for one in (companions.encoder, *companions.others)]
+    found = [space_of(one) for one in (companions.encoder, *companions.others)]
     return {space.name for space in found if space is not None}
 
 

@@ -222,8 +222,8 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
         for n, bundle in enumerate(found.bundles)
     )
     monkeypatch.setattr("sentbed.helpers.usable_cores", lambda: cores)
-    monkeypatch.setattr("sentbed.helpers.core_quota", lambda: None)
-    monkeypatch.setattr("sentbed.helpers.memory_limit", lambda: gigabytes * 10**9)
+    monkeypatch.setattr("sentbed_common.core_quota", lambda: None)
+    monkeypatch.setattr("sentbed_common.memory_limit", lambda: gigabytes * 10**9)
     left = TimeLeft({A: (seconds, seconds)}, memory=2 * 10**9)
     assert workers_for(attrs.evolve(found, bundles=bundles), left) == workers
     assert workers_for(attrs.evolve(found, bundles=bundles), attrs.evolve(left, memory=None)) == 1

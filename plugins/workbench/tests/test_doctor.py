@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pytest
+import sentbed_common
 from sentbed import __version__, helpers
 from sentbed._registry.catalog import catalog
 from sentbed._registry.registry import Plugins, load_plugins
@@ -19,7 +20,7 @@ from sentbed_workbench import doctor
 from sentbed_workbench.doctor import AREAS, Diagnosis, examine
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
-HEAD = "import sentbed\nfrom sentbed._doctor_helpers import Trial\nfrom sentbed.protocols import Finding\n"
+HEAD = "import sentbed\nfrom sentbed_common.findings import Trial\nfrom sentbed.protocols import Finding\n"
 GIB = 2**30
 
 
@@ -171,9 +172,9 @@ def test_cores_and_memory_are_those_of_the_machine(alone: Diagnosis, monkeypatch
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert only(alone, "cores").detail.startswith(f"{usable} of {os.cpu_count()} usable")
     monkeypatch.setattr(helpers, "physical_memory", lambda: 64 * GIB)
-    monkeypatch.setattr(helpers, "memory_limit", lambda: None)
+    monkeypatch.setattr(sentbed_common, "memory_limit", lambda: None)
     assert _machine("memory") == Finding("machine", "memory", "yes", "64.0 GiB")
-    monkeypatch.setattr(helpers, "memory_limit", lambda: 4 * GIB)
+    monkeypatch.setattr(sentbed_common, "memory_limit", lambda: 4 * GIB)
     limited = _machine("memory")
     assert limited.status == "limited"
     assert limited.detail == "4.0 GiB of 64.0 GiB, the limit of the control group"
@@ -186,12 +187,12 @@ def _machine(what: str) -> Finding:
 def test_a_part_of_the_cores_is_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(helpers, "usable_cores", lambda: 4)
-    monkeypatch.setattr(helpers, "core_quota", lambda: None)
+    monkeypatch.setattr(sentbed_common, "core_quota", lambda: None)
     assert _machine("cores") == Finding("machine", "cores", "limited", "4 of 8 usable")
-    monkeypatch.setattr(helpers, "core_quota", lambda: 1.5)
+    monkeypatch.setattr(sentbed_common, "core_quota", lambda: 1.5)
     assert _machine("cores").detail == "4 of 8 usable, time of 1.5 granted"
     monkeypatch.setattr(helpers, "usable_cores", lambda: 8)
-    monkeypatch.setattr(helpers, "core_quota", lambda: 8.0)
+    monkeypatch.setattr(sentbed_common, "core_quota", lambda: 8.0)
     assert _machine("cores") == Finding("machine", "cores", "yes", "8 of 8 usable")
 
 
@@ -250,7 +251,7 @@ def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path: Path, mon
 
 def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import numpy as np
-    from sentbed.protocols import Space
+    from sentbed_common import Space
     from sentbed_workbench.vector_cache import VectorCache
 
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))

@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint, distribution
 import pytest
 from click.testing import CliRunner, Result
 from sentbed._cli import main as cli
-from sentbed._doctor_helpers import Trial
 from sentbed.protocols import Finding
+from sentbed_common import Trial
 from sentbed_workbench import doctor
 from sentbed_workbench.doctor import Diagnosis
 

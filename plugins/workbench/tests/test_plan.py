@@ -115,11 +115,11 @@ class Same(DataSource):
         return DataTraits(fetches=self.fetches)
 
     def open(self) -> Any:
-        from sentbed._text_table import TextTable
+        from sentbed._in_memory_dataset import InMemoryDataset
 
         if self.rows < 0:
             raise DataError("the file is gone")
-        return TextTable({column: ["abc"] * self.rows for column in self.columns})
+        return InMemoryDataset({column: ["abc"] * self.rows for column in self.columns})
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 from sentbed import Encoder, PluginError, RunError, build_encoder
-from sentbed import _source_hash as sources
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import Demonstration, Prompt
@@ -29,7 +28,9 @@ from sentbed._recipe.recipe import Recipe, Validate
 from sentbed._registry.registry import Plugins
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
-from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Space, Texts, Vectors
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
+from sentbed_common import Space, space_of
+from sentbed_common import source_code as sources
 from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.kept_vectors import held
 from sentbed_workbench.vector_cache import ABOUT, SEGMENT, VectorCache, list_digest
@@ -263,7 +264,7 @@ def test_no_two_encoders_that_differ_share_a_space(encoder: Encoder, monkeypatch
             patch.setattr(Engine, "describe", lambda _, described=described: described)
             names[what] = name_of(encoder)
     with monkeypatch.context() as patch:
-        patch.setattr("sentbed._encoder.encoder.__version__", "0.0.0")
+        patch.setattr("sentbed_common.vector_space.__version__", "0.0.0")
         names["version of sentbed"] = name_of(encoder)
     assert name_of(encoder) == names["the same"]
     encoder.backbone.embedding[3, 2] += 1e-6  # type: ignore[attr-defined]
@@ -272,7 +273,7 @@ def test_no_two_encoders_that_differ_share_a_space(encoder: Encoder, monkeypatch
 
 
 def name_of(encoder: Encoder) -> str:
-    space = encoder.space()
+    space = space_of(encoder)
     assert space is not None
     return space.name
 
@@ -294,7 +295,7 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
         monkeypatch.delattr(Placed, "fingerprint")
     else:
         monkeypatch.setattr(encoder.backbone.tokenizer, "fingerprint", None)
-    assert encoder.space() is None
+    assert space_of(encoder) is None
     expected = value_of(encoder, None)
     assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
     assert (store.taken, store.encoded, held(store)) == (0, 12, [])
@@ -305,7 +306,7 @@ import sys
 from pathlib import Path
 site = sys.argv[1]
 sys.path.insert(0, site)
-from sentbed._source_hash import code_of
+from sentbed_common import code_of
 from pack.pooler import Mine
 if len(sys.argv) > 2:
     Path(sys.argv[2]).write_text("def half(): return 3")
@@ -347,7 +348,7 @@ def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
     encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1)
-    assert encoder.space() is None
+    assert space_of(encoder) is None
     value_of(encoder, store)
     assert segments(store) == []
 
@@ -516,7 +517,7 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from sentbed.protocols import Space
+from sentbed_common import Space, space_of
 from sentbed_workbench.vector_cache import VectorCache
 
 root, size, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

@@ -1,4 +1,4 @@
-"""Code shared by commands: exit codes, options, progress bars and launching several processes."""
+"""Code shared by commands: exit codes, options and launching several processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from sentbed.protocols import Runtime
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -37,20 +35,3 @@ def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
     if code is not None:
         return code
     return 0 if runtime.serve() else None
-
-
-def progress_bars() -> Progress:
-    """Return progress bars on standard error, shown only if it is a terminal."""
-    from rich import progress
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )

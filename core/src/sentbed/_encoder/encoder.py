@@ -18,8 +18,6 @@ from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._source_hash import code_of
-from sentbed._version import __version__
 from sentbed.errors import (
     ModelError,
     NotFiniteError,
@@ -42,7 +40,6 @@ from sentbed.protocols import (
     Prepared,
     Runtime,
     Score,
-    Space,
     TextEncoder,
     Tokenizer,
     VectorStore,
@@ -57,13 +54,6 @@ BACKBONE = "backbone"
 """Subdirectory of the backbone in a saved encoder."""
 ENCODER_FILE = "encoder.toml"
 """File with the encoder's part of the recipe in a saved encoder."""
-ENCODING = (
-    "sentbed._encoder.batching",
-    "sentbed._encoder.encoder",
-    "sentbed._recipe.prompts",
-    "sentbed.protocols.tokens",
-)
-"""Core modules that determine how texts are batched."""
 
 
 @attrs.define(eq=False)
@@ -181,37 +171,6 @@ class Encoder:
         }
         facts |= self.backbone.protocol
         return facts | ({"prompt": prompt.describe()} if prompt else {})
-
-    def space(self, fingerprint: str | None = None) -> Space | None:
-        """Return everything that determines the vectors of texts, or None if a part cannot report it.
-
-        The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
-        leads to another space.
-        """
-        tokens = self.backbone.tokenizer.fingerprint
-        parts = (self.recipe.backbone, self.recipe.pooler, self.engine, self.placed)
-        code = code_of(*map(type, parts), *ENCODING)
-        if tokens is None or code is None:
-            return None
-        if not (hashed := fingerprint or self.placed.fingerprint()):
-            return None
-        recipe, machine = self.recipe, self.engine.describe()
-        key = {
-            "weights": hashed,
-            "tokenizer": tokens,
-            "recipe": unstructure(recipe),
-            "prompt": recipe.resolved_prompt and attrs.asdict(recipe.resolved_prompt),
-            "engine": {"token_budget": self.engine.token_budget, **machine},
-            "code": [__version__, code],
-        }
-        about = {
-            "model": recipe.backbone.traits.model or recipe.backbone.name,
-            "pooler": recipe.pooler.name,
-            "width": self.width,
-            "precision": machine["precision"],
-            "max_length": recipe.max_length,
-        }
-        return Space(key, about)
 
     def encode(
         self,
@@ -419,11 +378,11 @@ class _Seen(TextEncoder):
     bar: EncodeBar | None = None
     """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
-    space: Space | None = attrs.field(init=False)
+    space: Any = attrs.field(init=False)
 
     @space.default
-    def _space(self) -> Space | None:
-        return self.encoder.space() if self.store is not None else None
+    def _space(self) -> Any:
+        return self.store.space(self.encoder) if self.store is not None else None
 
     @property
     def device(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import DataError, PluginError, Problem, RecipeError, RunError
-from sentbed.protocols import Executor, RecipeTable, TaskPool
+from sentbed.errors import DataError, PluginError, Problem, RecipeError
+from sentbed.protocols import RecipeTable
 
 
 def load_recipe(
@@ -51,23 +51,6 @@ def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins
     if problems:
         raise RecipeError(problems)
     return found
-
-
-def executor_of(
-    name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
-) -> TaskPool:
-    """Return the task pool of the executor `name`; options that are None are omitted.
-
-    Raises `RunError` if there is no such executor or it has no such option.
-    """
-    table = {"use": name, **{key: value for key, value in options.items() if value is not None}}
-    try:
-        executor: Executor = component_of(Executor, table, plugins)
-    except RecipeError as error:
-        raise RunError(
-            "; ".join(f"the executor `{name}`: {problem.message}" for problem in error.problems)
-        ) from error
-    return executor.build(say)
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:

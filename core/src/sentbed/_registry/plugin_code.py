@@ -11,6 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
+from importlib import metadata
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
@@ -57,11 +58,12 @@ def api_refusal(api: object, distribution: str) -> str | None:
 
 def unmet_sentbed(distribution: str) -> str:
     """Return a clause naming the sentbed version that a distribution requires; "" if this one is suitable."""
-    from sentbed._doctor_helpers import requirements
+    from packaging.requirements import Requirement
 
     try:
-        wanted = [one for one in requirements(distribution) if one.name.lower() == "sentbed"]
-    except ValueError:  # what it asks for cannot be read
+        lines = map(Requirement, metadata.requires(distribution) or ())
+        wanted = [line for line in lines if line.name.lower() == "sentbed" and not line.extras]
+    except (metadata.PackageNotFoundError, ValueError):  # what it asks for cannot be read
         return ""
     if all(one.specifier.contains(__version__, prereleases=True) for one in wanted):
         return ""

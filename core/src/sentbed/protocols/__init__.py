@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         Vectors,
     )
     from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
-    from sentbed.protocols.known_data import KnownArchive, KnownData, KnownFile, KnownMade
     from sentbed.protocols.lazy import Lazy
     from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
     from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
@@ -89,7 +88,7 @@ if TYPE_CHECKING:
         PoolerTraits,
         RuntimeTraits,
     )
-    from sentbed.protocols.vector_store import Space, VectorStore
+    from sentbed.protocols.vector_store import VectorStore
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import TextTable
+from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import Dataset, DataSource
 
 
@@ -50,7 +50,7 @@ class JsonlPairs(DataSource):
         rows = list(_read(path, tuple(keys.values())))
         if not rows:
             raise DataError("the file has no row; write one object a line", path)
-        return TextTable(dict(zip(keys, zip(*rows, strict=True), strict=True)))
+        return InMemoryDataset(dict(zip(keys, zip(*rows, strict=True), strict=True)))
 
     def _keys(self) -> dict[str, str]:
         """Return the key of each column."""

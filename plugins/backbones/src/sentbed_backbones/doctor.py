@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 from sentbed import RunError
-from sentbed.helpers import Trial, elsewhere, packages, present, version_of
 from sentbed.protocols import Finding
+from sentbed_common import Trial, elsewhere, packages, present, version_of
 
 from sentbed_backbones.adaptation import RUNS_BITSANDBYTES
 

@@ -138,7 +138,8 @@ def _encode_corpus(
     from functools import partial
 
     from sentbed.helpers import Stop
-    from sentbed.tools import executor_of, load_plugins
+    from sentbed.tools import load_plugins
+    from sentbed_jobs.task_pool import executor_of
 
     from sentbed_corpus import Request, encode_corpus
     from sentbed_corpus.encode_lines import bar

@@ -15,7 +15,8 @@ import click
 from sentbed import Encoder
 from sentbed.errors import DataError
 from sentbed.helpers import atomic_file, bounded_lines
-from sentbed.tools import WINDOW, progress_bars
+from sentbed.tools import WINDOW
+from sentbed_common import progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
 from sentbed_corpus.input_rows import text_row

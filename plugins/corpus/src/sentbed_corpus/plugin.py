@@ -23,6 +23,6 @@ def commands() -> Mapping[str, Lazy]:
 @hookimpl
 def findings() -> list[Finding]:
     """Return a finding on whether Parquet can be read and written."""
-    from sentbed.helpers import packages
+    from sentbed_common import packages
 
     return [packages("data", "Parquet shards", "sentbed-corpus", ("pyarrow",), "parquet")]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, KnownData, Lazy
+from sentbed.protocols import Finding, Lazy
+from sentbed_common import KnownData
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins

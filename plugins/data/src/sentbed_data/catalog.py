@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed.errors import DataError, PluginError, suggest
 from sentbed.helpers import DATA_VARIABLE, data_root, reason_of, sha256
-from sentbed.protocols import KnownData, KnownFile
+from sentbed_common import KnownData, KnownFile
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins

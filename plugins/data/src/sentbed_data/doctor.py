@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.helpers import data_root, packages
+from sentbed.helpers import data_root
 from sentbed.protocols import Finding
+from sentbed_common import packages
 
 from sentbed_data.catalog import INCOMPLETE, MISSING, collections, look
 

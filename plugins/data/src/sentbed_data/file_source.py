@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.helpers import TextTable
+from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import Dataset, DataSource, DataTraits
 
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
@@ -118,4 +118,4 @@ class FileSource(DataSource):
             reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
             return open_streamed(path, names, columns, lambda: self._rows(names), reading)
         texts = collect(self._rows(names), len(names))
-        return TextTable({column: texts[place] for column, place in columns.items()})
+        return InMemoryDataset({column: texts[place] for column, place in columns.items()})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from sentbed.helpers import TextTable
+from sentbed.helpers import InMemoryDataset
 
 
 @attrs.frozen(eq=False)
-class FilteredTable(TextTable):
+class FilteredTable(InMemoryDataset):
     """Columns of text, with counts of what was left out of the files."""
 
     left_out: Mapping[str, int] = attrs.field(factory=dict)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import atomic_file, cannot_write, sha256
-from sentbed.protocols import KnownArchive, KnownData
+from sentbed_common import KnownArchive, KnownData
 
 from sentbed_data.catalog import MISSING, WRONG, FoundData, FoundFile, look, look_at
 from sentbed_data.download import BLOCK, Follow, fetch, keep_aside

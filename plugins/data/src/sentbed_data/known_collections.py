@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sentbed.protocols import KnownArchive, KnownData, KnownFile
+from sentbed_common import KnownArchive, KnownData, KnownFile
 
 from sentbed_data import wordnet
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import FilePath
-from sentbed.helpers import TextTable
+from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import DataSource
 
 from sentbed_data.triplets import Triplets
@@ -38,14 +38,14 @@ class Sample(DataSource):
         """Yield a message if the corpus is not installed."""
         yield from self._triplets().check()
 
-    def open(self) -> TextTable:
+    def open(self) -> InMemoryDataset:
         """Read the corpus."""
         table = self._triplets().open()
         if self.kind == "sentences":
             texts = list(dict.fromkeys(table.texts()))[: self.limit]
-            return TextTable({"anchor": texts, "positive": texts})
+            return InMemoryDataset({"anchor": texts, "positive": texts})
         rows = table.rows(range(len(table))[: self.limit])
-        return TextTable({column: rows[column] for column in self.columns})
+        return InMemoryDataset({column: rows[column] for column in self.columns})
 
     def _triplets(self) -> Triplets:
         return Triplets(path=FilePath("pkg:sentbed_data/sample/triplets.csv"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, KnownData, Lazy
+from sentbed.protocols import Finding, Lazy
+from sentbed_common import KnownData
 
 sentbed_api = "2.0"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentbed.helpers import packages
 from sentbed.protocols import Finding
+from sentbed_common import packages
 
 OWNER = "sentbed-evaluators"
 

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from sentbed.protocols import KnownArchive, KnownData, KnownFile, KnownMade
+from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
 from sentbed_evaluators import glue_files, probing_files, senteval_files
 from sentbed_evaluators.sentbench_sets import sources

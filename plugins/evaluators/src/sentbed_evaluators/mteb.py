@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed import DataError, RunError
+from sentbed import DataError, Encoder, RunError
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, EvaluatorTraits, TextEncoder
 
 from sentbed_evaluators.tasks import average, task_problems
@@ -121,7 +121,7 @@ class MTEB(Evaluator):
         return Evaluation(scores, primary)
 
 
-def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
+def as_mteb_model(encoder: Encoder | TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model for `mteb.evaluate`.
 
     mteb caches results under `name`, of the form `OWNER/NAME`, and a hash of everything that determines the

@@ -24,7 +24,7 @@ def executors() -> Mapping[str, Lazy]:
 @hookimpl
 def findings() -> list[Finding]:
     """Return which executors can be used here."""
-    from sentbed.helpers import packages
+    from sentbed_common import packages
 
     return [
         Finding("executors", "local", "yes"),

@@ -13,9 +13,10 @@ from typing import Any, get_args, get_type_hints
 import attrs
 from sentbed import FilePath, ModelId, __version__, locate
 from sentbed.errors import SentbedError
-from sentbed.helpers import package_code, sha256
+from sentbed.helpers import sha256
 from sentbed.protocols import Component, DataSource, Evaluator
 from sentbed.tools import Checkpoint, Plugins, Recipe, plain
+from sentbed_common import package_code
 
 _SETTLED = 2.0
 """Seconds after which another change to a file gets a different time on any file system."""

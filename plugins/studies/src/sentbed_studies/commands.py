@@ -88,7 +88,8 @@ def run(
 
     Cells that have finished are not run again, whoever ran them: several processes may work on one study.
     """
-    from sentbed.tools import executor_of, load_plugins
+    from sentbed.tools import load_plugins
+    from sentbed_jobs.task_pool import executor_of
 
     from sentbed_studies.cell_keys import Identities
     from sentbed_studies.cells import load_study
@@ -199,7 +200,8 @@ def workers_for(work: Work, left: TimeLeft) -> int:
     One, where a cell may use all cores or a GPU, where its memory is not known, and where loading the
     libraries of more workers would take longer than the runs.
     """
-    from sentbed.helpers import memory_limit, physical_memory
+    from sentbed.helpers import physical_memory
+    from sentbed_common import memory_limit
 
     from sentbed_studies.time_left import START
 
@@ -222,7 +224,8 @@ def _threads(work: Work) -> int | None:
 
 
 def _cores() -> int:
-    from sentbed.helpers import core_quota, usable_cores
+    from sentbed.helpers import usable_cores
+    from sentbed_common import core_quota
 
     return min(usable_cores(), math.ceil(core_quota() or usable_cores()))
 

@@ -40,7 +40,8 @@ def reproduce(
     `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
     `sentbed reproduce sentence-t5:table-2 --size base` runs one.
     """
-    from sentbed.tools import executor_of, load_plugins
+    from sentbed.tools import load_plugins
+    from sentbed_jobs.task_pool import executor_of
 
     from sentbed_studies.cell_keys import Identities
     from sentbed_studies.cells import load_study

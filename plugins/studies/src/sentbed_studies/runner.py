@@ -23,7 +23,6 @@ from sentbed.tools import (
     Recipe,
     RunContext,
     execute,
-    executor_of,
     is_locked,
     load_plugins,
     locked,
@@ -31,6 +30,7 @@ from sentbed.tools import (
     own_recipe,
     resume,
 )
+from sentbed_jobs.task_pool import executor_of
 from sentbed_report.recipe_tables import ReportTable
 from sentbed_report.study.cell_run import RANKING
 

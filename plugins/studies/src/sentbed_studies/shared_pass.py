@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder, RunError
 from sentbed.helpers import reason_of
-from sentbed.protocols import PlacedEncoder, Space, VectorStore
+from sentbed.protocols import PlacedEncoder, VectorStore
 from sentbed.tools import (
     EncoderRecipe,
     Progress,
@@ -18,6 +18,7 @@ from sentbed.tools import (
     heeded_by,
     self_contained,
 )
+from sentbed_common import Space, space_of
 from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class SharedBackbone:
     @cached_property
     def space(self) -> Space | None:
         """Space of the encoder, or None if a part cannot report it."""
-        return self.encoder.space()
+        return space_of(self.encoder)
 
     @cached_property
     def _members(self) -> dict[str, tuple[Space, Encoder]]:
@@ -168,7 +169,7 @@ class SharedBackbone:
         members = {
             space.name: (space, one)
             for one, fingerprint in zip(self.others, hashed[1:], strict=True)
-            if (space := one.space(fingerprint)) is not None
+            if (space := space_of(one, fingerprint)) is not None
         }
         members.pop(own.name, None)
         return members

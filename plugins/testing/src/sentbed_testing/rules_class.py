@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.kinds import KINDS
 from sentbed.protocols import Lazy
-from sentbed.tools import field_docs, promise_fault
+from sentbed.tools import promise_fault
+from sentbed_common import field_docs
 
 from sentbed_testing.heavy_imports import heavy_imports
 from sentbed_testing.subject import NotRunError, Subject, installed

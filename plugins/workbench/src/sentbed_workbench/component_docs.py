@@ -23,9 +23,9 @@ from sentbed.tools import (
     Stage,
     Validate,
     Watch,
-    field_docs,
     unstructure,
 )
+from sentbed_common import field_docs
 
 REQUIRED, OPTIONAL = "required", "optional"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
-from sentbed.helpers import Trial, requirements, version_of
 from sentbed.protocols import Finding
+from sentbed_common import Trial, requirements, version_of
 
 if TYPE_CHECKING:
     import pluggy
@@ -169,7 +169,8 @@ def _python() -> Iterator[Finding]:
 
 
 def _machine() -> Iterator[Finding]:
-    from sentbed.helpers import core_quota, memory_limit, physical_memory, usable_cores
+    from sentbed.helpers import physical_memory, usable_cores
+    from sentbed_common import core_quota, memory_limit
 
     usable, all_cores, quota = usable_cores(), os.cpu_count() or 1, core_quota()
     granted = quota is not None and quota < usable

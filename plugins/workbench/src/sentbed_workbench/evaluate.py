@@ -11,7 +11,8 @@ import attrs
 from sentbed import Encoder
 from sentbed.errors import RecipeError
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
-from sentbed.tools import Document, apply_overrides, load_plugins, progress_bars, structure
+from sentbed.tools import Document, apply_overrides, load_plugins, structure
+from sentbed_common import progress_bars
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -248,7 +248,7 @@ def _numbers(part: Any) -> dict[str, int]:
 
 def _below(part: Any) -> dict[str, tuple[Any, str]]:
     """Return key -> value and documentation for the content of a table or array of the recipe."""
-    from sentbed.tools import field_docs
+    from sentbed_common import field_docs
 
     if isinstance(part, Mapping):
         return {key: (value, "") for key, value in part.items()}

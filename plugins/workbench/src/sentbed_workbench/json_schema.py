@@ -24,16 +24,8 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 import attrs
 from sentbed import FilePath, ModelId, __version__
 from sentbed.kinds import kind_of
-from sentbed.tools import (
-    EXTENDS,
-    MAIN_ENCODER,
-    SCHEMA,
-    EncoderRecipe,
-    Offer,
-    Plugins,
-    Recipe,
-    field_docs,
-)
+from sentbed.tools import EXTENDS, MAIN_ENCODER, SCHEMA, EncoderRecipe, Offer, Plugins, Recipe
+from sentbed_common import field_docs
 
 from sentbed_workbench.component_docs import default_of
 from sentbed_workbench.validator_schema import limit

@@ -1,8 +1,8 @@
 """Cache of sentence vectors on disk, shared by all evaluators, runs and processes.
 
-A *space* is everything but the texts that determines a vector; see `Encoder.space`. Its directory holds one
-file per list of texts encoded together. Files are written atomically and never change, so that processes need
-no locks.
+A *space* is everything but the texts that determines a vector; see `sentbed_common.Space`. Its directory
+holds one file per list of texts encoded together. Files are written atomically and never change, so that
+processes need no locks.
 
 Lookups are by whole list. The last bits of a vector depend on the texts it is encoded with: of MiniLM's
 vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in bf16, if 600 other
@@ -29,12 +29,14 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, write_atomic
-from sentbed.protocols import Space, VectorStore
+from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
+from sentbed_common import Space, space_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from sentbed import Encoder
 
 LIMIT_VARIABLE = "SENTBED_CACHE_GB"
 DEFAULT_GB = 5.0
@@ -87,6 +89,10 @@ class VectorCache(VectorStore):
     _room: int = attrs.field(default=0, init=False)
     """Bytes that may be written before the store's size is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    def space(self, encoder: Encoder) -> Space | None:
+        """Return what determines the vectors of an encoder, or None if a part cannot report it."""
+        return space_of(encoder)
 
     def encode(
         self,

@@ -12,8 +12,9 @@ import torch
 import transformers
 from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
-from sentbed.helpers import foreign, memory_limit, physical_memory, read_file, sha256
+from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext
+from sentbed_common import memory_limit
 
 from sentbed_backbones._torch.built import (
     DTYPES,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
-from sentbed import DataError
+from sentbed import DataError, Encoder
 from sentbed.protocols import TextEncoder
+from sentbed_common import space_of
 
 from sentbed_evaluators.similarity import require_finite, require_nonzero
 
@@ -33,7 +34,7 @@ class MTEBModel:
     encoder.
     """
 
-    def __init__(self, encoder: TextEncoder, meta: ModelMeta) -> None:
+    def __init__(self, encoder: Encoder | TextEncoder, meta: ModelMeta) -> None:
         self._encoder = encoder
         self._meta = meta
 
@@ -87,13 +88,12 @@ def model_meta(
     )
 
 
-def described(encoder: TextEncoder, name: str) -> ModelMeta:
+def described(encoder: Encoder | TextEncoder, name: str) -> ModelMeta:
     """Return mteb's description of `encoder`, with the encoder's own facts; `name` is `OWNER/NAME`."""
-    recipe = getattr(encoder, "recipe", None)
-    width = (
-        getattr(encoder, "width", None) or require_finite(encoder.encode(_PROBES[:1]), _PROBES[:1]).shape[1]
-    )
-    return model_meta(name, _revision(encoder), width, getattr(recipe, "max_length", None))
+    if isinstance(encoder, Encoder):
+        return model_meta(name, _revision(encoder), encoder.width, encoder.recipe.max_length)
+    vector = require_finite(encoder.encode(_PROBES[:1]), _PROBES[:1])
+    return model_meta(name, _revision(encoder), vector.shape[1])
 
 
 def _texts(inputs: Iterable[Any], task: str) -> list[str]:
@@ -108,13 +108,12 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
     return texts
 
 
-def _revision(encoder: Any) -> str:
+def _revision(encoder: Encoder | TextEncoder) -> str:
     """Return a hash that two encoders share only if they give the same vectors.
 
     mteb caches results by name and revision: with equal revisions, one encoder would get another's. The hash
     is over everything that determines the vectors if the encoder knows it, else over some vectors.
     """
-    space = encoder.space() if hasattr(encoder, "space") else None
-    if space is not None:
-        return str(space.name)
+    if isinstance(encoder, Encoder) and (space := space_of(encoder)) is not None:
+        return space.name
     return hashlib.sha256(require_finite(encoder.encode(_PROBES), _PROBES).tobytes()).hexdigest()

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from sentbed.helpers import code_of
+from sentbed_common import code_of
 
 NOT_THE_MODEL = (
     "name_or_path",

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed.helpers import memory_limit, physical_memory, usable_cores
+from sentbed.helpers import physical_memory, usable_cores
 from sentbed.protocols import LABEL, Device, Loss, Module, Pooler, Sketch
+from sentbed_common import memory_limit
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 

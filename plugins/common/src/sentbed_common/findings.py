@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING, Any
 
 import attrs
-
 from sentbed.errors import RunError
 from sentbed.protocols import Finding
 

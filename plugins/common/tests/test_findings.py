@@ -10,15 +10,8 @@ from types import ModuleType
 import attrs
 import pytest
 from sentbed import RunError
-from sentbed._doctor_helpers import (
-    Trial,
-    elsewhere,
-    packages,
-    present,
-    requirements,
-    version_of,
-)
 from sentbed.protocols import Finding
+from sentbed_common import Trial, elsewhere, packages, present, requirements, version_of
 
 HELPERS = """
 import os, signal, sys, time

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
-STARTED = time.time()
-"""Time at which this process started; `sentbed/__init__.py` imports this module before any plugin."""
+from sentbed.helpers import STARTED
 
 
 def code_of(*parts: type | str) -> str | None:

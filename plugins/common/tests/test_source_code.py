@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sentbed._source_hash import package_code
+from sentbed_common import package_code
 
 Put = Callable[[str, str], Path]
 

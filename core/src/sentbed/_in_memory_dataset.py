@@ -1,4 +1,4 @@
-"""In-memory data set of named text columns."""
+"""Data set in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed.protocols import Dataset
 
 
 @attrs.frozen(eq=False)
-class TextTable(Dataset):
+class InMemoryDataset(Dataset):
     """Columns of equal length; a `Dataset` for sources that fit in memory."""
 
     data: Mapping[str, Sequence[Any]]

@@ -1,0 +1,27 @@
+"""The task pool of an executor, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sentbed import RecipeError, RunError
+from sentbed.protocols import Executor, TaskPool
+from sentbed.tools import Plugins, component_of
+
+
+def executor_of(
+    name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
+) -> TaskPool:
+    """Return the task pool of the executor `name`; options that are None are omitted.
+
+    Raises `RunError` if there is no such executor or it has no such option.
+    """
+    table = {"use": name, **{key: value for key, value in options.items() if value is not None}}
+    try:
+        executor: Executor = component_of(Executor, table, plugins)
+    except RecipeError as error:
+        raise RunError(
+            "; ".join(f"the executor `{name}`: {problem.message}" for problem in error.problems)
+        ) from error
+    return executor.build(say)
