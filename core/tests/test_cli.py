@@ -76,6 +76,7 @@ def test_help_names_every_command():
         "new",
         "plan",
         "plugins",
+        "portable",
         "reproduce",
         "run",
         "schema",

@@ -12,7 +12,7 @@ sentbed_api = "2.0"
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
-    """Return `show`, `evaluate`, `cache`, `plan`, `doctor`, `schema`, `diff`, `explain` and `new`."""
+    """Return the commands of the workbench."""
     return {
         "show": Lazy(
             "sentbed_workbench.show_command:show", "Show a component: its fields, defaults and an example."
@@ -34,6 +34,10 @@ def commands() -> Mapping[str, Lazy]:
         "diff": Lazy("sentbed_workbench.recipe_commands:diff", "Say in which values two recipes differ."),
         "explain": Lazy(
             "sentbed_workbench.explain_command:explain", "Say which file each value of a recipe comes from."
+        ),
+        "portable": Lazy(
+            "sentbed_workbench.portable_command:portable",
+            "Rewrite the absolute paths of a run or study, so that it can be moved.",
         ),
         "new": Lazy("sentbed_workbench.new_command:new", "Start something from a template."),
     }
