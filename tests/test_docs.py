@@ -80,7 +80,7 @@ def test_the_recipe_of_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(sentbed.RecipeError) as caught:
         sentbed.load_recipe(tmp_path / "recipe.toml", [f"evaluate.0.data_dir={tmp_path}"])
     # The STS files are not here; everything else is in order.
-    assert {problem.path for problem in caught.value.problems} == {"evaluate.0", "stage.0.validate.with"}
+    assert {problem.path for problem in caught.value.problems} == {"evaluate.0", "stage.nli.validate.with"}
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())

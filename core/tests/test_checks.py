@@ -86,44 +86,44 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
     ("overrides", "path", "message"),
     [
         # names that lead nowhere
-        (["stage.tune.train=fr"], "stage.1.train", f"there is no encoder `fr`, {TWO_ENCODERS}"),
-        (["stage.tune.train="], "stage.1.train", f"{MANY} `train`"),
-        (["stage.pairs.freeze=fr"], "stage.0.freeze", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (["stage.tune.train=fr"], "stage.tune.train", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (["stage.tune.train="], "stage.tune.train", f"{MANY} `train`"),
+        (["stage.pairs.freeze=fr"], "stage.pairs.freeze", f"there is no encoder `fr`, {TWO_ENCODERS}"),
         (
             ["stage.pairs.columns.anchor=fr"],
-            "stage.0.columns.anchor",
+            "stage.pairs.columns.anchor",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
         (
             ["stage.tune.weights.fr=pairs"],
-            "stage.1.weights.fr",
+            "stage.tune.weights.fr",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
         (
             [VALIDATE + f'{{ every = 1, {GAP}, encoder = "fr" }}'],
-            "stage.1.validate.encoder",
+            "stage.tune.validate.encoder",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
         (
             [WATCH + f'[{{ every = 1, {GAP}, encoder = "fr" }}]'],
-            "stage.1.watch.0.encoder",
+            "stage.tune.watch.0.encoder",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
         (
             [WATCH + '[{ every = 1, with = { use = "across" }, second = "fr" }]'],
-            "stage.1.watch.0.second",
+            "stage.tune.watch.0.second",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
         (["evaluate.0.second=fr"], "evaluate.0.second", f"there is no encoder `fr`, {TWO_ENCODERS}"),
         (["evaluate.0.encoder="], "evaluate.0.encoder", f"{MANY} `encoder`"),
         (
             [*DUAL, f"stage.pairs.validate={{ every = 1, {GAP} }}"],
-            "stage.0.validate.encoder",
+            "stage.pairs.validate.encoder",
             f"{MANY} `encoder`",
         ),
         (
             [*DUAL, f"stage.pairs.watch=[{{ every = 1, {GAP} }}]"],
-            "stage.0.watch.0.encoder",
+            "stage.pairs.watch.0.encoder",
             f"{MANY} `encoder`",
         ),
         # names of stages
@@ -134,101 +134,101 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         ),
         (
             ["stage.tune.name=pretrained"],
-            "stage.1.name",
+            "stage.pretrained.name",
             "`pretrained` cannot name a stage: it names the weights before the first one",
         ),
         # towers and columns
         (
             ["stage.pairs.freeze=zh", 'stage.pairs.columns={ anchor = "zh", positive = "zh" }'],
-            "stage.0.freeze",
+            "stage.pairs.freeze",
             "the encoder `zh` is trained and frozen; name it once",
         ),
         (
             ['stage.tune.train=["zh", "zh"]', 'stage.tune.columns={ anchor = "zh", positive = "zh" }'],
-            "stage.1.train",
+            "stage.tune.train",
             "the encoder `zh` is named twice; name it once",
         ),
         (
             ["stage.pairs.columns.positive="],
-            "stage.0.columns",
+            "stage.pairs.columns",
             "the stage has several encoders, and nothing says which one encodes the column `positive`; "
             'add `columns = { positive = "zh", ... }`',
         ),
         (
             ["stage.pairs.freeze="],
-            "stage.0.columns.anchor",
+            "stage.pairs.columns.anchor",
             "the column `anchor` is encoded by `en`, which the stage neither trains nor freezes; "
             "name it in `train` or `freeze`",
         ),
         (
             ["stage.pairs.columns.anchor=zh"],
-            "stage.0.freeze",
+            "stage.pairs.freeze",
             "no column is encoded by `en`; give it one in `columns`, or take it out",
         ),
         (
             ["stage.pairs.columns.positive=en"],
-            "stage.0.train",
+            "stage.pairs.train",
             "no column is encoded by `zh`; give it one in `columns`, or take it out",
         ),
         (
             ["stage.pairs.columns.negative=en"],
-            "stage.0.columns.negative",
+            "stage.pairs.columns.negative",
             "the column `negative` is not used by this stage's data and loss; "
             "the columns are anchor, positive",
         ),
         (
             ["stage.pairs.cache_frozen=true", "stage.pairs.freeze=", "stage.pairs.columns.anchor=zh"],
-            "stage.0.cache_frozen",
+            "stage.pairs.cache_frozen",
             "`cache_frozen` is on, but the stage freezes no encoder; take it out",
         ),
         # weights
         (
             ["stage.pairs.weights.zh=tune"],
-            "stage.0.weights.zh",
+            "stage.pairs.weights.zh",
             "there is no earlier stage `tune`; the weights can come from `pretrained`",
         ),
         (
             ["stage.tune.weights.zh=tune"],
-            "stage.1.weights.zh",
+            "stage.tune.weights.zh",
             "there is no earlier stage `tune`; the weights can come from `pairs`, `pretrained`",
         ),
         (
             ["stage.tune.weights.en=pairs"],
-            "stage.1.weights.en",
+            "stage.tune.weights.en",
             "the stage `pairs` does not train `en`; name one that does",
         ),
         # batches
         (
             ["stage.pairs.micro_batch=5"],
-            "stage.0.micro_batch",
+            "stage.pairs.micro_batch",
             "`micro_batch` is 5, more than the batch of 4; take it out",
         ),
         # validation and watch
         (
             [VALIDATE + f'{{ every = 1, {GAP}, encoder = "en" }}'],
-            "stage.1.validate.encoder",
+            "stage.tune.validate.encoder",
             "the stage does not train `en`, whose validation would choose nothing; "
             "name one that it trains, or use `watch`",
         ),
-        ([VALIDATE + f"{{ every = 1, {TEST_GAP} }}"], "stage.1.validate.with", DEVELOPMENT),
+        ([VALIDATE + f"{{ every = 1, {TEST_GAP} }}"], "stage.tune.validate.with", DEVELOPMENT),
         (
             [VALIDATE + f'{{ every = 1, {TEST_GAP}, keep = "last", patience = 2 }}'],
-            "stage.1.validate.with",
+            "stage.tune.validate.with",
             DEVELOPMENT,
         ),
         (
             [WATCH + f'[{{ every = 1, {GAP}, second = "en" }}]'],
-            "stage.1.watch.0.second",
+            "stage.tune.watch.0.second",
             "the evaluator `gap` has no use for a `second` encoder; take it out",
         ),
         (
             [VALIDATE + f'{{ every = 1, {GAP}, second = "en" }}'],
-            "stage.1.validate.second",
+            "stage.tune.validate.second",
             "the evaluator `gap` has no use for a `second` encoder; take it out",
         ),
         (
             [VALIDATE + '{ every = 1, with = { use = "across" }, second = "fr" }'],
-            "stage.1.validate.second",
+            "stage.tune.validate.second",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
         (
@@ -239,18 +239,18 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         # the loss
         (
             ['stage.tune.loss={ use = "sort" }'],
-            "stage.1.loss",
+            "stage.tune.loss",
             "the loss `sort` needs the column `label`, the data source `words` gives anchor, positive; "
             "choose another loss or data source",
         ),
         (
             ['stage.tune.loss={ use = "chase", most = 3 }'],
-            "stage.1.loss",
+            "stage.tune.loss",
             "a batch of 4 is more than 3; make it smaller",
         ),
         (
             ['stage.pairs.loss={ use = "chase", keys = [] }'],
-            "stage.0.loss",
+            "stage.pairs.loss",
             "the anchor is fixed; train its encoder",
         ),
     ],
@@ -263,7 +263,7 @@ def test_a_problem_of_a_stage_has_its_path_and_says_what_to_do(
 
 def moving(column: str, tower: str) -> tuple[str, str]:
     return (
-        "stage.0.loss",
+        "stage.pairs.loss",
         f"the loss `chase` encodes the column `{column}` by a moving average of `{tower}`, which no other "
         "column trains; encode all columns by one encoder, or use a loss that keeps none",
     )
@@ -272,7 +272,7 @@ def moving(column: str, tower: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        ((), [("stage.0.loss", "the anchor is fixed; train its encoder"), moving("positive", "zh")]),
+        ((), [("stage.pairs.loss", "the anchor is fixed; train its encoder"), moving("positive", "zh")]),
         (('stage.pairs.columns={ anchor = "zh", positive = "en" }',), [moving("positive", "en")]),
         (DUAL, [moving("positive", "zh")]),
         (
@@ -292,7 +292,7 @@ def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
     overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "sort" }')
     recipe_of(RECIPE, *overrides)
     assert problems(recipe_of, RECIPE, *overrides, "stage.0.columns.label=encoder") == [
-        ("stage.0.columns.label", "the column `label` holds no text; the columns are anchor, positive")
+        ("stage.pull.columns.label", "the column `label` holds no text; the columns are anchor, positive")
     ]
 
 
@@ -329,7 +329,7 @@ def test_texts_and_numbers_are_where_the_loss_takes_them(
         recipe_of(RECIPE, *overrides)
         return
     ((path, said),) = problems(recipe_of, RECIPE, *overrides)
-    assert path == "stage.0.loss"
+    assert path == "stage.pull.loss"
     assert said.startswith(message)
     assert "; choose another loss or data source" in said
 
@@ -339,7 +339,7 @@ def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of: Load):
     table = f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = ["score"] }}'
     overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "grade" }', "stage.0.columns.score=encoder")
     assert problems(recipe_of, RECIPE, *overrides) == [
-        ("stage.0.columns.score", "the column `score` holds no text; the columns are anchor, positive")
+        ("stage.pull.columns.score", "the column `score` holds no text; the columns are anchor, positive")
     ]
 
 
@@ -348,7 +348,7 @@ def test_a_loss_with_labels_must_say_which(recipe_of: Load):
     loss = 'stage.0.loss={ use = "sort", classes = [] }'
     assert problems(recipe_of, RECIPE, f"stage.0.data={table}", loss) == [
         (
-            "stage.0.loss",
+            "stage.pull.loss",
             "the loss `sort` needs the column `label` and does not say which `classes` it may hold; "
             "that is for its plugin to say",
         )
@@ -366,8 +366,8 @@ def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of: Load):
 def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of: Load, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Characters, "traits", BackboneTraits(untrainable="it is held in 3 bits; take 4"))
     assert problems(recipe_of, TOWERS) == [
-        ("stage.0", "it is held in 3 bits; take 4"),
-        ("stage.1", "it is held in 3 bits; take 4"),
+        ("stage.pairs", "it is held in 3 bits; take 4"),
+        ("stage.tune", "it is held in 3 bits; take 4"),
     ]
 
 
@@ -387,17 +387,17 @@ def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):
     )
     assert sorted(path for path, _ in found) == [
         "evaluate.0.second",
-        "stage.0.columns.negative",
-        "stage.0.micro_batch",
-        "stage.1",
-        "stage.1.train",
-        "stage.1.validate.encoder",
-        "stage.1.validate.with",
-        "stage.1.watch.0.encoder",
-        "stage.1.watch.0.second",
-        "stage.1.watch.0.second",
-        "stage.1.weights.fr",
-        "stage.1.weights.zh",
+        "stage.pairs.columns.negative",
+        "stage.pairs.micro_batch",
+        "stage.tune",
+        "stage.tune.train",
+        "stage.tune.validate.encoder",
+        "stage.tune.validate.with",
+        "stage.tune.watch.0.encoder",
+        "stage.tune.watch.0.second",
+        "stage.tune.watch.0.second",
+        "stage.tune.weights.fr",
+        "stage.tune.weights.zh",
     ]
 
 

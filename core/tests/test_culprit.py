@@ -217,7 +217,9 @@ def test_a_field_that_no_recipe_can_give_is_one_problem_among_the_others(
     *problems, last = result.output.splitlines()
     assert (result.exit_code, last) == (2, f"{good}: no problems")
     assert len(problems) == 2, problems
-    assert any(re.match(wrong, problem) and ":18 stage.0.loss" in problem for problem in problems), problems
+    assert any(re.match(wrong, problem) and ":18 stage.pull.loss" in problem for problem in problems), (
+        problems
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
     assert len(problems) == 2
     pattern = (
         r"`check` of the loss `faulty` of `faulty-parts` 1\.0 "
-        rf"{wrong}; test it with .* @ {re.escape(str(bad))}:18 stage\.0\.loss"
+        rf"{wrong}; test it with .* @ {re.escape(str(bad))}:18 stage\.pull\.loss"
     )
     assert any(re.fullmatch(pattern, problem) for problem in problems), problems
     assert any("batch_size" in problem for problem in problems)

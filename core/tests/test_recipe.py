@@ -198,19 +198,19 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
 @pytest.mark.parametrize(
     ("override", "path", "message"),
     [
-        ("stage.pairs.micro_batch=0", "stage.0.micro_batch", "must be >= 1"),
-        ("stage.pairs.shuffle_buffer=1", "stage.0.shuffle_buffer", "must be >= 2"),
-        ("stage.pairs.max_grad_norm=-1", "stage.0.max_grad_norm", "must be >= 0"),
-        ("stage.pairs.validate.every=0", "stage.0.validate.every", "must be >= 1"),
-        ("stage.pairs.validate.patience=0", "stage.0.validate.patience", "must be >= 1"),
-        ("stage.pairs.validate.keep=first", "stage.0.validate.keep", "Choose one of `best`, `last`."),
-        ("stage.pairs.watch.0.every=0", "stage.0.watch.0.every", "must be >= 1"),
-        ("stage.pairs.watch.1.with.use=gapp", "stage.0.watch.1.with.use", "Did you mean `gap`?"),
-        ("stage.pairs.watch.1.secnd=en", "stage.0.watch.1.secnd", "Did you mean `second`?"),
-        ("stage.pairs.train=3", "stage.0.train", "found 3, expected"),
-        ("stage.pairs.train=[3]", "stage.0.train.0", "found 3, expected a string"),
-        ("stage.pairs.columns.anchor=3", "stage.0.columns.anchor", "found 3, expected a string"),
-        ("stage.pairs.distinct=1", "stage.0.distinct", "found 1, expected true or false"),
+        ("stage.pairs.micro_batch=0", "stage.pairs.micro_batch", "must be >= 1"),
+        ("stage.pairs.shuffle_buffer=1", "stage.pairs.shuffle_buffer", "must be >= 2"),
+        ("stage.pairs.max_grad_norm=-1", "stage.pairs.max_grad_norm", "must be >= 0"),
+        ("stage.pairs.validate.every=0", "stage.pairs.validate.every", "must be >= 1"),
+        ("stage.pairs.validate.patience=0", "stage.pairs.validate.patience", "must be >= 1"),
+        ("stage.pairs.validate.keep=first", "stage.pairs.validate.keep", "Choose one of `best`, `last`."),
+        ("stage.pairs.watch.0.every=0", "stage.pairs.watch.0.every", "must be >= 1"),
+        ("stage.pairs.watch.1.with.use=gapp", "stage.pairs.watch.1.with.use", "Did you mean `gap`?"),
+        ("stage.pairs.watch.1.secnd=en", "stage.pairs.watch.1.secnd", "Did you mean `second`?"),
+        ("stage.pairs.train=3", "stage.pairs.train", "found 3, expected"),
+        ("stage.pairs.train=[3]", "stage.pairs.train.0", "found 3, expected a string"),
+        ("stage.pairs.columns.anchor=3", "stage.pairs.columns.anchor", "found 3, expected a string"),
+        ("stage.pairs.distinct=1", "stage.pairs.distinct", "found 1, expected true or false"),
         ("checkpoint.every=0", "checkpoint.every", "must be >= 1"),
         ("dice.sides=1", "dice.sides", "must be >= 2"),
         ("dice.sdes=3", "dice.sdes", "Did you mean `sides`?"),
@@ -246,7 +246,7 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
     assert [(p.file, p.line, p.path) for p in caught.value.problems] == [
         (str(file), line_of(text, "sede"), "run.sede"),
         (str(file), line_of(text, "backbone"), "encoder.backbone.width"),
-        (str(file), line_of(text, "loss"), "stage.0.loss.use"),
+        (str(file), line_of(text, "loss"), "stage.pull.loss.use"),
     ]
     shown = str(caught.value).splitlines()
     assert shown[0] == "3 problems in the recipe:"
@@ -259,12 +259,12 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
 @pytest.mark.parametrize(
     ("old", "new", "start", "path", "message"),
     [
-        ("batch_size = 4", "batch_size = 1", "batch_size", "stage.0.batch_size", "must be >= 2"),
+        ("batch_size = 4", "batch_size = 1", "batch_size", "stage.pull.batch_size", "must be >= 2"),
         (
             "batch_size = 4",
             "batch_sise = 4",
             "[[stage]]",
-            "stage.0",
+            "stage.pull",
             "the required key `batch_size` is missing",
         ),
         ('name = "toy-run"', 'name = "a b"', 'name = "a b"', "run.name", "found 'a b'"),
@@ -273,7 +273,7 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
         ("seed = 7", "seed = -1", "seed", "run.seed", "must be >= 0"),
         ("seed = 7", "seed = 4294967296", "seed", "run.seed", "must be <= 4294967295"),
         ("max_length = 16", "max_length = 1", "max_length", "encoder.max_length", "must be >= 2"),
-        ("epochs = 2", "epochs = 0", "epochs", "stage.0.epochs", "must be >= 1"),
+        ("epochs = 2", "epochs = 0", "epochs", "stage.pull.epochs", "must be >= 1"),
         ('at = ["start", "end"]', 'at = ["begin"]', "at", "evaluate.0.at.0", "found 'begin'"),
         ('at = ["start", "end"]', 'at = "end"', "at", "evaluate.0.at", "expected an array"),
         ('use = "gap"', "", "[[evaluate]]", "evaluate.0", "the evaluator has no `use`"),
@@ -296,14 +296,14 @@ def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
     text = RECIPE.replace("[[evaluate]]", VALIDATE.replace("target = 0.5", "taget = 0.5") + "\n[[evaluate]]")
     assert problem(recipe_of, text) == (
         line_of(text, "with"),
-        "stage.0.validate.with.taget",
+        "stage.pull.validate.with.taget",
         "unknown key `taget`. Did you mean `target`?",
     )
 
 
 def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
     text = RECIPE.replace("[[evaluate]]", VALIDATE.replace('"gap"', '"sts"') + "\n[[evaluate]]")
-    found = [found for found in problems(recipe_of, text) if found[1] == "stage.0.validate.with.use"]
+    found = [found for found in problems(recipe_of, text) if found[1] == "stage.pull.validate.with.use"]
     assert len(found) == 1
     assert found[0][2].endswith("install it with `pip install sentbed-evaluators`")
 
@@ -381,7 +381,7 @@ def test_a_stage_is_as_long_as_its_epochs_or_its_steps(length: str, has: str, re
     text = RECIPE.replace("epochs = 2", length)
     assert problem(recipe_of, text) == (
         line_of(text, "[[stage]]"),
-        "stage.0",
+        "stage.pull",
         f"the stage has {has} of `epochs` and `steps`; give exactly one",
     )
 
@@ -389,7 +389,7 @@ def test_a_stage_is_as_long_as_its_epochs_or_its_steps(length: str, has: str, re
 def test_with_several_encoders_stages_and_evaluations_must_say_which(recipe_of: Load):
     found = problems(recipe_of, TWO_ENCODERS)
     assert [(line, path) for line, path, _ in found] == [
-        (line_of(TWO_ENCODERS, "[[stage]]"), "stage.0.train"),
+        (line_of(TWO_ENCODERS, "[[stage]]"), "stage.pull.train"),
         (line_of(TWO_ENCODERS, "[[evaluate]]"), "evaluate.0.encoder"),
     ]
     assert found[0][2] == ("the recipe has several encoders (`small`, `large`); say which one with `train`")
@@ -407,7 +407,7 @@ def test_with_several_encoders_each_use_names_its_own(recipe_of: Load):
 @pytest.mark.parametrize(
     ("old", "new", "path"),
     [
-        ("epochs", 'train = "big"\nepochs', "stage.0.train"),
+        ("epochs", 'train = "big"\nepochs', "stage.pull.train"),
         ("at =", 'encoder = "big"\nat =', "evaluate.0.encoder"),
     ],
 )
@@ -423,7 +423,7 @@ def test_a_loss_whose_columns_the_data_lacks_is_a_problem(recipe_of: Load, put: 
     text = RECIPE.replace('"words", rows = 11', '"lines", path = "lines.txt"')
     assert problem(recipe_of, text) == (
         line_of(text, "loss"),
-        "stage.0.loss",
+        "stage.pull.loss",
         "the loss `pull` needs the column `positive`, the data source `lines` gives anchor; "
         "choose another loss or data source",
     )
@@ -432,7 +432,7 @@ def test_a_loss_whose_columns_the_data_lacks_is_a_problem(recipe_of: Load, put: 
 def test_what_a_component_checks_itself_is_a_problem_of_its_table(recipe_of: Load, tmp_path: Path):
     text = RECIPE.replace('"words", rows = 11', '"lines", path = "none.txt"')
     line, path, message = problems(recipe_of, text)[0]
-    assert (line, path) == (line_of(text, "data"), "stage.0.data")
+    assert (line, path) == (line_of(text, "data"), "stage.pull.data")
     assert message == f"there is no file `{tmp_path / 'none.txt'}`; check the path"
 
 
@@ -512,13 +512,13 @@ def test_an_override_leaves_the_file_and_the_other_values_alone(recipe_of: Load,
 
 def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
     line, path, message = problem(recipe_of, RECIPE, "stage.pull.batch_size=big")
-    assert (line, path) == (line_of(RECIPE, "batch_size"), "stage.0.batch_size")
+    assert (line, path) == (line_of(RECIPE, "batch_size"), "stage.pull.batch_size")
     assert message == "found 'big', expected a whole number"
 
 
 def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
     _, path, message = problem(recipe_of, RECIPE, "stage.pull.batchsize=3")
-    assert path == "stage.0.batchsize"
+    assert path == "stage.pull.batchsize"
     assert "Did you mean `batch_size`?" in message
 
 
@@ -622,7 +622,7 @@ def test_what_a_component_checks_is_reported_beside_other_problems(
     text = RECIPE.replace("seed", "sede").replace('"words", rows = 11', '"lines", path = "nowhere.txt"')
     with pytest.raises(RecipeError) as caught:
         load_recipe(put("r.toml", text), (), plugins)
-    assert [problem.path for problem in caught.value.problems] == ["run.sede", "stage.0.data"]
+    assert [problem.path for problem in caught.value.problems] == ["run.sede", "stage.pull.data"]
 
 
 def test_an_override_without_value_takes_the_key_out(put: Callable[..., Path], plugins: Plugins):

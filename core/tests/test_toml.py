@@ -321,3 +321,22 @@ def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -
     text = b'[[stage]]\nname = "a"\n[[stage]]\nname = "b"\n[[stage]]\nname = "c"\n'
     document = apply_overrides(parse(text), ["stage.0=false", "stage.1.steps=9", "stage.2="])
     assert document.data["stage"] == [{"name": "b", "steps": 9}]
+
+
+@pytest.mark.parametrize(
+    ("names", "index", "shown"),
+    [
+        (["nli", "qa"], 1, "qa"),
+        (["nli", "nli"], 0, "nli"),
+        (["nli", "nli"], 1, "1"),
+        (["a.b"], 0, "0"),
+        (["1", "x"], 0, "0"),
+        ([3, None, ""], 1, "1"),
+        (["x"], 7, "7"),
+    ],
+)
+def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names: list[object], index: int, shown: str):
+    document = Document({"stage": [{"name": name} for name in names]})
+    path = document.problem("wrong", ("stage", index, "loss")).path
+    assert path == f"stage.{shown}.loss"
+    assert document.key_path(path) == ("stage", index, "loss")

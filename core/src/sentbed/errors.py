@@ -99,7 +99,7 @@ class Problem:
     """A problem in a recipe.
 
     `message` is a full sentence that ends with a remedy; `path` is the dotted path in the recipe
-    (`stage.0.loss.temperature`); `file` and `line` give the position (lines from 1, None if unknown);
+    (`stage.nli.loss.temperature`); `file` and `line` give the position (lines from 1, None if unknown);
     `misfit` marks parts that are valid alone but do not fit together: a study excludes such cells.
     """
 

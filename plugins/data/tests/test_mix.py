@@ -202,7 +202,7 @@ def problems(tmp_path: Path) -> Any:
         with pytest.raises(RecipeError) as fault:
             load_recipe(file)
         found = fault.value.problems
-        return {p.path: (p.message, p.line) for p in found if p.path.startswith("stage.0.data")}
+        return {p.path: (p.message, p.line) for p in found if p.path.startswith("stage.mixed.data")}
 
     return find
 
@@ -212,8 +212,8 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path: Path
     assert problems(weights="[1, 2.5]", path="a.tsv") == {}
     (tmp_path / "a.tsv").unlink()
     found = problems(weights='["1", 2]', path="a.tsv")
-    assert found.keys() == {"stage.0.data.weights.0", "stage.0.data.sources.1"}
-    message, line = found["stage.0.data.sources.1"]
+    assert found.keys() == {"stage.mixed.data.weights.0", "stage.mixed.data.sources.1"}
+    message, line = found["stage.mixed.data.sources.1"]
     assert f"`{tmp_path / 'a.tsv'}` does not exist" in message
     assert line == 21
 
@@ -221,8 +221,8 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path: Path
 def test_the_mixs_own_problems_are_at_its_own_place(tmp_path: Path, problems: Any) -> None:
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     found = problems(weights="[1, 2, 3]", path="a.tsv")
-    assert found.keys() == {"stage.0.data"}
-    assert "`weights` has 3 number(s) for 2 sources" in found["stage.0.data"][0]
+    assert found.keys() == {"stage.mixed.data"}
+    assert "`weights` has 3 number(s) for 2 sources" in found["stage.mixed.data"][0]
 
 
 def test_a_mix_is_written_out_with_its_sources() -> None:

@@ -180,7 +180,7 @@ def test_a_study_of_which_no_cell_can_work_is_refused_with_all_reasons(study: Ca
 def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[..., Study]):
     found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
     assert sorted(found) == [
-        "found 1.5, expected a whole number @ s.toml:21 stage.0.batch_size",
+        "found 1.5, expected a whole number @ s.toml:21 stage.pull.batch_size",
         "unknown key `sede`. Did you mean `seed`? @ s.toml:3 run.sede",
     ]
 
@@ -190,7 +190,7 @@ def test_a_fault_of_a_label_is_reported_once_at_the_axis_with_a_cell_that_has_it
 ):
     text = LOSSES.replace('use = "pull"', 'use = "pul"')
     assert problems(study, text) == [
-        "there is no loss `pul`. Did you mean `pull`? @ s.toml:32 stage.0.loss.use of the cell `0.1, pull`"
+        "there is no loss `pul`. Did you mean `pull`? @ s.toml:32 stage.pull.loss.use of the cell `0.1, pull`"
     ]
 
 
@@ -218,8 +218,8 @@ def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[.
         "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
         "@ s.toml:30 stage.pul.epochs",
         "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
-        "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.0.los",
-        "unknown key `lrr`. Did you mean `lr`? @ s.toml:39 stage.0.optimizer.lrr",
+        "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",
+        "unknown key `lrr`. Did you mean `lr`? @ s.toml:39 stage.pull.optimizer.lrr",
     ]
 
 

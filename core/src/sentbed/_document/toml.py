@@ -92,8 +92,15 @@ class Document:
         return self.place(path)[1]
 
     def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
-        """Return a problem with the file, line and dotted path of `path`."""
-        return Problem(message, dotted(path), *self.place(path), misfit)
+        """Return a problem with the file, line and dotted path of `path`, in which a stage has its name."""
+        shown = path
+        match path, self.data.get("stage"):
+            case ("stage", int(index), *rest), [*stages] if index < len(stages):
+                name = stages[index].get("name") if isinstance(stages[index], dict) else None
+                # Only a name by which `--set` finds this stage.
+                if name and self.key_path(f"stage.{name}") == path[:2]:
+                    shown = ("stage", name, *rest)
+        return Problem(message, dotted(shown), *self.place(path), misfit)
 
     def key_path(self, path: str) -> KeyPath:
         """Return the keys of a dotted path, as in `--set`; array elements are given by number or name."""
