@@ -12,7 +12,15 @@ import attrs
 import pytest
 from pyarrow import parquet
 from sentbed.errors import RuntimeUnavailableError
-from sentbed_report.study.exports import to_csv, to_json, to_long_csv, write_exports, write_parquet
+from sentbed_report.study.exports import (
+    MEASURED,
+    to_csv,
+    to_json,
+    to_long_csv,
+    to_tidy_csv,
+    write_exports,
+    write_parquet,
+)
 from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import published_numbers, published_table
 from sentbed_report.study.study_data import AxisInfo, StudyData
@@ -127,6 +135,19 @@ def test_wide_csv_has_mean_deviation_and_p_of_each_column(summary: Summary) -> N
     assert (found[0]["MR published"], found[0]["CR published"]) == ("", "")
 
 
+def test_several_tables_are_one_table_of_csv_under_one_header(summary: Summary) -> None:
+    found = [*csv.DictReader(to_tidy_csv([summary, attrs.evolve(summary, protocol="other")]).splitlines())]
+    size = len(summary.rows) * len(summary.columns)
+    assert [row["table"] for row in found] == [found[0]["table"]] * size + [found[-1]["table"]] * size
+    assert found[0]["table"] != found[-1]["table"]
+    assert [row["task"] for row in found[:3]] == [column.task for column in summary.columns]
+    assert (found[0]["cell"], found[0]["axis pooler"], found[0]["mean"]) == ("first", "first", "50.5")
+    # The same numbers as in the table alone.
+    (header, *rows) = csv.reader(to_csv(summary).splitlines())
+    for line, row in zip(rows, (found[i : i + 3] for i in range(0, size, 3)), strict=True):
+        assert line[header.index("MR mean") :] == [one[what] for one in row for what in MEASURED]
+
+
 def test_long_csv_has_each_score_of_each_seed(data: StudyData, summary: Summary) -> None:
     found = list(csv.DictReader(to_long_csv(data, [summary]).splitlines()))
     assert len(found) == 3 * 2 * 3
@@ -159,7 +180,7 @@ def test_why_something_was_not_judged_is_said_once(study_of: Make) -> None:
     (found,) = summarise(study_of(numbers, baseline="first"))
     text = to_text(found)
     assert text.count("there is one seed, and the score has no items") == 1
-    assert "Not judged everywhere (mean, odd" in text
+    assert "Not judged everywhere (mean; odd" in text
 
 
 # --- JSON, Parquet, files ----------------------------------------------------------------------------------

@@ -361,7 +361,7 @@ def test_why_something_was_not_judged_is_said_as_in_other_forms(write) -> None:
     page, markdown = write(data)
     for text in (page.text, markdown):
         assert (
-            "Not judged everywhere (first, 0.01, first, 0.05, first, 0.25, mean, 0.01, mean, 0.25): there"
+            "Not judged everywhere (first, 0.01; first, 0.05; first, 0.25; mean, 0.01; mean, 0.25): there"
             in text
         )
         assert "Not compared" not in text
@@ -626,3 +626,25 @@ def test_the_head_says_model_pooler_and_loss_but_not_what_cells_differ_in(write)
         "- pooler: first · mean",
     ]
     assert "model\nbert, pkg:a/b" in page.text.replace("modelbert", "model\nbert")
+
+
+def test_the_head_does_not_say_a_value_of_an_axis_of_which_one_label_alone_has_cells(write) -> None:
+    recipe = """
+    [encoder]
+    pooler = { use = "decoder" }
+    [study.axes.pooler]
+    path = "encoder.pooler.use"
+    values = ["first", "decoder"]
+    """
+    whole = study(recipe=recipe)
+    cells = tuple(
+        attrs.evolve(cell, differences=()) for cell in whole.cells if cell.labels["pooler"] == "first"
+    )
+    pooler = AxisInfo("pooler", ("first", "decoder"))
+    out = (("decoder, 0.01", ("`decoder` needs a decoder.",)),)
+    data = attrs.evolve(whole, cells=cells, axes=(pooler, TEMPERATURE), baseline="first, 0.05", excluded=out)
+    page, markdown = write(data)
+    head = [line for line in markdown.splitlines() if line.startswith("- ")]
+    assert [line for line in head if "pooler" in line] == ["- pooler: first · decoder"]
+    assert any(line.startswith("- left out: decoder, 0.01: ") for line in head)
+    assert "left out" in page.text

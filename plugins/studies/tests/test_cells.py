@@ -329,6 +329,18 @@ def test_only_keeps_the_cells_that_agree_with_an_entry(study: Callable[..., Stud
     assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
+@pytest.mark.parametrize("label", ["1e-1", "0.1", "0.10", "+.1"])
+def test_only_takes_a_number_however_it_is_written(label: str, study: Callable[..., Study]):
+    found = study(LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2")
+    assert found.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
+
+
+def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study: Callable[..., Study]):
+    with pytest.raises(RecipeError) as caught:
+        study(LOSSES).only([{"rate": "0.4"}])
+    assert caught.value.problems[0].path == "--only rate"
+
+
 def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: Callable[..., Study]):
     found = study(LOSSES)
     with pytest.raises(RecipeError, match=r"the axis `rate` has no label `0.4`") as caught:

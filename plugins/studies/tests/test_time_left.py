@@ -45,13 +45,23 @@ def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start() 
 def test_finished_runs_scale_the_plan_of_the_others() -> None:
     left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: (10.0, 10.0), D: (20.0, 20.0)})
     # The first run of a worker loads its libraries.
-    left.finished(A, 3 * (2 + START))
+    left.finished(A, 6 + START)
     assert left.seconds() == pytest.approx((99.0, 99.0))
+    # From the second run on, the first one says nothing more.
     left.finished(B, 9.0)
     assert left.of(C) == pytest.approx((30.0, 30.0))
     assert said(left) == "1 min 30 s"
     left.workers = 2
     assert left.seconds() == pytest.approx((45.0, 45.0))
+
+
+@pytest.mark.parametrize(("took", "each"), [(START + 8, 8), (START + 1, 3), (4, 3), (2, 2)])
+def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_planned(
+    took: float, each: float
+) -> None:
+    left = TimeLeft({A: (3.0, 3.0), B: (3.0, 3.0)})
+    left.finished(A, took)
+    assert left.seconds() == pytest.approx((each, each))
 
 
 def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:

@@ -134,6 +134,14 @@ def test_status_shows_how_far_running_cells_are(study: Study, work: Work, tmp_pa
     assert (entry["progress"]["step"], entry["progress"]["steps"], entry["progress"]["left"]) == (2, 10, 16.0)
 
 
+def test_status_says_at_which_step_a_run_was_killed(study: Study, work: Work, tmp_path: Path) -> None:
+    with writing(tmp_path, study, work):
+        pass
+    at_work(tmp_path / work.tasks[1].directory, NOW)
+    (line,) = (one for one in _status(read_data(tmp_path)) if "seed 2: interrupted" in one)
+    assert line == "  0.5, seed 2: interrupted at stage nli: step 2 of 10"
+
+
 def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work: Work, tmp_path: Path) -> None:
     watched = Watched(tmp_path, work, TimeLeft({work.tasks[2].directory: (50.0, 50.0)}), started=NOW - 1)
     at_work(tmp_path / work.tasks[0].directory, NOW - 500)

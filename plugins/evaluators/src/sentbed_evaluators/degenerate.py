@@ -27,7 +27,9 @@ def collapsed_cosines(similarities: NDArray[np.float64]) -> str:
     low, high = float(similarities.min()), float(similarities.max())
     if high - low > _SPAN:
         return ""
-    return f"the vectors have collapsed: all cosines are between {low:.4f} and {high:.4f}"
+    lowest, highest = f"{low:.4f}", f"{high:.4f}"
+    where = f"about {lowest}" if lowest == highest else f"between {lowest} and {highest}"
+    return f"the vectors have collapsed: all cosines are {where}"
 
 
 def collapsed(vectors: NDArray[np.float32]) -> str:

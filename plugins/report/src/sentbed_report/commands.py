@@ -115,14 +115,17 @@ def table(
     """
     from sentbed_report.run_tables import run_tables, study_tables
     from sentbed_report.study.exports import to_csv as study_csv
+    from sentbed_report.study.exports import to_tidy_csv
     from sentbed_report.study.study_directory import is_study
     from sentbed_report.table_formats import FORMATS, to_csv, to_long_csv
 
     if any(is_study(Path(run)) for run in runs):
         summaries = study_tables(runs, evaluator, protocol, metric)
-        # The columns of several tables differ, and each has its heading.
-        write = study_csv if form == "csv" else FORMATS[form]
-        click.echo("\n".join(map(write, summaries)), nl=False)
+        if form == "csv":
+            tidy = len(summaries) > 1
+            click.echo(to_tidy_csv(summaries) if tidy else study_csv(summaries[0]), nl=False)
+            return
+        click.echo("\n".join(map(FORMATS[form], summaries)), nl=False)
         return
     found = run_tables(runs, evaluator, protocol, metric)
     if form == "csv":

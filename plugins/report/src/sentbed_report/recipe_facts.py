@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -29,6 +30,35 @@ def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
         for name, text, paths in _facts(data)
         if text and not any(f"{path}.".startswith(f"{one}.") for path in paths for one in varied)
     )
+
+
+def axis_paths(recipe: str) -> tuple[str, ...]:
+    """Return the paths that the axes of a study's recipe set, with stages by name; empty if it is none."""
+    try:
+        data = tomli.loads(recipe)
+    except tomli.TOMLDecodeError:
+        return ()
+    found: list[str] = []
+    for axis in _table(_table(data.get("study")).get("axes")).values():
+        path = _table(axis).get("path")
+        if isinstance(path, str | list):
+            found += [path] if isinstance(path, str) else map(str, path)
+        else:
+            found += [one for setting in _table(axis).values() for one in _leaves(_table(setting))]
+    stages = data.get("stage")
+    for index, stage in enumerate(stages if isinstance(stages, list) else ()):
+        name = _table(stage).get("name", index)
+        found = [re.sub(rf"^stage\.{index}(?=\.|$)", f"stage.{name}", path) for path in found]
+    return tuple(dict.fromkeys(found))
+
+
+def _leaves(setting: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths of a label's values; one that is not quoted is nested tables."""
+    for key, value in setting.items():
+        if "." in key or not isinstance(value, Mapping) or not value:
+            yield key
+        else:
+            yield from (f"{key}.{rest}" for rest in _leaves(value))
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:

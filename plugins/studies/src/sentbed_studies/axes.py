@@ -288,16 +288,30 @@ def unknown_labels(
     path: tuple[str | int, ...] = (),
 ) -> Iterator[Problem]:
     """Yield a problem for each unknown axis or label in `entry`."""
-    names = {axis.name: axis.labels for axis in axes}
+    by_name = {axis.name: axis for axis in axes}
     for name, given in entry.items():
-        if name not in names:
-            message = f"there is no axis `{name}`.{suggest(name, list(names))}"
+        if name not in by_name:
+            message = f"there is no axis `{name}`.{suggest(name, list(by_name))}"
             yield document.problem(message, (*path, name))
             continue
+        axis = by_name[name]
         for label in (given,) if isinstance(given, str) else given:
-            if label not in names[name]:
-                message = f"the axis `{name}` has no label `{label}`.{suggest(label, names[name])}"
+            if label not in axis.labels:
+                hint = suggest(label_of(axis, label), axis.labels)
+                message = f"the axis `{name}` has no label `{label}`.{hint}"
                 yield document.problem(message, (*path, name))
+
+
+def label_of(axis: Axis, given: str) -> str:
+    """Return the label that `given` names: the label itself, or the only one that sets this number."""
+    if given in axis.labels or axis.numbers is None:
+        return given
+    try:
+        number = float(given)
+    except ValueError:
+        return given
+    same = [label for label, value in zip(axis.labels, axis.numbers, strict=True) if value == number]
+    return same[0] if len(same) == 1 else given
 
 
 def _is_number(value: Any) -> bool:

@@ -27,6 +27,7 @@ from sentbed_studies.axes import (
     Combination,
     baseline_of,
     combinations,
+    label_of,
     matches,
     read_axes,
     unknown_labels,
@@ -101,7 +102,7 @@ class Study:
         Raises:
             RecipeError: if an entry names an unknown axis or label, or no cell matches.
         """
-        _require_known(entries, self.axes)
+        entries = known_entries(entries, self.axes)
         cells = tuple(c for c in self.cells if any(matches(c.labels, entry) for entry in entries))
         if not cells:
             raise RecipeError([Problem("no cell of the study is among those asked for; ask for others")])
@@ -138,7 +139,7 @@ def expand(
     """Return the study of a document; paths in it are relative to `base`. Raises `RecipeError`."""
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
-    _require_known(only or (), axes)
+    only = None if only is None else known_entries(only, axes)
     cells: list[Cell] = []
     excluded: list[Excluded] = []
     found: dict[Problem, list[str]] = {}
@@ -184,11 +185,30 @@ def expand(
     return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
 
 
-def _require_known(only: Entries, axes: Sequence[Axis]) -> None:
-    """Raise `RecipeError` if an entry names an unknown axis or label."""
-    unknown = [problem for entry in only for problem in unknown_labels(entry, axes, Document({}))]
+def known_entries(only: Entries, axes: Sequence[Axis]) -> Entries:
+    """Return the entries with each label as its axis writes it: `0.003` also names the label `3e-3`.
+
+    Raises `RecipeError` if an entry names an unknown axis or label.
+    """
+    of = {axis.name: axis for axis in axes}
+    found = [
+        {
+            name: tuple(
+                label_of(of[name], label) if name in of else label
+                for label in ((given,) if isinstance(given, str) else given)
+            )
+            for name, given in entry.items()
+        }
+        for entry in only
+    ]
+    unknown = [
+        problem for entry in found for problem in unknown_labels(entry, axes, Document({}), ("--only",))
+    ]
     if unknown:
-        raise RecipeError(unknown)
+        raise RecipeError(
+            attrs.evolve(one, path=one.path.replace("--only.", "--only ", 1)) for one in unknown
+        )
+    return found
 
 
 def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:

@@ -291,7 +291,7 @@ def _status(data: StudyData) -> Iterator[str]:
     for run in runs:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
         why = f": {run.error}" if run.error else ""
-        now = f": {working[run]}" if run in working else ""
+        now = f": {working[run]}" if run in working else _stopped_at(data, run)
         yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}"
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
     left = len(runs) - data.finished
@@ -300,6 +300,16 @@ def _status(data: StudyData) -> Iterator[str]:
         seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
         many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
         yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
+
+
+def _stopped_at(data: StudyData, run: CellRun) -> str:
+    """Return where a run was when it was stopped or killed, by its log; empty for another run."""
+    from sentbed_studies.run_progress import RunLog
+
+    if run.status != "interrupted" or run.directory is None or data.directory is None:
+        return ""
+    progress = RunLog(data.directory / run.directory).progress()
+    return "" if progress is None else f" at {progress.place}"
 
 
 def progress_of(data: StudyData) -> dict[CellRun, RunProgress]:

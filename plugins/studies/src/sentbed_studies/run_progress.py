@@ -29,10 +29,13 @@ class RunProgress:
     left: float | None = None
     """Seconds until the end of the stage, or, where the seconds of a whole run are known, of the run."""
 
+    @property
+    def place(self) -> str:
+        """What it does, and the step, if it takes steps."""
+        return self.what if self.step is None else f"{self.what}: step {self.step} of {self.steps}"
+
     def __str__(self) -> str:
-        parts = [self.what]
-        if self.step is not None:
-            parts[0] += f": step {self.step} of {self.steps}"
+        parts = [self.place]
         if self.loss is not None:
             parts.append(f"loss {self.loss:.4f}")
         parts.append(duration(self.elapsed))

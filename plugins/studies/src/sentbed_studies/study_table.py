@@ -28,8 +28,8 @@ class StudyTable(RecipeTable):
     axes: Mapping[str, Mapping[str, Any]] = attrs.field(validator=min_len(1))
     """Name of an axis -> `path` and `values`, or label -> the values that it sets, by path:
     `[study.axes.pooler]` with `path = "encoder.pooler.use"`, `values = ["first", "mean"]`, or
-    `[study.axes.loss]` with `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A path is that of `--set`, or
-    an array of paths that get the same value. `labels = ["CLS", "average"]` names the values; without it,
+    `[study.axes.loss]` with `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A path is that of `--set`,
+    or an array of paths that get the same value. `labels = ["CLS", "average"]` names the values; without it,
     a label is the value as it is written, or the `use` of a table."""
     seeds: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])

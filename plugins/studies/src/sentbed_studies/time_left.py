@@ -39,13 +39,14 @@ class TimeLeft:
     found: dict[Path, float] = attrs.field(factory=dict)
     """Run directory -> seconds that the run took."""
 
-    starts: int = attrs.field(default=0, init=False)
-    """Number of workers that have loaded their libraries, each within its first run."""
+    first: list[Path] = attrs.field(factory=list, init=False)
+    """Runs in which a worker has loaded its libraries: as many of the first ones as there are workers."""
 
     def finished(self, run: Path, seconds: float) -> None:
         """Note that a run has finished."""
         self.found[run] = seconds
-        self.starts = min(self.workers, self.starts + 1)
+        if len(self.first) < self.workers:
+            self.first.append(run)
 
     def ended(self, run: Path) -> None:
         """Note that a run has ended in another way, which says nothing on the others."""
@@ -56,18 +57,30 @@ class TimeLeft:
         """Return the minimum and maximum seconds of a run, or None if unknown.
 
         Where runs have finished, both are what the plan says, scaled as these need it, or, for a run without
-        a plan, their mean.
+        a plan, their mean. The first run of a worker counts only while no other has finished, less its start.
         """
         planned = self.planned.get(run)
         if not self.found:
             return planned
-        both = [(took, plan) for one, took in self.found.items() if (plan := self.planned.get(one))]
+        later = {one: took for one, took in self.found.items() if one not in self.first} or self.found
+        both = [
+            (self._without_start(one, took), plan)
+            for one, took in later.items()
+            if (plan := self.planned.get(one))
+        ]
         if planned is None or not both:
-            mean = sum(self.found.values()) / len(self.found)
+            mean = sum(later.values()) / len(later)
             return mean, mean
-        thought = sum(_middle(plan) for _, plan in both) + START * self.starts
-        scale = sum(took for took, _ in both) / thought
+        scale = sum(took for took, _ in both) / sum(_middle(plan) for _, plan in both)
         return scale * _middle(planned), scale * _middle(planned)
+
+    def _without_start(self, run: Path, took: float) -> float:
+        """Return the seconds of a run less its worker's start, but not below the plan if it was above."""
+        planned = self.planned.get(run)
+        if run not in self.first or planned is None:
+            return took
+        # Libraries may be loaded already, or faster: a start is no reason to expect less than the plan says.
+        return max(took - START, min(took, planned[0]))
 
     def seconds(self) -> Range | None:
         """Return the minimum and maximum seconds left for all runs and workers, or None if unknown."""

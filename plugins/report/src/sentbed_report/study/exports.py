@@ -27,6 +27,8 @@ RESULTS = "results.json"
 PARQUET = "results.parquet"
 SCORES = "scores.csv"
 """File with every score of every seed, one per line."""
+MEASURED = ("mean", "std", "seeds", "difference", "corrected p", "published", "degenerate")
+"""Columns of CSV for a cell's score in one task."""
 
 
 def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
@@ -72,18 +74,42 @@ def to_csv(summary: Summary) -> str:
     that a spreadsheet would take for a formula has an apostrophe before it.
     """
     axes = list(dict.fromkeys(axis for row in summary.rows for axis in row.labels))
-    about = ("mean", "std", "seeds", "difference", "corrected p", "published", "degenerate")
-    columns = [f"{heading} {what}" for heading in summary.headings for what in about]
+    columns = [f"{heading} {what}" for heading in summary.headings for what in MEASURED]
     rows: list[list[object]] = [["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns]]
     for row in summary.rows:
         line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
-        for cell in row.cells:
-            judged = cell.judged
-            line += [cell.mean, cell.std, len(cell.values)]
-            line += [None, None] if judged is None else [judged.difference, judged.corrected]
-            line += [cell.published[0].value if cell.published else None, cell.degenerate]
-        rows.append(line)
+        rows.append([*line, *(value for cell in row.cells for value in _measures(cell))])
     return csv_text(rows)
+
+
+def to_tidy_csv(summaries: Sequence[Summary]) -> str:
+    """Return several tables as one of CSV, a line a value: table, task and metric, and what `to_csv` has."""
+    axes = list(dict.fromkeys(axis for one in summaries for row in one.rows for axis in row.labels))
+    about = (
+        "table",
+        "evaluator",
+        "protocol",
+        "cell",
+        "encoder",
+        "status",
+        *(f"axis {axis}" for axis in axes),
+    )
+    rows: list[list[object]] = [[*about, "task", "metric", *MEASURED]]
+    for summary, name in zip(summaries, _names(summaries), strict=True):
+        for row in summary.rows:
+            own = [name, summary.evaluator, summary.protocol, row.cell, row.encoder, row.status]
+            labels = [row.labels.get(axis) for axis in axes]
+            for column, cell in zip(summary.columns, row.cells, strict=True):
+                rows.append([*own, *labels, column.task, column.metric, *_measures(cell)])
+    return csv_text(rows)
+
+
+def _measures(cell: Measured) -> list[object]:
+    """Return the values of `MEASURED`; None for what was not measured or not compared."""
+    judged = cell.judged
+    compared = [None, None] if judged is None else [judged.difference, judged.corrected]
+    published = cell.published[0].value if cell.published else None
+    return [cell.mean, cell.std, len(cell.values), *compared, published, cell.degenerate]
 
 
 def names_of(summaries: Iterable[Summary], taken: Iterable[str] = ()) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ class Summary:
         for seeds, names in unpaired.items():
             yield (
                 f"Tested only over the seeds that both have, not {', '.join(map(str, seeds))}: "
-                f"{', '.join(names)} against {self.baseline}."
+                f"{'; '.join(names)} against {self.baseline}."
             )
         for reason, names in reasons.items():
-            yield f"Not judged everywhere ({', '.join(names)}): {reason}."
+            yield f"Not judged everywhere ({'; '.join(names)}): {reason}."

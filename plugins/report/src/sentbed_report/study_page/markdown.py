@@ -64,7 +64,7 @@ def _facts(data: StudyData) -> Iterator[str]:
         yield f"- baseline: {escape(data.baseline)}"
     yield f"- seeds: {', '.join(map(str, data.seeds)) or 'none'}"
     for name, reasons in data.excluded:
-        yield f"- excluded: {escape(name)}: {escape(' '.join(reasons))}"
+        yield f"- left out: {escape(name)}: {escape(' '.join(reasons))}"
 
 
 def _results(table: ResultTable) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 from urllib.parse import quote
 
-from sentbed_report.recipe_facts import Fact, recipe_facts
+from sentbed_report.recipe_facts import Fact, axis_paths, recipe_facts
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
 from sentbed_report.wording import count, duration
 
@@ -42,8 +42,8 @@ def summary_line(data: StudyData) -> str:
 def facts(data: StudyData) -> tuple[Fact, ...]:
     """Return model, pooler and loss of the study's recipe, without what its cells differ in."""
     varied = {path for cell in data.cells for line in cell.differences for path in [line.partition(": ")[0]]}
-    # Its seeds are told as those of the study.
-    return recipe_facts(data.recipe, {*varied, "run.seed"})
+    # An axis is told with its labels, also where one label alone has cells; seeds are those of the study.
+    return recipe_facts(data.recipe, {*varied, *axis_paths(data.recipe), "run.seed"})
 
 
 def failures(data: StudyData) -> tuple[CellRun, ...]:
