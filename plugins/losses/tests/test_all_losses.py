@@ -33,6 +33,7 @@ LOSSES = [
     Queue(size=7),
     Queue(size=7, **EVERYTHING),
     Momentum(size=7, **EVERYTHING),
+    Momentum(size=7, in_batch=False, mask_duplicates=True, false_negative_threshold=0.8),
     PairClassification(),
     NLISoftmax(),
     NLISoftmax(product=True),

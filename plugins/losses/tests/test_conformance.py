@@ -19,7 +19,7 @@ EVERYTHING: dict[str, Any] = {
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "info-nce": [{}, EVERYTHING],
     "queue": [{"size": 8}, {"size": 8, **EVERYTHING}],
-    "momentum": [{"size": 8}],
+    "momentum": [{"size": 8}, {"size": 8, "in_batch": False}],
     "nli-softmax": [{}, {"product": True}],
 }
 """What is tried; the defaults where nothing is said."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -43,6 +45,78 @@ def test_eight_steps_with_a_moving_average_are_those_of_a_naive_loop(
         our_average = 0.9 * our_average + 0.1 * ours
         their_average = 0.9 * their_average + 0.1 * theirs
         state, memory = output.state, (memory + [(key, 0) for key in keys])[-7:]
+
+
+def test_eight_steps_with_negatives_of_the_memory_alone_are_those_of_a_naive_loop(
+    agrees: Callable[..., None],
+) -> None:
+    """MoCo's algorithm 1 in fp64, one logit after the other; the queue fills, overflows and wraps."""
+    loss = Momentum(size=7, momentum=0.9, temperature=0.3, in_batch=False)
+    module = loss.build(3)
+    generator = torch.Generator().manual_seed(0)
+    ours = torch.randn(5, 3, generator=generator)
+    theirs = ours.double()
+    our_average, their_average = ours.clone(), theirs.clone()
+    state = module.initial_state()
+    queue: list[list[float]] = []
+
+    def unit(vector: Any) -> Any:
+        return vector / sum(x * x for x in vector) ** 0.5
+
+    for step, rows in enumerate((3, 3, 3, 3, 3, 3, 3, 2)):
+        query, key = (torch.randn(rows, 5, generator=generator) for _ in range(2))
+        ours.requires_grad_()
+        theirs.requires_grad_()
+        output = module({"anchor": query @ ours, "positive": key @ our_average}, state)
+        keys = [unit(row) for row in (key.double() @ their_average)]
+        total = torch.zeros((), dtype=torch.float64)
+        for row in range(rows):
+            q = unit(query[row].double() @ theirs)
+            logits = [sum(a * b for a, b in zip(q, k, strict=True)) / 0.3 for k in [keys[row], *queue]]
+            total = total - logits[0] + torch.log(sum(logit.exp() for logit in logits))
+        expected = total / rows
+        assert output.loss.item() == pytest.approx(expected.item(), rel=1e-5, abs=1e-6)
+        assert output.metrics["negatives"].item() == len(queue) == min(7, 3 * step)
+        output.loss.backward()
+        expected.backward()
+        if queue:
+            agrees(ours.grad, theirs.grad)
+        else:
+            # The positive alone is in the denominator: there is nothing to learn yet.
+            assert output.loss.item() == 0
+            assert ours.grad.abs().max() < 1e-6
+        ours, theirs = (weights.detach() - 0.1 * weights.grad for weights in (ours, theirs))
+        our_average = 0.9 * our_average + 0.1 * ours
+        their_average = 0.9 * their_average + 0.1 * theirs
+        state, queue = output.state, [*queue, *keys][-7:]
+
+
+def test_with_negatives_of_the_memory_alone_the_rest_of_the_batch_decides_nothing() -> None:
+    """A row's loss in a batch of four is its loss alone, with the same memory."""
+    loss = Momentum(size=8, in_batch=False)
+    module = loss.build(3)
+    generator = torch.Generator().manual_seed(0)
+    filled, anchor, positive = (torch.randn(4, 3, generator=generator) for _ in range(3))
+    state = module({"anchor": filled, "positive": filled}, module.initial_state()).state
+    together = module({"anchor": anchor, "positive": positive}, state).loss.item()
+    rows = [{"anchor": anchor[[row]], "positive": positive[[row]]} for row in range(4)]
+    alone = [module(row, state).loss.item() for row in rows]
+    assert together == pytest.approx(sum(alone) / 4, rel=1e-6)
+    assert not math.isclose(
+        Momentum(size=8).build(3)({"anchor": anchor, "positive": positive}, state).loss.item(), together
+    )
+    assert loss.traits.takes == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"), [({"size": 0}, "`size = 0` is no memory"), ({"symmetric": True}, "`symmetric`")]
+)
+def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(
+    fields: dict[str, Any], said: str
+) -> None:
+    (problem,) = Momentum(in_batch=False, **fields).check()
+    assert said in problem
+    assert list(Momentum(in_batch=False).check()) == list(Momentum(**fields).check()) == []
 
 
 def test_positives_are_the_keys_and_the_average_is_slow() -> None:

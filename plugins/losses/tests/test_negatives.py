@@ -24,6 +24,7 @@ TRIPLET = PAIR | {"negative"}
         (Queue(size=100), TRIPLET, 115),
         (Queue(size=0), PAIR, 7),
         (Momentum(size=20), PAIR, 27),
+        (Momentum(size=20, in_batch=False), TRIPLET, 20),
         (PairClassification(), PAIR, 7),
         (NLISoftmax(), frozenset({"premise", "hypothesis", "label"}), 0),
     ],

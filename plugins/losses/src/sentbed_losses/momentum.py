@@ -20,7 +20,9 @@ class Momentum(Queue):
     w' <- momentum w' + (1 - momentum) w; they change so slowly that the vectors in the memory stay
     comparable. Anchors and hard negatives are encoded by the encoder itself.
 
-    Source: He et al. 2020 (MoCo), section 3.2.
+    MoCo's own negatives are those of the memory alone: `in_batch = false`.
+
+    Source: He et al. 2020 (MoCo), section 3.2 and algorithm 1.
     """
 
     name: ClassVar[str] = "momentum"

@@ -33,11 +33,32 @@ class Queue(Contrastive):
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Number of vectors in the memory, at least the batch size; 0 is none. 10,000 for base and 200,000 for
     large models in the translation-pair paper."""
+    in_batch: bool = True
+    """Whether the other positives and the hard negatives of the batch are negatives too. Off, negatives come
+    from the memory alone, as in MoCo: hard negatives are not encoded, and the first step of a stage, which
+    has no memory yet, has loss 0."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with these fields together."""
+        yield from super().check()
+        if self.in_batch:
+            return
+        if self.size == 0:
+            yield (
+                "`in_batch = false` takes negatives from the memory alone, and `size = 0` is no memory; give "
+                "it a `size` of at least a batch, or take `in_batch` out"
+            )
+        if self.symmetric:
+            yield (
+                "`symmetric` ranks the anchors of the batch for each positive, and `in_batch = false` leaves "
+                "none to compare with; take one of them out"
+            )
 
     @property
     def traits(self) -> LossTraits:
         """Return the traits of `info-nce`, with the memory as state."""
-        return attrs.evolve(super().traits, stateful=self.size > 0)
+        traits = attrs.evolve(super().traits, stateful=self.size > 0)
+        return traits if self.in_batch else attrs.evolve(traits, takes=frozenset())
 
     def build(self, width: int) -> Module:
         """Return `module(vectors, state) -> LossOutput`, without `state` if `size` is 0.
@@ -61,7 +82,7 @@ class Queue(Contrastive):
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator, memory included."""
-        return super().negatives(batch_size, columns) + self.size
+        return (super().negatives(batch_size, columns) if self.in_batch else 0) + self.size
 
     def _too_small(self, batch_size: int) -> Iterator[str]:
         if 0 < self.size < batch_size:

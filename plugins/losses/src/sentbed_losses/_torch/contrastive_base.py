@@ -38,6 +38,8 @@ class ContrastiveLoss(torch.nn.Module):
         self.compares_texts = parameters.mask_duplicates
         self.threshold = parameters.false_negative_threshold
         self.counted = counted or parameters.masked
+        self.in_batch = True
+        """Whether other rows of the batch are in a row's denominator."""
 
     def columns(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Texts]:
         """Return the columns of a batch, ready to be compared."""
@@ -65,7 +67,8 @@ class ContrastiveLoss(torch.nn.Module):
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Return loss and metrics of a batch with `anchor`, `positive` and perhaps `negative`."""
         anchor, positive = columns["anchor"], columns["positive"]
-        loss, similarity = self.rank(anchor, positive, columns.get("negative"), memory)
+        negative = columns.get("negative") if self.in_batch else None
+        loss, similarity = self.rank(anchor, positive, negative, memory)
         if self.symmetric:
             loss = (loss + self.rank(positive, anchor)[0]) / 2
         place = torch.arange(len(similarity), device=similarity.device)
@@ -112,7 +115,7 @@ class ContrastiveLoss(torch.nn.Module):
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
         if own is not None:
-            logits, out = logits + shift * own, out & ~own
+            logits, out = logits + shift * own, (out | (not self.in_batch)) & ~own
         # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
         return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(out, -math.inf)
 

@@ -16,6 +16,7 @@ class QueueLoss(ContrastiveLoss):
 
     def __init__(self, parameters: Queue, width: int) -> None:
         super().__init__(parameters, counted=True)
+        self.in_batch = parameters.in_batch
         self.size = parameters.size
         self.width = width
 
