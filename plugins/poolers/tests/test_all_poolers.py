@@ -16,6 +16,7 @@ from sentbed_poolers.mean import Mean
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
+from sentbed_poolers.weighted_mean import WeightedMean
 
 States = Callable[..., TokenStates]
 
@@ -27,6 +28,7 @@ OF_THE_TOKENS = [
     Mean(),
     MeanFirstLast(),
     MeanFirstLast(first="layer-1"),
+    WeightedMean(),
     Last(),
     Prompt(),
     PromptEOL(),

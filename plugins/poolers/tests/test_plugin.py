@@ -21,6 +21,7 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
         "cls-mlp",
         "mean",
         "mean-first-last",
+        "weighted-mean",
         "last",
         "decoder",
         "mask",
@@ -35,6 +36,7 @@ def test_each_pooler_says_what_it_needs() -> None:
         "cls-mlp": {"bidirectional"},
         "mean": set(),
         "mean-first-last": {"layers"},
+        "weighted-mean": set(),
         "last": set(),
         "decoder": {"decoder"},
         "mask": {"mask-token", "template"},
@@ -54,7 +56,7 @@ def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
         "import sys, sentbed_poolers\n"
         "from sentbed_testing import offered\n"
         "built = [pooler() for pooler in offered(sentbed_poolers.poolers())]\n"
-        "assert len(built) == 9\n"
+        "assert len(built) == 10\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "built[0].build(4)\n"

@@ -30,6 +30,10 @@ def poolers() -> Mapping[str, Lazy]:
             "sentbed_poolers.mean_first_last:MeanFirstLast",
             "The mean of the first and last layer, averaged over the real tokens, special tokens included.",
         ),
+        "weighted-mean": Lazy(
+            "sentbed_poolers.weighted_mean:WeightedMean",
+            "The mean of the last layer's states, weighted by position: later tokens have seen more.",
+        ),
         "last": Lazy(
             "sentbed_poolers.last:Last",
             "The state of the last real token: in a causal model the only one that has seen the whole text.",

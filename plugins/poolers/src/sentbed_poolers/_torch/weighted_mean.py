@@ -1,0 +1,22 @@
+"""Mean pooling weighted by position."""
+
+from __future__ import annotations
+
+import torch
+from sentbed.protocols import TokenStates
+
+
+class WeightedMeanPooling(torch.nn.Module):
+    """`(batch, length, width)` -> the mean weighted by the positions of the real tokens, `(batch, width)`.
+
+    The sum is computed in fp32, as in `MeanPooling`.
+    """
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        """Return the sentence vectors."""
+        hidden: torch.Tensor = states.last_hidden_state.float()
+        mask = states.attention_mask
+        # Positions are counted from the mask, so that padding may be on either side.
+        real = torch.ones_like(hidden[..., 0]) if mask is None else mask.float()
+        weights = (real.cumsum(dim=1) * real).unsqueeze(-1)
+        return (hidden * weights).sum(dim=1) / weights.sum(dim=1)

@@ -1,0 +1,28 @@
+"""The pooler `weighted-mean`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Module, Pooler, PoolerTraits
+
+
+@attrs.frozen
+class WeightedMean(Pooler):
+    """The mean of the last layer's states, weighted by position: later tokens have seen more.
+
+    For the states h_1 ... h_n of the real tokens, special tokens included, the vector is
+    sum i h_i / sum i, with i from 1 to n.
+
+    Source: SGPT (Muennighoff, 2022), position-weighted mean pooling of a bi-encoder.
+    """
+
+    name: ClassVar[str] = "weighted-mean"
+    traits = PoolerTraits(cites=("muennighoff2022sgpt",), pooling="weightedmean")
+
+    def build(self, width: int) -> Module:
+        """Return `module(TokenStates) -> (batch, width)`."""
+        from sentbed_poolers._torch.weighted_mean import WeightedMeanPooling
+
+        return WeightedMeanPooling()
