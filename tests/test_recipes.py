@@ -22,6 +22,7 @@ CELLS = {
     "mini/nli-scratch.toml": 1,
     "mini/prompteol.toml": 1,
     "mini/sentbench.toml": 1,
+    "mini/studies/baselines.toml": 6,
     "mini/studies/demonstrations.toml": 4,
     "mini/studies/poolers.toml": 8,
     "mini/studies/prompteol.toml": 8,

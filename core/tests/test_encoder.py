@@ -495,6 +495,23 @@ def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Reci
     assert (score.encoder, score.evaluator) == ("e", "gap")
 
 
+def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_protocol(
+    recipe_of: Callable[..., Recipe],
+):
+    class Turned(Gap):
+        def prepare(self) -> Any:
+            def score(vectors: Any) -> Evaluation:
+                scores = (attrs.evolve(one, transform={"turned": 90}) for one in inner.score(vectors).scores)
+                return Evaluation(tuple(scores), 0.0)
+
+            return attrs.evolve(inner := super().prepare(), score=score)
+
+    encoder = encoder_with(recipe_of)
+    (plain,), (turned,) = (encoder.evaluate(one, "e").scores for one in (Gap(), Turned()))
+    assert turned.protocol["encoder"] == {**plain.protocol["encoder"], "turned": 90}
+    assert turned.protocol["evaluator"] == plain.protocol["evaluator"]
+
+
 def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
     recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
 ):

@@ -252,7 +252,7 @@ class Encoder:
                 encoder=name,
                 evaluator=evaluator.name,
                 plugin=info.release if info else "",
-                protocol={"encoder": how, "evaluator": score.protocol},
+                protocol={"encoder": {**how, **score.transform}, "evaluator": score.protocol},
             )
             for score in returned(evaluation.scores, tuple | list, evaluator, "score")
         )

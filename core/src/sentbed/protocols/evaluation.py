@@ -120,6 +120,9 @@ class Score:
     axis: Literal["", "x", "y"] = ""
     """Axis of this score if the report plots two scores of a task and protocol against each other, such as
     alignment over uniformity."""
+    transform: Mapping[str, Any] = attrs.field(factory=dict)
+    """What was done to the vectors before they were scored, such as whitening; the runner adds it to the
+    encoder's part of the protocol."""
 
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:

@@ -36,6 +36,7 @@ from sentbed_evaluators.senteval_files import (
     task_files,
 )
 from sentbed_evaluators.similarity import finite, zero_vectors
+from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,13 +119,16 @@ class Geometry(Evaluator):
     """Measures to compute, among `alignment`, `uniformity` and `anisotropy`."""
     check_sizes: bool = True
     """Whether to refuse a task of SentEval whose files have other numbers of pairs than published."""
+    whitening: Whitening | None = None
+    """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether the pairs are a development or training task of SentEval, or files declared as such."""
         files = self.path is not None or self.parallel is not None
         development = self.split in ("train", "dev") if files else self.task in DEVELOPMENT
-        return EvaluatorTraits(cites=("wang2020alignment",), development=development, two_sided=True)
+        cites = ("wang2020alignment", *citations(self.whitening))
+        return EvaluatorTraits(cites=cites, development=development, two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield problems with data and parameters."""
@@ -139,6 +143,8 @@ class Geometry(Evaluator):
         for measure in self.measures:
             if measure not in get_args(Measure):
                 yield f"`{measure}` is not a measure of `{self.name}`.{suggest(measure, get_args(Measure))}"
+        if self.whitening is not None:
+            yield from self.whitening.problems()
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
         given = [name for name in ("path", "parallel", "data_dir") if getattr(self, name) is not None]
@@ -173,7 +179,8 @@ class Geometry(Evaluator):
     def prepare(self) -> Prepared:
         """Read the pairs; raises `DataError`, with file and line, also if no pair is positive."""
         pairs = self._read()
-        return Prepared({"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs))
+        texts = {"pairs": Texts(pairs.first, pairs.second)}
+        return whitened(Prepared(texts, partial(self._score, pairs)), self.whitening)
 
     def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""

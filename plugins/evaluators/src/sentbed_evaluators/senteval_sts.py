@@ -41,6 +41,7 @@ from sentbed_evaluators.similarity import (
     zero_note,
 )
 from sentbed_evaluators.tasks import task_problems
+from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,15 +72,22 @@ class SentEvalSTS(Evaluator):
     `SENTBED_DATA`."""
     check_sizes: bool = True
     """Whether to refuse a task whose files have other numbers of pairs than published."""
+    whitening: Whitening | None = None
+    """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether every task is development or training data."""
-        return EvaluatorTraits(cites=("conneau2018senteval",), development=DEVELOPMENT.issuperset(self.tasks))
+        return EvaluatorTraits(
+            cites=("conneau2018senteval", *citations(self.whitening)),
+            development=DEVELOPMENT.issuperset(self.tasks),
+        )
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TASKS, self.name)
+        if self.whitening is not None:
+            yield from self.whitening.problems()
         try:
             root = find_root(self.data_dir)
         except DataError as error:
@@ -103,7 +111,7 @@ class SentEvalSTS(Evaluator):
             task.name: Texts([text for subset in task.subsets for text in (*subset.first, *subset.second)])
             for task in tasks
         }
-        return Prepared(lists, partial(_score, tasks))
+        return whitened(Prepared(lists, partial(_score, tasks)), self.whitening)
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks."""

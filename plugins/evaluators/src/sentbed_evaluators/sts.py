@@ -30,6 +30,7 @@ from sentbed_evaluators.similarity import (
     zero_note,
 )
 from sentbed_evaluators.text_lines import Hashes
+from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 
 @attrs.frozen
@@ -58,15 +59,20 @@ class STS(Evaluator):
     """Name in scores and report; default: the file's name without suffix."""
     split: Literal["train", "dev", "test"] | None = None
     """Split of the file, for the protocol; a search uses `dev` or `train` only. Default: not stated."""
+    whitening: Whitening | None = None
+    """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether the file is declared as development or training data."""
-        return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
+        development = self.split in ("train", "dev")
+        return EvaluatorTraits(cites=citations(self.whitening), development=development, two_sided=True)
 
     def check(self) -> Iterator[str]:
         """Yield problems with file and parameters."""
         yield from self._file.problems()
+        if self.whitening is not None:
+            yield from self.whitening.problems()
 
     @property
     def _file(self) -> PairFile:
@@ -80,9 +86,8 @@ class STS(Evaluator):
         hashes: Hashes = {}
         pairs = self._file.read(hashes)
         require_varied(pairs.scores, path)
-        return Prepared(
-            {"pairs": Texts(pairs.first, pairs.second)}, partial(self._score, pairs, hashes[path])
-        )
+        texts = {"pairs": Texts(pairs.first, pairs.second)}
+        return whitened(Prepared(texts, partial(self._score, pairs, hashes[path])), self.whitening)
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""

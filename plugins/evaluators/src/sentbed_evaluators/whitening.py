@@ -1,0 +1,176 @@
+"""Whitening of vectors before they are scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed import DataError, FilePath, RunError, locate
+from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
+
+from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.similarity import require_finite
+from sentbed_evaluators.text_lines import Hashes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FITTED = "whitening"
+"""Name of the list of texts of `path`."""
+
+
+@attrs.frozen
+class Whitening:
+    """`whitening`: map vectors to mean 0 and covariance 1 before they are scored.
+
+    With the mean m and the covariance S = U diag(l) U^T (l descending) of the vectors of some texts, a vector
+    x becomes (x - m) U diag(l)^-1/2, of which the first `width` components are kept. It is fitted in float64,
+    whenever the evaluator scores, on texts without labels. The encoder's part of each score's protocol says
+    on which, so that whitened vectors are compared with those of other encoders.
+
+    Components along which the vectors do not vary are left out. Of vectors that are all equal nothing is left
+    but zeros.
+
+    Source: Su et al. (2021), algorithm 1.
+    """
+
+    path: FilePath | None = None
+    """Text file to fit on, one sentence per line; default: the texts of each task, both sides, which are the
+    test set's (the paper's target setting; NLI's sentences in a file are its NLI setting)."""
+    width: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Components to keep: 256 of 768 for base models in the paper; default: all that the vectors span."""
+
+    def problems(self) -> Iterator[str]:
+        """Yield problems that show without reading the file."""
+        try:
+            if self.path is not None and locate(self.path).is_dir():
+                yield f"`{self.path}` is a directory; name a text file, one sentence a line"
+        except DataError as error:
+            yield str(error)
+
+    def applied(self, prepared: Prepared) -> Prepared:
+        """Return an evaluation of whitened vectors; raises `DataError` if the file cannot be read.
+
+        Its scores are each of one list: the only one, or that of the task's name.
+        """
+        lists, said = prepared.lists, None
+        if self.path is not None:
+            path, hashes = locate(self.path), Hashes()
+            texts = read_lines(path, hashes=hashes)
+            said = {"fitted_on": path.name, "texts": len(texts), "data": hashes[path]}
+            lists = {**lists, _FITTED: Texts(texts)}
+        return Prepared(lists, partial(self._score, prepared, said))
+
+    def _score(self, prepared: Prepared, said: Mapping[str, Any] | None, vectors: Vectors) -> Evaluation:
+        """Whiten and score; raises `RunError` if an embedding is not finite, or `width` is too large."""
+        white = _Whitened(
+            prepared.lists, vectors.encoder, vectors.second, vectors.device, vectors.progress,
+            original=vectors, width=self.width,
+        )  # fmt: skip
+        if said is not None:
+            fitted = require_finite(vectors[_FITTED], vectors.lists[_FITTED].both)
+            white.of_file.append(Fit(*fit_whitening(fitted, self.width), said))
+        evaluation = prepared.score(white)
+        scores = []
+        for score in evaluation.scores:
+            fit = white.fits[score.task if len(prepared.lists) > 1 else next(iter(prepared.lists))]
+            scores.append(attrs.evolve(score, transform={"whitening": fit.protocol}))
+        return attrs.evolve(evaluation, scores=tuple(scores))
+
+
+def whitened(prepared: Prepared, whitening: Whitening | None) -> Prepared:
+    """Return an evaluation of whitened vectors, or as it is without `whitening`; raises `DataError`."""
+    return prepared if whitening is None else whitening.applied(prepared)
+
+
+def citations(whitening: Whitening | None) -> tuple[str, ...]:
+    """Return the papers to cite for it."""
+    return () if whitening is None else ("su2021whitening",)
+
+
+@attrs.frozen(eq=False)
+class Fit:
+    """A whitening, and what it was fitted on."""
+
+    mean: NDArray[np.float64]
+    """`(width of a vector,)`."""
+    kernel: NDArray[np.float64]
+    """`(width of a vector, components)`."""
+    said: Mapping[str, Any]
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The entry of a score's protocol."""
+        return {**self.said, "width": self.kernel.shape[1]}
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _Whitened(Vectors):
+    """The whitened vectors of each list."""
+
+    original: Vectors
+    width: int | None
+    of_file: list[Fit] = attrs.field(factory=list)
+    """The one fitted on a file; empty if each list is fitted on itself."""
+    fits: dict[str, Fit] = attrs.field(factory=dict)
+    """Those that were used, by list."""
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        import numpy as np
+
+        texts = self.lists[name].both
+        rows = require_finite(self.original[name], texts)
+        fit = self.fits[name] = self.of_file[0] if self.of_file else self._fitted(rows, texts)
+        white: NDArray[np.float32] = ((rows - fit.mean) @ fit.kernel).astype(np.float32)
+        return white
+
+    def _fitted(self, rows: NDArray[np.float32], texts: list[str]) -> Fit:
+        digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+        said = {"fitted_on": "the texts of the task", "texts": len(texts), "data": digest}
+        return Fit(*fit_whitening(rows, self.width), said)
+
+
+def fit_whitening(
+    vectors: NDArray[np.float32], width: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean `(width of a vector,)` and kernel `(width of a vector, width)` of a whitening.
+
+    Of equal vectors the kernel is one column of zeros. Raises `RunError` if the vectors span fewer than
+    `width` dimensions.
+    """
+    import numpy as np
+
+    rows = vectors.astype(np.float64)
+    mean = rows.mean(axis=0)
+    # The singular values of the centred rows: their squares over n are the covariance's eigenvalues, and
+    # small ones are more exact than of the covariance itself.
+    values, components = _singular(rows - mean)
+    # What is smaller is the rounding of vectors in fp32.
+    noise = np.abs(rows).max(initial=0.0) * max(rows.shape) ** 0.5 * np.finfo(np.float32).eps
+    rank = int((values > noise).sum())
+    if rank == 0:
+        return mean, np.zeros((rows.shape[1], 1))
+    if width is not None and width > rank:
+        raise RunError(
+            f"`width` is {width}, and the vectors of the {len(rows)} texts that the whitening is fitted on "
+            f"vary in {rank} dimensions; lower `width`, or fit it on more texts (`path`)"
+        )
+    kept = rank if width is None else width
+    kernel = components[:kept].T * (len(rows) ** 0.5 / values[:kept])
+    return mean, kernel
+
+
+def _singular(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return singular values, descending, and right singular vectors as rows."""
+    import numpy as np
+
+    # Of a tall matrix those of its triangular factor, which is small.
+    factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
+    _, values, components = np.linalg.svd(factor, full_matrices=False)
+    return values, components
