@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -514,6 +515,18 @@ def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
     line, path, message = problem(recipe_of, RECIPE, "stage.pull.batch_size=big")
     assert (line, path) == (line_of(RECIPE, "batch_size"), "stage.pull.batch_size")
     assert message == "found 'big', expected a whole number"
+
+
+def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(recipe_of: Load):
+    more = '[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\nleft = "xyz"\n'
+    found: list[Any] = [e.with_ for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate]
+    assert [one.name for one in found] == ["gap", "across", "gap"]
+    assert [one.target for one in found if one.name == "gap"] == [3.5, 3.5]
+
+
+def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of: Load):
+    with pytest.raises(RecipeError, match=r"no evaluation has the key `tarket` of the override"):
+        recipe_of(RECIPE, "evaluate.*.tarket=3.5")
 
 
 def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):

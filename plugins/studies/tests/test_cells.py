@@ -85,8 +85,76 @@ def test_a_cell_is_the_recipe_with_the_same_overrides(
     assert resolved_toml(cell.recipe) == resolved_toml(alone)
 
 
-def test_axes_have_the_last_word_over_overrides(study: Callable[..., Study]):
-    assert set(rates(study(LOSSES, "stage.0.optimizer.lr=9"))) == {0.1, 0.2}
+def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: Callable[..., Study]):
+    (found,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
+    assert found.startswith(
+        "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
+    )
+    assert "(0.1, 0.2), and not the same in all cells" in found
+
+
+STAGE_AXIS = """
+[study.axes.training]
+none = { stage = [], "evaluate.0.at" = ["end"] }
+long = {}
+[[study.axes.training.short.stage]]
+name = "pull"
+data = { use = "words", rows = 11 }
+loss = { use = "pull" }
+optimizer = { use = "sgd", lr = 0.5 }
+schedule = { use = "falling" }
+batch_size = 2
+epochs = 1
+"""
+"""Two labels bring the stage along: as it stands in the recipe, and a shorter one."""
+
+
+@pytest.mark.parametrize("path", ["stage.pull.data.rows", "stage.0.data.rows"])
+def test_an_override_reaches_the_stage_that_an_axis_brings_along(study: Callable[..., Study], path: str):
+    cells = {cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells}
+    data: dict[str, list[Any]] = {name: [stage.data for stage in stages] for name, stages in cells.items()}
+    assert {name: [one.rows for one in several] for name, several in data.items()} == {
+        "none": [],
+        "long": [5],
+        "short": [5],
+    }
+
+
+def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: Callable[..., Study]):
+    text = f'{STAGE_AXIS}[study.axes.rows]\npath = "stage.pull.data.rows"\nvalues = [7, 9]\n'
+    text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
+    found = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
+    data: list[Any] = [cell.recipe.stage[0].data for cell in found]
+    assert [one.rows for one in data] == [7, 9, 7, 9]
+
+
+def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: Callable[..., Study]):
+    text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
+    found = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
+    assert [[(stage.epochs, stage.steps) for stage in cell.recipe.stage] for cell in found.cells] == [
+        [],
+        [(None, 3)],
+        [(None, 3)],
+    ]
+
+
+def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_one_value(
+    study: Callable[..., Study], plugins: Plugins
+):
+    (found,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
+    assert found.startswith(
+        "found the override `stage.pull.epochs`, but its value is that of the axis `training` ("
+    )
+    asked = load_study("s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}])
+    assert [cell.recipe.stage[0].epochs for cell in asked.only([{"training": "short"}]).cells] == [3]
+
+
+def test_an_override_that_reaches_no_cell_is_refused(study: Callable[..., Study], plugins: Plugins):
+    study(STAGE_AXIS)
+    with pytest.raises(
+        RecipeError, match=r"no cell that is asked for has such a value: the axis `training` \(none\)"
+    ):
+        load_study("s.toml", ["stage.pull.batch_size=2"], plugins, only=[{"training": "none"}])
 
 
 def test_an_override_can_change_the_study(study: Callable[..., Study]):

@@ -182,16 +182,47 @@ def test_of_a_run_directory_the_resolved_recipe_is_explained(put: Put, plugins: 
 
 def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explanation]):
     text = f'extends = "base.toml"\n{STUDY}'
-    found = explained(text, "stage.0.optimizer.lr=0.3", cell="0.2, chase")
-    assert list(found.one("stage.pull.optimizer.lr"))[:3] == [
+    found = explained(text, cell="0.2, chase")
+    assert list(found.one("stage.pull.optimizer.lr"))[:2] == [
         "stage.pull.optimizer.lr = 0.2   # study.axes.rate 0.2",
-        "  before: --set said 0.3",
         "  before: base.toml:19 said 0.5",
     ]
     lines = list(found.listing())
     assert 'stage.pull.loss.use = "chase"   # study.axes."the loss" chase' in lines
     assert "stage.pull.loss.most = 100   # default" in lines
     assert not any(line.startswith("study") for line in lines)
+
+
+def test_an_override_inside_of_what_an_axis_sets_comes_after_it(explained: Callable[..., Explanation]):
+    text = """\
+extends = "base.toml"
+[study.axes.training.none]
+stage = []
+"evaluate.0.at" = ["end"]
+[[study.axes.training.short.stage]]
+name = "pull"
+data = { use = "words", rows = 5 }
+loss = { use = "pull" }
+optimizer = { use = "sgd", lr = 0.5 }
+schedule = { use = "falling" }
+batch_size = 2
+epochs = 1
+"""
+    found = explained(text, "stage.pull.data.rows=3", cell="short")
+    assert list(found.one("stage.pull.data.rows"))[:3] == [
+        "stage.pull.data.rows = 3   # --set",
+        "  before: study.axes.training short said 5",
+        "  before: base.toml:17 said 11",
+    ]
+    assert "stage.pull.batch_size = 2   # study.axes.training short" in list(found.listing())
+    assert explained(text, "stage.pull.data.rows=3", cell="none").recipe.stage == ()
+
+
+def test_an_override_of_what_an_axis_varies_is_refused(explained: Callable[..., Explanation]):
+    with pytest.raises(
+        RecipeError, match=r"`stage.0.optimizer.lr`, but its value is that of the axis `rate`"
+    ):
+        explained(f'extends = "base.toml"\n{STUDY}', "stage.0.optimizer.lr=0.3", cell="0.2, chase")
 
 
 def test_without_a_cell_a_study_is_explained_as_it_stands(explained: Callable[..., Explanation]):

@@ -12,6 +12,8 @@ from sentbed.errors import Problem, RecipeError, suggest
 
 TAKEN_OUT = object()
 """Stands in for a value: the key is removed."""
+EVERYWHERE = "evaluate.*."
+"""Begins a path to a key of every evaluation that has it; `structure_recipe` sets it."""
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
@@ -32,13 +34,14 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         # Moved to the end: a later override may set a key below an earlier one.
         values.pop(path.strip(), None)
         values[path.strip()] = value if text else TAKEN_OUT
+    here = {path: value for path, value in values.items() if not path.startswith(EVERYWHERE)}
     try:
-        document = set_values(document, values, "the override")
+        document = set_values(attrs.evolve(document, plain=document.plain or document), here, "the override")
     except RecipeError as error:
         problems += error.problems
     if problems:
         raise RecipeError(problems)
-    return document
+    return attrs.evolve(document, overrides=(*document.overrides, *overrides))
 
 
 def _toml_value(text: str) -> Any:

@@ -79,6 +79,10 @@ class Document:
     """File of each key, for keys that do not come from `file`."""
     before: Mapping[KeyPath, tuple[Said, ...]] = attrs.field(factory=dict)
     """Replaced values of each key, the latest first."""
+    overrides: tuple[str, ...] = ()
+    """`PATH=VALUE` overrides that were applied, in order."""
+    plain: Document | None = attrs.field(default=None, repr=False)
+    """Document without the overrides; None if it has none."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return file and line of `path`, or of its nearest parent with a position."""

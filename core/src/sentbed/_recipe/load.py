@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from sentbed._document.extends import extend
-from sentbed._document.overrides import apply_overrides
+from sentbed._document.overrides import EVERYWHERE, apply_overrides
 from sentbed._document.structure import structure
 from sentbed._document.toml import Document
 from sentbed._paths import read_file
@@ -70,6 +70,7 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
 
 def structure_recipe(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Recipe:
     """Structure a document as a `Recipe`; its paths are relative to `base`. Raises `RecipeError`."""
+    document = _set_everywhere(document, plugins)
     problems: list[Problem] = []
     found = document.data.get("schema")
     if found != SCHEMA or isinstance(found, bool):
@@ -98,6 +99,19 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
     if problems:
         raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
     return attrs.evolve(recipe, document=document, tables=tables)
+
+
+def _set_everywhere(document: Document, plugins: Plugins) -> Document:
+    """Apply the overrides `evaluate.*.KEY=VALUE` to each evaluation whose evaluator has the key."""
+    for override in (one for one in map(str.strip, document.overrides) if one.startswith(EVERYWHERE)):
+        key = override.removeprefix(EVERYWHERE).partition("=")[0].strip()
+        entries = [entry for entry in document.data.get("evaluate", ()) if isinstance(entry, dict)]
+        found = [plugins.components.get(("evaluator", str(entry.get("use")))) for entry in entries]
+        having = [i for i, info in enumerate(found) if info and key in attrs.fields_dict(info.cls)]
+        if not having:
+            raise RecipeError([Problem(f"no evaluation has the key `{key}` of the override {override!r}")])
+        document = apply_overrides(document, [override.replace("*", str(i), 1) for i in having])
+    return document
 
 
 def _tables(

@@ -175,9 +175,10 @@ class History:
             fitting = [s for s in bare if s.metric == first[s.evaluator]] or named
             # Two matches are ambiguous: the key must be more specific.
             found = fitting[0].value if len(fitting) == 1 else None
-            yield ExpectedRow(
-                key, expected.value, expected.tolerance, expected.source, found, fits=len(fitting)
-            )
+            # What was skipped for want of data, and a mean over it, is to be shown and decides nothing.
+            lost = (attrs.evolve(s, task=t) for s in final if s.skipped for t in (*s.skipped, "AVG"))
+            tolerance = None if not fitting and any(key in _keys(s) for s in lost) else expected.tolerance
+            yield ExpectedRow(key, expected.value, tolerance, expected.source, found, fits=len(fitting))
 
     def report_data(
         self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str

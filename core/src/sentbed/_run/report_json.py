@@ -63,9 +63,9 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score as a table without its items; plugin, note, degenerate and axis only if set."""
-    names = "encoder evaluator plugin task metric value direction note degenerate axis protocol"
-    unset = [name for name in ("plugin", "note", "degenerate", "axis") if not getattr(score, name)]
+    """Return a score as a table without its items; plugin, note, degenerate, skipped and axis only if set."""
+    names = "encoder evaluator plugin task metric value direction note degenerate skipped axis protocol"
+    unset = [n for n in ("plugin", "note", "degenerate", "skipped", "axis") if not getattr(score, n)]
     return {name: value for name, value in fields(score, names).items() if name not in unset}
 
 
@@ -91,6 +91,7 @@ def score_of(record: Mapping[str, Any]) -> Score:
         plugin=str(record.get("plugin", "")),
         note=str(record.get("note", "")),
         degenerate=str(record.get("degenerate", "")),
+        skipped=tuple(map(str, record.get("skipped", ()))),
         axis=record.get("axis", ""),
         **{name: record[name] for name in names},
     )

@@ -117,6 +117,8 @@ class Score:
     """Remark on the result, such as why it is 0; not part of the protocol."""
     degenerate: str = ""
     """Why it says nothing about the encoder, such as constant predictions; tables then give it no marks."""
+    skipped: tuple[str, ...] = ()
+    """Tasks of its row that were left out for want of data: a mean over the row is one over a part of it."""
     axis: Literal["", "x", "y"] = ""
     """Axis of this score if the report plots two scores of a task and protocol against each other, such as
     alignment over uniformity."""

@@ -32,6 +32,7 @@ from sentbed_studies.axes import (
     read_axes,
     unknown_labels,
 )
+from sentbed_studies.overrides import refused_overrides, with_overrides
 from sentbed_studies.study_table import StudyTable
 
 Entries: TypeAlias = Sequence[Mapping[str, str | tuple[str, ...]]]
@@ -122,9 +123,10 @@ def load_study(
 ) -> Study:
     """Read a recipe with `[study]`, and structure and check all its cells.
 
-    `overrides` and `look` are those of `load_recipe`; axes have the last word. A cell whose parts are right
-    alone and do not go together is `excluded`, with the reasons. `only` names the cells that are to be run,
-    as in `Study.only`, by default all: what the others lack on this machine is a remark.
+    `overrides` and `look` are those of `load_recipe`; an override reaches every cell that has its place, and
+    is refused where the axes decide its value. A cell whose parts are right alone and do not go together is
+    `excluded`, with the reasons. `only` names the cells that are to be run, as in `Study.only`, by default
+    all: what the others lack on this machine is a remark.
 
     Raises:
         RecipeError: with all problems; a problem common to several cells is listed once.
@@ -145,6 +147,9 @@ def expand(
     found: dict[Problem, list[str]] = {}
     remarks: dict[str, list[str]] = {}
     every = combinations(table, axes, document)
+    asked = [one for one in every if not only or any(matches(one.labels, entry) for entry in only)]
+    if refused := list(refused_overrides(document, asked)):
+        raise RecipeError(refused)
     for combination in every:
         recipe, wrong = _cell(document, combination, table, plugins, base, look)
         if wrong and look and only is not None and not any(matches(combination.labels, one) for one in only):
@@ -229,7 +234,7 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
 
     Values from axes have their position there.
     """
-    places = {}
+    whole, places = document, {}
     for path, axis in combination.axes.items():
         label: KeyPath = ("study", "axes", axis, combination.labels[axis])
         places[path] = document.place(label if label in document.lines else (*label[:-1], "values"))
@@ -254,7 +259,7 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
         )
         for end in sorted({first, len(keys)}):
             changed = changed.placed(keys[:end], *places[path])
-    return changed, problems
+    return with_overrides(whole, changed, combination), problems
 
 
 def _has(document: Document, keys: KeyPath) -> bool:
@@ -269,11 +274,17 @@ def _has(document: Document, keys: KeyPath) -> bool:
 
 
 def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
-    """Return the document of the cell `name`, and the axis that sets each value. Raises `RecipeError`."""
+    """Return the document of the cell `name`, and the axis that sets each value.
+
+    Raises:
+        RecipeError: if there is no such cell, or a study of all cells would refuse an override.
+    """
     table = read_table(document, plugins, base)
     found = {one.name: one for one in combinations(table, read_axes(table, document), document)}
     if name not in found:
         raise RecipeError([document.problem(unknown_cell(name, list(found)), ("study",))])
+    if refused := list(refused_overrides(document, list(found.values()))):
+        raise RecipeError(refused)
     combination = found[name]
     cell, problems = cell_document(document, combination)
     if problems:

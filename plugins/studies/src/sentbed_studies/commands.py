@@ -55,7 +55,7 @@ def study() -> None:
 
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@set_option("Override a value, before the axes do.")
+@set_option("Override a value in every cell; one that an axis varies is refused.")
 @click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
 @click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")

@@ -18,7 +18,7 @@ from sentbed_studies.commands import workers_option
 @click.argument("what", metavar="PAPER[:TABLE]", required=False)
 @click.option("--size", help="Only the cells of this label of the axis `size`, such as `base`.")
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
-@set_option("Override a value, before the axes do.")
+@set_option("Override a value in every cell; one that an axis varies is refused.")
 @click.option("--recipes", type=click.Path(file_okay=False), help="The directory of the papers' recipes.")
 @click.option("--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default.")
 @workers_option

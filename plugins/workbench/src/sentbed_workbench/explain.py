@@ -19,6 +19,7 @@ from sentbed.tools import (
     KeyPath,
     Plugins,
     Recipe,
+    apply_overrides,
     leaves,
     read_document,
     structure_recipe,
@@ -145,7 +146,7 @@ def explain(
     path = recipe_of(path)
     base = Path(path).resolve().parent
     files, document = read_document(path), read_document(path, overrides)
-    texts = (override.partition("=")[0].strip() for override in overrides)
+    texts = [override.partition("=")[0].strip() for override in overrides]
     layers: list[_Layer] = [(files, {}), (document, {document.key_path(text): "--set" for text in texts})]
     if cell is not None:
         key = variants_key(document, plugins)
@@ -154,10 +155,22 @@ def explain(
                 "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
             )
             raise RecipeError([document.problem(message, ())])
-        found = plugins.tables[key].value.variant(document, plugins, base, cell)
-        document = found.document
+        table = plugins.tables[key].value
+        found = table.variant(document, plugins, base, cell)
         setters = {path: f"{spelled((key, *said[:-1]))} {said[-1]}" for path, said in found.setters.items()}
-        layers.append((document, setters))
+        # What the variant alone sets: overrides inside of it come after it.
+        of_table = [override for override in overrides if override.strip().startswith(f"{key}.")]
+        layers.append(
+            (table.variant(apply_overrides(files, of_table), plugins, base, cell).document, setters)
+        )
+        document = found.document
+        inside = {
+            path: "--set"
+            for override, path in zip(overrides, map(document.key_path, texts), strict=True)
+            if any(path[: len(at)] == at and (path != at or not override.endswith("=")) for at in setters)
+        }
+        layers[1] = (layers[1][0], {path: who for path, who in layers[1][1].items() if path not in inside})
+        layers.append((document, inside))
     try:
         recipe = structure_recipe(document, plugins, base, look=False)
     except RecipeError as error:
@@ -165,6 +178,10 @@ def explain(
         if cell is None and key is not None:
             error.add_note(f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells')
         raise
+    # What `evaluate.*` stands for is known once there are evaluators.
+    more = recipe.document.overrides[len(document.overrides) :]
+    everywhere = (recipe.document.key_path(text.partition("=")[0]) for text in more)
+    layers.append((recipe.document, dict.fromkeys(everywhere, "--set")))
     return Explanation(recipe, layers)
 
 

@@ -1,0 +1,148 @@
+"""Overrides in the cells of a study: each reaches all cells that have its place, or is refused.
+
+An axis may set a whole table, such as the stages of a training, and so replace a value that an override has
+set in it. The override is then applied again, behind the axis. It is refused where the axes give the cells
+different values there: their labels would no longer be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed.errors import Problem, RecipeError
+from sentbed.tools import Document, apply_overrides, set_values
+
+from sentbed_studies.axes import Combination
+
+Names: TypeAlias = tuple[str, ...]
+"""Keys of a path, with an array element's name instead of its number if it has one."""
+
+_GONE = object()
+"""Stands in for a value: there is no such array element."""
+_UNSET = object()
+"""Stands in for a value: the table has no such key."""
+
+
+@attrs.frozen
+class Override:
+    """Override of a value that the axes of a study may set, too."""
+
+    path: str
+    names: Names
+    text: str
+    """`PATH=VALUE`, with names for numbers."""
+
+    @property
+    def removes(self) -> bool:
+        """Whether it takes the key out."""
+        return self.text.endswith("=")
+
+    def set_by(self, names: Names) -> bool:
+        """Whether a setting at `names` replaces its value, alone or with the table that holds it."""
+        inside = self.names[: len(names)] == names
+        # A key may be taken out for the axis to set it.
+        return inside and not (self.removes and self.names == names)
+
+
+def with_overrides(document: Document, cell: Document, combination: Combination) -> Document:
+    """Return the document of a cell with the overrides of the study's document that its axes replaced."""
+    named = _namer(document)
+    for override in _overrides(document):
+        if not any(override.set_by(named(path)) for path in combination.settings):
+            continue
+        value = _value(cell.data, override.names)
+        if value is _GONE or (override.removes and value is _UNSET):
+            continue
+        cell = apply_overrides(cell, [override.text])
+        inside = {
+            path: value
+            for path, value in combination.settings.items()
+            if named(path)[: len(override.names)] == override.names != named(path)
+        }
+        cell = set_values(cell, inside, "the axes' path")
+    return cell
+
+
+def refused_overrides(document: Document, combinations: Sequence[Combination]) -> Iterator[Problem]:
+    """Yield a problem for each override whose value the axes decide in these cells, or that reaches none."""
+    plain, named = document.plain or document, _namer(document)
+    for override in _overrides(document):
+        axes: dict[str, dict[str, None]] = {}
+        found: dict[tuple[str, ...], Any] = {}
+        for combination in combinations:
+            settings = {
+                path: value for path, value in combination.settings.items() if override.set_by(named(path))
+            }
+            key = tuple(f"{path} {combination.labels[combination.axes[path]]}" for path in settings)
+            for axis in (combination.axes[path] for path in settings):
+                axes.setdefault(axis, {})[combination.labels[axis]] = None
+            if key not in found:
+                try:
+                    found[key] = _value(set_values(plain, settings, "").data, override.names)
+                except RecipeError:
+                    # The axis' path leads nowhere, which is a problem of the cell.
+                    found[key] = _GONE
+        values = [value for value in found.values() if value is not _GONE]
+        if not axes or (values and all(value == values[0] for value in values)):
+            continue
+        what = " and ".join(f"the axis `{axis}` ({', '.join(labels)})" for axis, labels in axes.items())
+        if values:
+            message = (
+                f"found the override `{override.path}`, but its value is that of {what}, and not the same in "
+                "all cells; set it in the axis (`--set study.axes...`), or ask for cells in which it is "
+                "(`--only AXIS=LABEL`)"
+            )
+        else:
+            message = (
+                f"found the override `{override.path}`, but no cell that is asked for has such a value: "
+                f"{what} takes it out; remove the override, or ask for other cells"
+            )
+        yield Problem(message, override.path)
+
+
+def _overrides(document: Document) -> Iterator[Override]:
+    named = _namer(document)
+    latest = {text.partition("=")[0].strip(): text.partition("=")[2] for text in document.overrides}
+    for path, text in latest.items():
+        names = named(path)
+        if names[0] != "study" and "*" not in names:
+            yield Override(path, names, f"{'.'.join(names)}={text}")
+
+
+def _namer(document: Document) -> Callable[[str], Names]:
+    """Return the function from a dotted path to its names, as they are before the overrides."""
+    return cache(lambda path: _names(document.plain or document, path))
+
+
+def _names(document: Document, path: str) -> Names:
+    place: Any = document.data
+    names: Names = ()
+    for key, index in zip(path.split("."), document.key_path(path), strict=True):
+        try:
+            place = place[index]
+        except (KeyError, IndexError, TypeError):
+            place = None
+        name = place.get("name") if isinstance(index, int) and isinstance(place, Mapping) else None
+        names += (name if isinstance(name, str) and "." not in name and not name.isdigit() else key,)
+    return names
+
+
+def _value(place: Any, names: Names) -> Any:
+    """Return the value at a path; `_UNSET` without such a key, `_GONE` without such an array element."""
+    for name in names:
+        if isinstance(place, list):
+            called = [item.get("name") if isinstance(item, Mapping) else None for item in place]
+            if name in called:
+                place = place[called.index(name)]
+            elif name.isascii() and name.isdigit() and int(name) < len(place):
+                place = place[int(name)]
+            else:
+                return _GONE
+        elif isinstance(place, Mapping) and name in place:
+            place = place[name]
+        else:
+            return _UNSET
+    return place
