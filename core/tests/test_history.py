@@ -33,6 +33,15 @@ def test_a_task_alone_names_its_first_metric() -> None:
     assert found(["STS12", "STS12/pearson", "STS13"], *scores) == [1.0, 2.0, None]
 
 
+def test_what_was_skipped_for_want_of_data_decides_nothing() -> None:
+    history = History()
+    one = attrs.evolve(score(1.0), skipped=("STS15",))
+    history.scores_ready("encoder", Evaluation((one,), 0.0))
+    expected = {key: Expected(1.0, 0.1) for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")}
+    recipe = Recipe(1, None, None, {}, expected=expected)  # type: ignore[arg-type]  # only `expected` is read
+    assert [row.key for row in history.expected(recipe)] == ["STS12", "STS16"]
+
+
 def test_scores_before_training_are_not_expected() -> None:
     assert found(["STS12"], score(1.0, encoder="encoder@start"), score(2.0)) == [2.0]
 

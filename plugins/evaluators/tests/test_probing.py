@@ -189,6 +189,13 @@ def test_check_names_every_problem(directory: Path) -> None:
     assert list(SentEvalProbing(tasks=("Tense", "Length"), data_dir=str(directory)).check()) == []
 
 
+def test_a_task_without_data_is_skipped_and_named(directory: Path, encoder: Any, calls: Any) -> None:
+    (directory / "word_content.txt").unlink()
+    asked = evaluator(directory, "Tense", "WordContent", skip_missing=True)
+    (score,) = asked.prepare().evaluate(encoder).scores
+    assert (score.task, score.skipped) == ("Tense", ("WordContent",))
+
+
 def test_check_reports_no_tasks_and_no_data(tmp_path: Path) -> None:
     empty, nowhere = SentEvalProbing(tasks=(), data_dir=str(tmp_path)).check()
     assert empty.startswith("`tasks` is empty")

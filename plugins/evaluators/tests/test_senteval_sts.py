@@ -239,3 +239,28 @@ def test_it_is_development_where_every_task_is(tasks: tuple[str, ...], developme
 
 def test_the_tasks_of_the_papers_are_no_development_data() -> None:
     assert SentEvalSTS().traits.development is False
+
+
+def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
+    directory: Path, encoder: Any
+) -> None:
+    tasks = ("STS12", "STS15", "STSB", "SICKR")
+    asked = SentEvalSTS(tasks=tasks, data_dir=str(directory), check_sizes=False, skip_missing=True)
+    assert list(asked.check()) == []
+    found = asked.prepare().evaluate(encoder)
+    there = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False)
+    expected = there.prepare().evaluate(encoder)
+    assert {score.skipped for score in found.scores} == {("STS12", "SICKR")}
+    assert [(s.task, s.metric, s.value, s.protocol) for s in found.scores] == [
+        (s.task, s.metric, s.value, s.protocol) for s in expected.scores
+    ]
+    assert found.primary == expected.primary
+    assert {score.skipped for score in expected.scores} == {()}
+
+
+def test_of_tasks_that_are_all_missing_none_is_left_to_skip(directory: Path) -> None:
+    asked = SentEvalSTS(tasks=("STS12", "SICKR"), data_dir=str(directory), skip_missing=True)
+    (problem,) = asked.check()
+    assert problem.startswith("`skip_missing` leaves no task: task `STS12` needs `STS/STS12-en-test/")
+    with pytest.raises(DataError, match="leaves no task"):
+        asked.prepare()

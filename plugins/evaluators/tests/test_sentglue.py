@@ -402,3 +402,10 @@ def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
     with pytest.raises(DataError, match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in"):
         SentGLUE(data_dir=str(real_data)).prepare().evaluate(encoder)
     assert encoder.calls == []
+
+
+def test_a_task_without_data_is_skipped_and_named(directory: Path, encoder: Any) -> None:
+    (directory / "QNLI" / "train.tsv").unlink()
+    asked = SentGLUE(("STS-B", "QNLI"), data_dir=str(directory), check_sizes=False, skip_missing=True)
+    (score,) = asked.prepare().evaluate(encoder).scores
+    assert (score.task, score.skipped) == ("STS-B", ("QNLI",))

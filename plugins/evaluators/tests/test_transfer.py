@@ -256,3 +256,18 @@ def test_a_classifier_that_found_one_class_only_says_so(downstream: Path, table_
     found = {(s.task, s.metric): s.degenerate for s in evaluator.prepare().evaluate(encoder).scores}
     assert {("TREC", "accuracy"), ("TREC", "dev-accuracy"), ("MRPC", "f1")} <= found.keys()
     assert set(found.values()) == {"the classifier found one class only"}
+
+
+def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream: Path, table_encoder: type) -> None:
+    (downstream / "CR/custrev.neg").unlink()
+    evaluator = SentEvalTransfer(
+        ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"),
+        "logistic",
+        "fast",
+        data_dir=str(downstream),
+        check_sizes=False,
+        skip_missing=True,
+    )
+    scores = evaluator.prepare().evaluate(table_encoder(width=4)).scores
+    assert list(dict.fromkeys(score.task for score in scores)) == [task for task in PAPERS if task != "CR"]
+    assert {score.skipped for score in scores} == {("CR",)}

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.degenerate import degenerate_of
+from sentbed_report.study.exports import score_rows
 from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import published_numbers
 from sentbed_report.study.significance import judge_average, judge_column
@@ -382,6 +383,31 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
     data = study_of(TWO, expected={"T": Published({"first": {"AVG": 77.0}}, 0.1)})
     (number,) = published_numbers(data, summarise(data))
     assert (number.row.found, number.row.verdict) == (None, "not measured")
+
+
+def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_one(study_of: Make) -> None:
+    numbers = {"MR": 71.0, "CR": 83.0, "AVG": 77.0}
+    data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
+    for cell in TWO:
+        data = with_scores(
+            data, cell, lambda run: tuple(attrs.evolve(one, skipped=("SST2", "TREC")) for one in run.scores)
+        )
+    found = only(data)
+    assert found.headings == ("MR", "CR", "Avg (2 of 4)")
+    assert found.note.endswith("; without SST2, TREC, whose data is missing")
+    assert [len(cell.published) for cell in found.rows[0].cells] == [1, 1, 0]
+    assert "Avg (2 of 4)" in to_text(found)
+    assert {row["task"] for row in score_rows(data, [found])} == {"MR", "CR", "AVG (2 of 4)"}
+    *_, average = published_numbers(data, [found])
+    assert (average.row.key, average.row.found) == ("AVG", None)
+
+
+def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> None:
+    data = with_scores(study_of(TWO), "first", lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),))
+    found = only(data)
+    assert found.headings == ("MR", "CR", "Avg")
+    first, mean = ([cell.mean is not None for cell in row.cells] for row in found.rows)
+    assert (first, mean) == ([True, False, False], [True, True, True])
 
 
 def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make) -> None:

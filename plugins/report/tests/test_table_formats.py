@@ -8,7 +8,7 @@ import re
 
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.paper_style_tables import Column, PaperTable
+from sentbed_report.paper_style_tables import Column, PaperTable, paper_tables
 from sentbed_report.table_formats import to_csv, to_latex, to_long_csv
 
 
@@ -32,3 +32,18 @@ def test_a_name_controls_no_terminal_whatever_the_file() -> None:
     shown = to_latex(table("\x1b]0;title\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
     assert "x1b" in shown
+
+
+def test_an_average_over_a_part_of_the_row_says_so_in_every_file() -> None:
+    scores = [
+        (
+            "mine",
+            Score(task, "acc", value, {"evaluator": {"id": "p"}, "encoder": {}}, "e", "t", skipped=("C",)),
+        )
+        for task, value in (("A", 1.0), ("B", 3.0))
+    ]
+    (found,) = paper_tables(scores)
+    assert found.headings == ("A", "B", "Avg (2 of 3)")
+    assert "without C, whose data is missing" in to_latex(found)
+    assert to_csv(found).splitlines()[0] == "encoder,A,B,Avg (2 of 3)"
+    assert to_long_csv([found]).splitlines()[-1] == "t,p,mine,AVG (2 of 3),acc,2.0"

@@ -25,7 +25,14 @@ from sentbed_evaluators.degenerate import one_class
 from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import nonzero
-from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
+from sentbed_evaluators.tasks import (
+    average,
+    classifier_of,
+    missing_problems,
+    part_progress,
+    task_problems,
+    with_skipped,
+)
 
 
 @attrs.frozen(eq=False)
@@ -64,26 +71,39 @@ class SentEvalProbing(Evaluator):
     """Seed of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
     """Whether every file must have as many rows and classes as SentEval's."""
+    skip_missing: bool = False
+    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
+    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
+    of the row."""
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TASKS, self.name)
         try:
-            root = find_root(self.data_dir)
+            missing = self._missing()
         except DataError as error:
             yield str(error)
             return
-        for task in dict.fromkeys(self.tasks):
-            if task in TASKS and not (root / TASKS[task][0]).is_file():
-                yield (
-                    f"task `{task}` needs `{TASKS[task][0]}`, missing in `{root}`; put SentEval's file there "
-                    f"(`sentbed data get senteval-probing` does), or leave the task out"
-                )
+        yield from missing_problems(missing, self.tasks, self.skip_missing)
+
+    def _missing(self) -> dict[str, str]:
+        """Return the message of each task without data; raises `DataError` if there is none at all."""
+        root = find_root(self.data_dir)
+        return {
+            task: f"task `{task}` needs `{TASKS[task][0]}`, missing in `{root}`; put SentEval's file there "
+            "(`sentbed data get senteval-probing` does), or leave the task out"
+            for task in self.tasks
+            if task in TASKS and not (root / TASKS[task][0]).is_file()
+        }
 
     def prepare(self) -> Prepared:
         """Read every task; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
+        if self.skip_missing and (missing := self._missing()):
+            left = tuple(task for task in self.tasks if task not in missing)
+            present = attrs.evolve(self, tasks=left, skip_missing=False)
+            return with_skipped(present.prepare(), lambda _: tuple(missing))
         root = find_root(self.data_dir)
         tasks = {}
         for task in self.tasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
@@ -33,7 +33,14 @@ from sentbed_evaluators.sentbench_sets import (
 )
 from sentbed_evaluators.sentbench_sets.text_vectors import TextVectors, distinct_texts
 from sentbed_evaluators.similarity import cosines
-from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
+from sentbed_evaluators.tasks import (
+    average,
+    classifier_of,
+    missing_problems,
+    part_progress,
+    task_problems,
+    with_skipped,
+)
 from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files
 
 if TYPE_CHECKING:
@@ -108,27 +115,50 @@ class SentBench(Evaluator):
     data_dir: FilePath | None = None
     """The directory that holds `styletransfer`, `dbpedia`, `goemotions`, `rocstories`, `commonsenseqa` and
     `swag`, and for `single` SentEval's `downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
+    skip_missing: bool = False
+    """Whether to leave out tasks whose files are missing, and paradigms without any, instead of refusing to
+    run; at least one task must be there. Scores name the tasks that were left out, and an average over the
+    rest is marked as one over a part of the row."""
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated paradigms and tasks, and missing data."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
-        if "single" in self.paradigms and (single := self._of("single")):
-            from sentbed_evaluators.transfer import transfer_problems
-
-            yield from transfer_problems([SINGLE[task] for task in single], self.data_dir)
-        if not (built := self._built()):
-            return
         try:
-            base = data_directory(self.data_dir)
+            missing = self._missing()
         except DataError as error:
             yield str(error)
             return
+        asked = tuple(task for paradigm in self.paradigms for task in self._of(paradigm))
+        yield from missing_problems(missing, asked, self.skip_missing)
+
+    def _missing(self) -> dict[str, str]:
+        """Return the message of each task without data; raises `DataError` if no directory is known."""
+        from sentbed_evaluators.transfer import missing_tasks
+
+        missing = {}
+        if "single" in self.paradigms and (single := self._of("single")):
+            try:
+                found = missing_tasks(find_transfer_root(self.data_dir), [SINGLE[task] for task in single])
+            except DataError as error:
+                found = {SINGLE[task]: str(error) for task in single}
+            missing = {task: found[SINGLE[task]] for task in single if SINGLE[task] in found}
+        built = self._built()
+        base = data_directory(self.data_dir) if built else Path()
         for task in built:
             try:
                 find_files(base, task)
             except DataError as error:
-                yield str(error)
+                missing[task] = str(error)
+        return missing
+
+    def _present(self, missing: Collection[str]) -> SentBench:
+        """Return the evaluator of the tasks that have data, and of the paradigms that have one of these."""
+        asked = {paradigm: self._of(paradigm) for paradigm in self.paradigms}
+        left = {key: [task for task in tasks if task not in missing] for key, tasks in asked.items()}
+        tasks = tuple(dict.fromkeys(task for some in left.values() for task in some))
+        paradigms = tuple(paradigm for paradigm, some in left.items() if some)
+        return attrs.evolve(self, paradigms=paradigms, tasks=tasks, skip_missing=False)
 
     def _task_problems(self) -> Iterator[str]:
         if self.tasks is None:
@@ -161,6 +191,14 @@ class SentBench(Evaluator):
 
         for problem in self.check():
             raise DataError(problem)
+        if self.skip_missing and (missing := self._missing()):
+            rows = {f"sentbench-{paradigm}": self._of(paradigm) for paradigm in self.paradigms}
+
+            def skipped(score: Score) -> tuple[str, ...]:
+                row = next(tasks for name, tasks in rows.items() if score.protocol["id"].startswith(name))
+                return tuple(task for task in row if task in missing)
+
+            return with_skipped(self._present(missing).prepare(), skipped)
         single = self._of("single") if "single" in self.paradigms else ()
         transfer = read_tasks([SINGLE[task] for task in single], self.data_dir) if single else []
         built = [self._sets(task) for task in self._built()]
@@ -170,6 +208,9 @@ class SentBench(Evaluator):
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks: SentEval's, and the sources of the built sets."""
+        if self.skip_missing and (missing := self._missing()):
+            yield from self._present(missing).files()
+            return
         if "single" in self.paradigms and (single := self._of("single")):
             root = find_transfer_root(self.data_dir)
             for task in single:

@@ -40,7 +40,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
-from sentbed_evaluators.tasks import task_problems
+from sentbed_evaluators.tasks import missing_problems, task_problems, with_skipped
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
@@ -74,6 +74,10 @@ class SentEvalSTS(Evaluator):
     """Whether to refuse a task whose files have other numbers of pairs than published."""
     whitening: Whitening | None = None
     """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
+    skip_missing: bool = False
+    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
+    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
+    of the row."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -89,18 +93,26 @@ class SentEvalSTS(Evaluator):
         if self.whitening is not None:
             yield from self.whitening.problems()
         try:
-            root = find_root(self.data_dir)
+            missing = self._missing()
         except DataError as error:
             yield str(error)
             return
-        for task in dict.fromkeys(self.tasks):
-            if task in TASKS and missing_files(root, task):
-                yield missing_message(root, task)
+        yield from missing_problems(missing, self.tasks, self.skip_missing)
+
+    def _missing(self) -> dict[str, str]:
+        """Return the message of each task without data; raises `DataError` if there is none at all."""
+        root = find_root(self.data_dir)
+        tasks = [task for task in self.tasks if task in TASKS and missing_files(root, task)]
+        return {task: missing_message(root, task) for task in tasks}
 
     def prepare(self) -> Prepared:
         """Read the pairs of every task; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
+        if self.skip_missing and (missing := self._missing()):
+            left = tuple(task for task in self.tasks if task not in missing)
+            present = attrs.evolve(self, tasks=left, skip_missing=False)
+            return with_skipped(present.prepare(), lambda _: tuple(missing))
         root = find_root(self.data_dir)
         tasks = [read_task(root, name, self.check_sizes) for name in self.tasks]
         for task in tasks:

@@ -29,7 +29,14 @@ from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_messag
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.senteval_files import digest
 from sentbed_evaluators.similarity import correlate, cosines, levelled, nonzero, require_varied
-from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
+from sentbed_evaluators.tasks import (
+    average,
+    classifier_of,
+    missing_problems,
+    part_progress,
+    task_problems,
+    with_skipped,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,6 +105,10 @@ class SentGLUE(Evaluator):
     """Seed of the drawn rows and of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
     """Whether every file must have as many rows as GLUE's."""
+    skip_missing: bool = False
+    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
+    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
+    of the row."""
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
@@ -105,13 +116,17 @@ class SentGLUE(Evaluator):
         if not 0 < self.development_share < 1:
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
         try:
-            root = find_root(self.data_dir)
+            missing = self._missing()
         except DataError as error:
             yield str(error)
             return
-        for task in dict.fromkeys(self.tasks):
-            if task in TASKS and (problem := missing_message(root, task)):
-                yield problem
+        yield from missing_problems(missing, self.tasks, self.skip_missing)
+
+    def _missing(self) -> dict[str, str]:
+        """Return the message of each task without data; raises `DataError` if there is none at all."""
+        root = find_root(self.data_dir)
+        messages = {task: missing_message(root, task) for task in self.tasks if task in TASKS}
+        return {task: message for task, message in messages.items() if message}
 
     def prepare(self) -> Prepared:
         """Read every task and draw its training rows.
@@ -122,6 +137,10 @@ class SentGLUE(Evaluator):
         """
         for problem in self.check():
             raise DataError(problem)
+        if self.skip_missing and (missing := self._missing()):
+            left = tuple(task for task in self.tasks if task not in missing)
+            present = attrs.evolve(self, tasks=left, skip_missing=False)
+            return with_skipped(present.prepare(), lambda _: tuple(missing))
         root = find_root(self.data_dir)
         folders = dict.fromkeys(TASKS[task].folder for task in self.tasks)
         read = [

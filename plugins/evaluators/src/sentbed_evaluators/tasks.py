@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
+import attrs
 from sentbed.errors import suggest
-from sentbed.protocols import Items, Score, Vectors
+from sentbed.protocols import Evaluation, Items, Prepared, Score, Vectors
 
 from sentbed_evaluators.classifier import Classifier, Progress
 
@@ -47,6 +48,34 @@ def task_problems(
             yield f"`{task}` is not a {what} of `{name}`.{suggest(task, tuple(known))}"
         if task in tasks[:i]:
             yield f"{what} `{task}` is listed twice; remove one"
+
+
+def missing_problems(missing: Mapping[str, str], tasks: Sequence[str], skip: bool) -> Iterator[str]:
+    """Yield the problems of tasks without data; with `skip`, only if all are, as then nothing is left.
+
+    `missing` has the message of each such task, in the order of `tasks`.
+    """
+    messages = tuple(dict.fromkeys(missing.values()))
+    if not skip:
+        yield from messages
+    elif messages and missing.keys() >= set(tasks):
+        yield f"`skip_missing` leaves no task: {messages[0]}"
+
+
+def with_skipped(prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]) -> Prepared:
+    """Return what was prepared, its scores naming the tasks that `skipped` returns for them.
+
+    An average that the evaluator gives is over a whole row, and names none.
+    """
+
+    def score(vectors: Vectors) -> Evaluation:
+        found = prepared.score(vectors)
+        scores = (
+            one if one.task == "AVG" else attrs.evolve(one, skipped=skipped(one)) for one in found.scores
+        )
+        return attrs.evolve(found, scores=tuple(scores))
+
+    return attrs.evolve(prepared, score=score)
 
 
 def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:

@@ -24,7 +24,14 @@ from sentbed_evaluators.classifier import Classifier, Examples, Outcome
 from sentbed_evaluators.degenerate import one_class
 from sentbed_evaluators.pair_features import FORMULAS, pair_features
 from sentbed_evaluators.similarity import nonzero
-from sentbed_evaluators.tasks import average, classifier_of, part_progress, task_problems
+from sentbed_evaluators.tasks import (
+    average,
+    classifier_of,
+    missing_problems,
+    part_progress,
+    task_problems,
+    with_skipped,
+)
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
     Split,
@@ -73,16 +80,33 @@ class SentEvalTransfer(Evaluator):
     """SentEval's `downstream` directory or one above it; default: `SENTBED_DATA`."""
     check_sizes: bool = True
     """Whether to refuse a task whose files have other numbers of examples than published."""
+    skip_missing: bool = False
+    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
+    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
+    of the row."""
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TRANSFER, self.name)
-        yield from transfer_problems(self.tasks, self.data_dir)
+        try:
+            missing = self._missing()
+        except DataError as error:
+            yield str(error)
+            return
+        yield from missing_problems(missing, self.tasks, self.skip_missing)
+
+    def _missing(self) -> dict[str, str]:
+        """Return the message of each task without data; raises `DataError` if there is none at all."""
+        return missing_tasks(find_transfer_root(self.data_dir), self.tasks)
 
     def prepare(self) -> Prepared:
         """Read every task; raises `DataError` with file and line."""
         for problem in self.check():
             raise DataError(problem)
+        if self.skip_missing and (missing := self._missing()):
+            left = tuple(task for task in self.tasks if task not in missing)
+            present = attrs.evolve(self, tasks=left, skip_missing=False)
+            return with_skipped(present.prepare(), lambda _: tuple(missing))
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
         return Prepared(transfer_lists(tasks), partial(self._score, tasks))
 
@@ -106,16 +130,10 @@ class SentEvalTransfer(Evaluator):
         return Evaluation(tuple(scores), primary=sum(score.value for score in main) / len(main))
 
 
-def transfer_problems(tasks: Sequence[str], data_dir: str | None) -> Iterator[str]:
-    """Yield the missing data of these tasks."""
-    try:
-        root = find_transfer_root(data_dir)
-    except DataError as error:
-        yield str(error)
-        return
-    for task in dict.fromkeys(tasks):
-        if task in TRANSFER and (message := missing_transfer(root, task)):
-            yield message
+def missing_tasks(root: Path, tasks: Sequence[str]) -> dict[str, str]:
+    """Return the message of each task without data."""
+    messages = {task: missing_transfer(root, task) for task in tasks if task in TRANSFER}
+    return {task: message for task, message in messages.items() if message}
 
 
 @attrs.frozen(eq=False)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import feature_table, transfer
+from sentbed_evaluators import feature_table, sentbench, transfer
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.pair_features import pair_features
@@ -253,7 +254,8 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
         return [transfer.TransferTask(task, {}, task) for task in tasks]
 
     monkeypatch.setattr(transfer, "transfer_scores", scores)
-    monkeypatch.setattr(transfer, "transfer_problems", lambda tasks, data_dir: iter(()))
+    monkeypatch.setattr(transfer, "missing_tasks", lambda root, tasks: {})
+    monkeypatch.setattr(sentbench, "find_transfer_root", lambda data_dir: Path())
     monkeypatch.setattr(transfer, "read_tasks", read)
     result = SentBench(paradigms=("single",)).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "AVG"]
@@ -349,3 +351,19 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
     (score,) = SentBench(("contrast",), ("ST",), data_dir=str(root)).prepare().evaluate(Words()).scores
     assert (score.protocol["size"], score.protocol["test"]) == ("paper", 2500)
     assert 75 < score.value < 100
+
+
+def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(
+    data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
+    (data / "swag" / "val.csv").unlink()
+    asked = SentBench(tasks=("MR", "ROC", "SWAG"), data_dir=str(data), skip_missing=True)
+    assert list(asked.check()) == []
+    scores = asked.prepare().evaluate(encoder).scores
+    assert [(score.task, score.metric, score.skipped) for score in scores] == [
+        ("ROC", "accuracy", ("SWAG",)),
+        ("ROC", "contrast-accuracy", ("SWAG",)),
+    ]
+    assert set(asked.files()) == set(SentBench(("pair",), ("ROC",), data_dir=str(data)).files())
+    refused = attrs.evolve(asked, skip_missing=False)
+    assert len(list(refused.check())) == 2

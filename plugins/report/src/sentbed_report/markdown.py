@@ -69,7 +69,7 @@ def _blocks(data: RunReport) -> Iterator[str]:
     if tables:
         yield "## Scores"
         yield _scores(tables)
-        for said in dict.fromkeys(said for table in tables for said in table.degenerate):
+        for said in dict.fromkeys(said for table in tables for said in table.remarks):
             yield escape(said)
         yield "Protocols:\n\n" + "\n".join(f"- {_protocol(table)}" for table in tables)
     if data.bootstrap:

@@ -33,6 +33,13 @@ class Column:
     """Whether its scores are plotted in a plane; the best one is then not marked in a run's tables."""
     degenerate: tuple[str, ...] = ()
     """Why a value says nothing about its encoder, one per row, empty if it does; or nothing at all."""
+    part: str = ""
+    """For an average over a part of the row: how many of its tasks, such as `5 of 7`; empty if over all."""
+
+    @property
+    def average_name(self) -> str:
+        """Heading of an average, which says so if it is over a part of the row."""
+        return f"Avg ({self.part})" if self.part else "Avg"
 
     def places(self, decimals: int) -> tuple[Place | None, ...]:
         """Return for each printed value whether it is the best (0), second best (1) or neither (None).
@@ -63,6 +70,8 @@ class PaperTable:
     """Columns in the order of the evaluation's scores, with an average last."""
     protocols: tuple[str, ...]
     """Short names of the columns' protocols."""
+    skipped: tuple[str, ...] = ()
+    """Tasks that no row has, as they were left out for want of data."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -73,13 +82,16 @@ class PaperTable:
     def headings(self) -> tuple[str, ...]:
         """Headings of the columns, with the metric if they have different ones."""
         mixed = len(self.metrics) > 1
-        named = {c.task: f"{c.task} ({c.metric})" if mixed else c.task for c in self.columns}
-        return tuple({**named, AVERAGE: "Avg"}[column.task] for column in self.columns)
+        return tuple(
+            c.average_name if c.task == AVERAGE else f"{c.task} ({c.metric})" if mixed else c.task
+            for c in self.columns
+        )
 
     @property
     def note(self) -> str:
-        """Note on the numbers: evaluator, metrics and protocols."""
-        return "; ".join([self.evaluator, ", ".join(self.metrics), ", ".join(self.protocols)])
+        """Note on the numbers: evaluator, metrics, protocols, and tasks without data."""
+        without = [f"without {', '.join(self.skipped)}, whose data is missing"] if self.skipped else []
+        return "; ".join([self.evaluator, ", ".join(self.metrics), ", ".join(self.protocols), *without])
 
     @property
     def digits(self) -> int:
@@ -145,6 +157,7 @@ class _Draft:
         self.rows: dict[str, None] = {}
         self.protocols: dict[str, dict[str, Any]] = {}
         self.first: dict[tuple[str, str], Score] = {}
+        self.skipped: dict[str, None] = {}
 
     def take(self, row: str, score: Score) -> str | None:
         """Add the score, or return the reason if it does not fit its column.
@@ -164,11 +177,15 @@ class _Draft:
             )
         self.first.setdefault(place, score)
         self.rows[row] = None
+        self.skipped |= dict.fromkeys(score.skipped)
         return None
 
     def table(self) -> PaperTable:
         """Return the table."""
         columns = [self._column(task) for task in self.protocols if task != AVERAGE]
+        # A task that another row has leaves this one without an average.
+        skipped = tuple(task for task in self.skipped if task not in self.protocols)
+        part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
         if AVERAGE in self.protocols:
             columns.append(self._column(AVERAGE))
         elif len(columns) > 1:
@@ -178,9 +195,11 @@ class _Draft:
             direction = _shared({column.direction for column in columns})
             plotted = all(column.plotted for column in columns)
             whys = tuple(_includes(columns, row) for row in range(len(self.rows)))
-            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted, whys))
+            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted, whys, part))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
-        return PaperTable(self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names))
+        return PaperTable(
+            self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names), skipped
+        )
 
     def _column(self, task: str) -> Column:
         found = [self.first.get((row, task)) for row in self.rows]

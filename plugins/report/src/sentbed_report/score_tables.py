@@ -61,6 +61,8 @@ class ScoreTable:
     """Names of the entries that differ between tasks."""
     by_task: tuple[tuple[str, ...], ...]
     """Values of `varying`, one row per task."""
+    skipped: tuple[str, ...] = ()
+    """Tasks that were left out for want of data."""
 
     @property
     def digits(self) -> int:
@@ -68,8 +70,12 @@ class ScoreTable:
         return score_digits(cell.value for row in self.rows for cell in row.cells if cell is not None)
 
     @property
-    def degenerate(self) -> tuple[str, ...]:
-        """Sentences on the numbers that say nothing about their encoder."""
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on tasks without data, and on the numbers that say nothing about their encoder."""
+        skipped = f"Left out, as their data is missing: {', '.join(self.skipped)}; the row is not complete."
+        return (*((skipped,) if self.skipped else ()), *self._degenerate())
+
+    def _degenerate(self) -> tuple[str, ...]:
         return tuple(
             degenerate_legend(
                 (row.encoder, task, cell.degenerate)
@@ -209,6 +215,7 @@ class _Draft:
     def __init__(self) -> None:
         self.protocols: dict[str, dict[str, str]] = {}
         self.cells: dict[tuple[str, str], Cell] = {}
+        self.skipped: dict[str, None] = {}
 
     def take(self, score: Score, interval: tuple[float, float] | None) -> bool:
         """Add the score unless its cell is taken or its column has another protocol; return whether added."""
@@ -216,6 +223,7 @@ class _Draft:
         place = (score.encoder, score.task)
         if place in self.cells or self.protocols.setdefault(score.task, protocol) != protocol:
             return False
+        self.skipped |= dict.fromkeys(score.skipped)
         self.cells[place] = Cell(score.value, interval=interval, degenerate=degenerate_of(score))
         return True
 
@@ -263,4 +271,5 @@ def _finish(draft: _Draft, evaluator: str, metric: str, protocol: str) -> ScoreT
         common=tuple(common.items()),
         varying=varying,
         by_task=tuple(tuple(draft.protocols[task].get(name, "–") for name in varying) for task in tasks),
+        skipped=tuple(draft.skipped),
     )

@@ -154,8 +154,10 @@ def to_long_csv(tables: Sequence[PaperTable]) -> str:
     rows: list[list[object]] = [["evaluator", "protocol", "encoder", "task", "metric", "value"]]
     for table in tables:
         for column in table.columns:
+            # An average over a part of the row is not that of another table.
+            task = f"{column.task} ({column.part})" if column.part else column.task
             for encoder, value in zip(table.encoders, column.values, strict=True):
-                rows.append([table.evaluator, table.protocol, encoder, column.task, column.metric, value])
+                rows.append([table.evaluator, table.protocol, encoder, task, column.metric, value])
     return csv_text(rows)
 
 

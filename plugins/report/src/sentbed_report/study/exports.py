@@ -219,7 +219,7 @@ def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[s
                         "encoder": row.encoder,
                         **axes,
                         "seed": seed,
-                        "task": column.task,
+                        "task": f"{column.task} ({column.part})" if column.part else column.task,
                         "value": value,
                         "direction": column.direction,
                         "degenerate": cell.degenerate,
@@ -249,7 +249,13 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "over": summary.over,
         "test": summary.test,
         "columns": [
-            {"task": c.task, "metric": c.metric, "direction": c.direction, "protocol": c.protocol}
+            {
+                "task": c.task,
+                "part": c.part,
+                "metric": c.metric,
+                "direction": c.direction,
+                "protocol": c.protocol,
+            }
             for c in summary.columns
         ],
         "rows": [_row(row) for row in summary.rows],

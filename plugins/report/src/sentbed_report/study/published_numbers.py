@@ -94,6 +94,7 @@ def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[s
         if row.cell == cell
         for column, measured in zip(summary.columns, row.cells, strict=True)
         if key in _keys(summary, row, column)
+        and not column.part
         and (not column.average or column.protocol or _is_mean_of(summary, row, column, numbers))
     ]
     # A cell that has not finished has a place in every table, also in those where it will have no score.

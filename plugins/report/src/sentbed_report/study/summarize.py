@@ -123,7 +123,9 @@ def _summary(
             if score := scores.get((label, table.evaluator, table.protocol, column.task)):
                 of_row[index][seed] = score
                 protocols.setdefault(column.task, evaluation_protocol(score))
-    heads = tuple(SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction) for c in columns)
+    heads = tuple(
+        SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction, c.part) for c in columns
+    )
     # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
     judged = _judged(data.baseline, heads, found, resamples, single)

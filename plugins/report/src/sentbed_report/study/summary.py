@@ -63,6 +63,8 @@ class SummaryColumn:
     protocol: Mapping[str, Any]
     """Protocol shared by all scores of the column; empty for an average computed here."""
     direction: Direction = "higher"
+    part: str = ""
+    """For an average over a part of the row: how many of its tasks, such as `5 of 7`; empty if over all."""
 
     @property
     def average(self) -> bool:
@@ -150,7 +152,12 @@ class Summary:
         """Headings of the columns, with the metric if they have different ones."""
         mixed = len({column.metric for column in self.columns if not column.average}) > 1
         return tuple(
-            "Avg" if c.average else f"{c.task} ({c.metric})" if mixed else c.task for c in self.columns
+            (f"Avg ({c.part})" if c.part else "Avg")
+            if c.average
+            else f"{c.task} ({c.metric})"
+            if mixed
+            else c.task
+            for c in self.columns
         )
 
     @property
