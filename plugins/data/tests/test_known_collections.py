@@ -32,11 +32,11 @@ def test_wordnet_lies_where_its_summary_says(tmp_path: Path, monkeypatch: pytest
 def test_the_nli_triplets_lie_where_their_summary_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "nli_for_simcse.csv").write_text("sent0,sent1,hard_neg\na,b,c\n")
+    (tmp_path / "nli_for_simcse.csv").write_text("sent0,sent1,hard_neg\n" + "a,b,c\n" * 275_601)
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert 'path = "data:nli_for_simcse.csv"' in KNOWN["nli-for-simcse"].summary
     assert look(KNOWN["nli-for-simcse"], tmp_path).state == PRESENT
-    assert len(Triplets(path="data:nli_for_simcse.csv").open()) == 1  # type: ignore[arg-type]
+    assert len(Triplets(path="data:nli_for_simcse.csv").open()) == 275_601  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("rows", "state"), [(1_000_000, PRESENT), (999_999, "wrong row count")])

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from sentbed import DataError
 from sentbed_data.triplets import Triplets
 
 
@@ -29,3 +31,30 @@ def test_fingerprint_follows_the_content_and_not_the_format(tmp_path: Path) -> N
     (tmp_path / "b.csv").write_text("sent0,sent1,hard_neg\na,b,C\n")
     prints = [Triplets(path=str(tmp_path / name)).open().fingerprint for name in ("a.csv", "a.tsv", "b.csv")]
     assert prints[0] == prints[1] != prints[2]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_known_file_with_another_number_of_rows_than_published_is_refused(
+    stream: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if stream:
+        pytest.importorskip("pyarrow")
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    text = "sent0,sent1,hard_neg\n" + "a,b,c\n" * 3
+    for name in ("nli_for_simcse.csv", "mine.csv"):
+        (tmp_path / name).write_text(text)
+    assert len(Triplets(path="data:mine.csv", stream=stream).open()) == 3
+    assert len(Triplets(path="data:nli_for_simcse.csv", limit=2, stream=stream).open()) == 2
+    with pytest.raises(
+        DataError, match=r"found 3 rows, expected the 275,601 of `nli-for-simcse`.*sentbed data"
+    ):
+        Triplets(path="data:nli_for_simcse.csv", stream=stream).open()
+
+
+def test_a_known_file_that_is_missing_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    (problem,) = Triplets(path="data:nli_for_simcse.csv").check()
+    assert problem.endswith("; `sentbed data get nli-for-simcse` downloads it")

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import attrs
-from sentbed import DataError, FilePath
+from sentbed import DataError, FilePath, locate
 from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import Dataset, DataSource, DataTraits
 
+from sentbed_data.known_collections import known_file
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
 from sentbed_data.readers import TABLES, collect, read_rows, resolve
 from sentbed_data.streamed_table import open_streamed
@@ -67,7 +68,9 @@ class FileSource(DataSource):
             if self.stream and not hub:
                 require("pyarrow", "arrow")
         except DataError as error:
-            yield str(error)
+            known = known_file(self.path)
+            get = f"; `sentbed data get {known[0].name}` downloads it" if known else ""
+            yield f"{error}{get}"
         suffix = "" if hub else Path(self.path).suffix.lower()
         if not self.header and suffix not in (".csv", ".tsv"):
             yield f"`header = false` is for CSV and TSV files, and `{self.path}` is neither; remove `header`"
@@ -111,11 +114,28 @@ class FileSource(DataSource):
     def _table(self, names: Sequence[str], columns: Mapping[str, int]) -> Dataset:
         """Return the rows of the file's columns `names`, in memory or on disk.
 
-        `columns` maps each column of the data set to its index in `names`.
+        `columns` maps each column of the data set to its index in `names`. Raises `DataError` if a known file
+        has another number of rows than published.
         """
         if self.stream:
             path = resolve(self.path, self._suffixes())
             reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
-            return open_streamed(path, names, columns, lambda: self._rows(names), reading)
-        texts = collect(self._rows(names), len(names))
-        return InMemoryDataset({column: texts[place] for column, place in columns.items()})
+            found = open_streamed(path, names, columns, lambda: self._rows(names), reading)
+        else:
+            texts = collect(self._rows(names), len(names))
+            found = InMemoryDataset({column: texts[place] for column, place in columns.items()})
+        self._require_rows(len(found))
+        return found
+
+    def _require_rows(self, found: int) -> None:
+        known = known_file(self.path)
+        # Of a text file, blank lines are lines and no rows.
+        if known is None or known[1].rows is None or not known[1].header:
+            return
+        if found != min(known[1].rows, self.limit or known[1].rows):
+            raise DataError(
+                f"found {found:,} rows, expected the {known[1].rows:,} of `{known[0].name}`: the file was "
+                f"cut, or is another one; get it again (`sentbed data get {known[0].name}`), or give data of your "
+                "own another name",
+                locate(self.path),
+            )

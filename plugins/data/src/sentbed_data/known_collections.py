@@ -13,7 +13,14 @@ KNOWN = (
         name="nli-for-simcse",
         summary='SNLI and MNLI as triplets with hard negatives: triplets, path = "data:nli_for_simcse.csv"',
         places=(".",),
-        files=(KnownFile("nli_for_simcse.csv", header=True, url=f"{_HUB}/resolve/main/nli_for_simcse.csv"),),
+        files=(
+            KnownFile(
+                "nli_for_simcse.csv",
+                rows=275_601,
+                header=True,
+                url=f"{_HUB}/resolve/main/nli_for_simcse.csv",
+            ),
+        ),
         source=_HUB,
     ),
     KnownData(
@@ -43,3 +50,13 @@ KNOWN = (
     ),
 )
 """The collections."""
+
+
+def known_file(location: str) -> tuple[KnownData, KnownFile] | None:
+    """Return the known file that `data:PATH` names, with its collection; None if it names none."""
+    for known in KNOWN:
+        for file in known.files:
+            places = ("" if place == "." else f"{place}/" for place in known.places)
+            if any(location == f"data:{place}{file.path}" for place in places):
+                return known, file
+    return None
