@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from sentbed.protocols import ExpectedRow
@@ -72,6 +73,27 @@ def test_an_average_of_fewer_tasks_is_not_judged_by_that_of_the_paper(
         *(("a", "TREC", "not measured"), ("a", "AVG", "not measured")),
     ]
     assert not missed(found)
+
+
+def test_two_averages_of_a_published_row_are_each_compared_with_their_own(
+    study_of: Callable[..., StudyData],
+) -> None:
+    transfer = {"MR": 70.0, "CR": 80.0, "AVG/accuracy": 75.0}
+    published = {**transfer, "STS12": 60.0, "STSB": 70.0, "SICKR": 80.0, "AVG/spearman": 70.0}
+    scores = {"MR": 70.0, "CR": 80.0, "STS12/spearman": 60.0, "STSB/spearman": 70.0, "SICKR/spearman": 80.0}
+    data = study_of({"a": {1: scores}}, expected={"T": Published({"a": published}, 0.5)})
+    (cell,) = data.cells
+    (run,) = cell.runs
+    apart = tuple(
+        attrs.evolve(score, evaluator="sts") if score.metric == "spearman" else score for score in run.scores
+    )
+    both = attrs.evolve(data, cells=(attrs.evolve(cell, runs=(attrs.evolve(run, scores=apart),)),))
+    assert [(one.row.key, one.row.found) for one in numbers_of(both)] == list(published.items())
+    # A number of a task that was not run may be of either average.
+    fewer = tuple(score for score in apart if score.task != "STS12")
+    both = attrs.evolve(data, cells=(attrs.evolve(cell, runs=(attrs.evolve(run, scores=fewer),)),))
+    found = {one.row.key: one.row.found for one in numbers_of(both)}
+    assert (found["AVG/accuracy"], found["AVG/spearman"]) == (None, None)
 
 
 # --- the papers' recipes -----------------------------------------------------------------------------------

@@ -95,17 +95,33 @@ def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[s
         for column, measured in zip(summary.columns, row.cells, strict=True)
         if key in _keys(summary, row, column)
         and not column.part
-        and (not column.average or column.protocol or _is_mean_of(summary, row, column, numbers))
+        and (not column.average or column.protocol or _is_mean_of(summaries, summary, row, column, numbers))
     ]
     # A cell that has not finished has a place in every table, also in those where it will have no score.
     return [one for one in found if one.values] or found[:1]
 
 
 def _is_mean_of(
-    summary: Summary, row: SummaryRow, average: SummaryColumn, numbers: Mapping[str, float]
+    summaries: Sequence[Summary],
+    summary: Summary,
+    row: SummaryRow,
+    average: SummaryColumn,
+    numbers: Mapping[str, float],
 ) -> bool:
-    """Whether an average computed here covers exactly the tasks for which the paper has numbers."""
-    others = numbers.keys() - _keys(summary, row, average)
+    """Whether an average computed here covers exactly the tasks for which the paper has numbers.
+
+    A number of another table's column, such as a transfer task beside STS tasks, is not of this average.
+    """
+    elsewhere = [
+        key
+        for other in summaries
+        if other is not summary
+        for there in other.rows
+        if there.cell == row.cell
+        for column in other.columns
+        for key in _keys(other, there, column)
+    ]
+    others = numbers.keys() - _keys(summary, row, average) - set(elsewhere)
     tasks = [_keys(summary, row, column) for column in summary.columns if not column.average]
     return len(others) == len(tasks) and all(others & keys for keys in tasks)
 
