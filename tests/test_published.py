@@ -58,6 +58,34 @@ def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper: Path) -> None:
     }
 
 
+def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhere(paper: Path) -> None:
+    rows = "p,table 1,C,MR,1,\np,table 2,C,STS-B,2,\np,table 2,D,STS-B,3,\n"
+    (paper / "table.csv").write_text(HEAD + ROWS + rows, "utf-8")
+    first = '[table-1]\ncolumns = { MR = "MR" }\nstudies.more = { tolerance = 1.0, rows = { C = "c" } }\n'
+    second = '[table-2.elsewhere]\nD = "q/table-1: d"\n[table-2.studies.more.rows]\nC = "c"\n'
+    (paper / "p" / "published.toml").write_text(MAPPING + first + second, "utf-8")
+    outcome = generate(paper / "table.csv", recipes=paper)
+    assert outcome.stderr == ""
+    written = tomllib.loads((paper / "p" / "published" / "more.toml").read_text("utf-8"))
+    assert written["study"]["expected"] == {
+        "table 1": {"tolerance": 1.0, "cells": {"c": {"MR": 1.0}}},
+        "table 2": {"cells": {"c": {"STSB": 2.0}}},
+    }
+    assert "d" not in (paper / "p" / "published" / "table-2.toml").read_text("utf-8").split()
+
+
+def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(paper: Path) -> None:
+    rows = "p,table 1,A,MR,1,\np,table 1,A,Avg,2,\np,table 1,A,STS-B,3,\np,table 1,A,Avg,4,\n"
+    (paper / "table.csv").write_text(HEAD + rows, "utf-8")
+    mapping = '[table-1]\nrows = { A = "a" }\n[table-1.columns]\nMR = "MR"\nSTS-B = "STSB"\n'
+    mapping += 'Avg = { MR = "AVG/accuracy", STS-B = "AVG/spearman" }\n'
+    (paper / "p" / "published.toml").write_text(mapping, "utf-8")
+    assert generate(paper / "table.csv", recipes=paper).stderr == ""
+    written = tomllib.loads((paper / "p" / "published" / "table-1.toml").read_text("utf-8"))
+    (cells,) = (table["cells"] for table in written["study"]["expected"].values())
+    assert cells == {"a": {"MR": 1.0, "AVG/accuracy": 2.0, "STSB": 3.0, "AVG/spearman": 4.0}}
+
+
 def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) -> None:
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
     assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
@@ -75,17 +103,32 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('B = "another system"', "", "the row 'B' is in neither of `rows` and `left_out`"),
+        ('B = "another system"', "", "the row 'B' is in none of `rows`, `elsewhere` and `left_out`"),
         (
             'B = "another',
             '"A | NLI" = ""\nB = "another',
-            "the row 'A | NLI' is in both of `rows` and `left_out`",
+            "the row 'A | NLI' is in both `rows` and `left_out`",
         ),
         ("B =", 'C = ""\nB =', "there is no row 'C'"),
-        ('Avg = "a mean"', "", "the column 'Avg' is in neither of `columns` and `left_out_columns`"),
+        ('Avg = "a mean"', "", "the column 'Avg' is in none of `columns` and `left_out_columns`"),
         ("[left_out_columns]\n", 'X = "Y"\n[left_out_columns]\nX = ""\n', ""),
         ('Avg = "a mean"', "[columns2]", "`[columns2]` is no table of the paper"),
         ("tolerance", "tolerence", "unknown key `tolerence`"),
+        (
+            "[table-2.left_out]",
+            '[table-2.studies.more.rows]\nB = "b"\n[table-2.left_out]',
+            "the row 'B' is in both `left_out` and `studies.more`",
+        ),
+        (
+            "[table-2.left_out]",
+            "[table-2.studies.more]\ntolerence = 1.0\n[table-2.left_out]",
+            "unknown key `studies.more.tolerence`",
+        ),
+        (
+            'Avg = "a mean"',
+            '[table-2.columns]\nAvg = { MR = "AVG" }',
+            "'Avg' of 'A | NLI' is after 'STS-B', and has no key for it",
+        ),
         ("[table-2", "[table-3", "there is no `[table-2]`"),
     ],
 )

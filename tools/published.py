@@ -14,11 +14,18 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
     hardware = "Cloud TPU-v3"
     [table-2.rows]                  # row -> cell, or several: the labels of the axes, joined with ", "
     "ST5-Enc mean | N/A" = "mean, none"
+    [table-2.studies.table-2-baselines]         # a further study with rows of this table, with what it says
+    tolerance = 1.0
+    [table-2.studies.table-2-baselines.rows]
+    "SBERT-NLI | NLI" = "SBERT"
+    [table-2.elsewhere]             # row -> the study of another paper that has it, and the cell there
+    "SimCSE | NLI" = "sentence-t5/table-3: simcse, base, bert, cls-mlp"
     [table-2.left_out]              # row -> why no recipe has it
-    "SBERT-NLI | NLI" = "weights of another system"
+    "InferSent | NLI" = "a recurrent network"
 
-A table may have `columns` and `left_out_columns` of its own, which go before those of the paper. Every row
-and every column is in one of its two places.
+A column that a row has twice has a key for each column that stands before it: `Avg = { MRPC =
+"AVG/accuracy", SICK-R = "AVG/spearman" }`. A table may have `columns` and `left_out_columns` of its own,
+which go before those of the paper. Every row and every column is in one of its places.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ from typing import Any, NamedTuple
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 MAPPING = "published.toml"
-PLACES = {"row": ("rows", "left_out"), "column": ("columns", "left_out_columns")}
+PLACES = {"row": ("rows", "elsewhere", "left_out"), "column": ("columns", "left_out_columns")}
 SAID = ("tolerance", "source", "hardware", "hours", "note")
 """What a table says besides its cells, in this order."""
 
@@ -47,6 +54,8 @@ class Number(NamedTuple):
     column: str
     value: float
     note: str
+    before: str = ""
+    """The column before it in its row; empty in the first one."""
 
 
 Tables = dict[str, dict[str, list[Number]]]
@@ -63,8 +72,11 @@ def read_numbers(path: Path) -> Tables:
     with path.open(encoding="utf-8", newline="") as file:
         for i, line in enumerate(csv.DictReader(file), start=2):
             try:
-                number = Number(line["row"], line["column"], float(line["value"]), line["note"] or "")
-                tables.setdefault(line["paper"], {}).setdefault(line["table"], []).append(number)
+                table = tables.setdefault(line["paper"], {}).setdefault(line["table"], [])
+                before = table[-1].column if table and table[-1].row == line["row"] else ""
+                table.append(
+                    Number(line["row"], line["column"], float(line["value"]), line["note"] or "", before)
+                )
             except (KeyError, TypeError, ValueError) as error:
                 message = (
                     f"{path}:{i}: expected paper, table, row, column, a number and a note, found {line!r}"
@@ -74,8 +86,9 @@ def read_numbers(path: Path) -> Tables:
 
 
 def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any]) -> dict[str, str]:
-    """Return the name of each table's file -> its content. Raises `FaultsError` with all that is wrong."""
-    written, faults = {}, []
+    """Return the name of each study's file -> its content. Raises `FaultsError` with all that is wrong."""
+    written: dict[str, list[str]] = {}
+    faults: list[str] = []
     for table, found in numbers.items():
         name = table.replace(" ", "-")
         if name not in mapping:
@@ -85,15 +98,19 @@ def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any
         wrong = list(_faults(found, own))
         faults += [f"`[{name}]`: {fault}" for fault in wrong]
         if not wrong:
-            written[f"{name}.toml"] = _fragment(table, found, own)
+            for study, said in {name: own, **own.get("studies", {})}.items():
+                written.setdefault(f"{study}.toml", []).append(
+                    _fragment(table, found, {**said, "columns": own["columns"]})
+                )
     known = {table.replace(" ", "-") for table in numbers} | {"columns", "left_out_columns"}
     faults += [f"`[{name}]` is no table of the paper" for name in mapping if name not in known]
     if faults:
         raise FaultsError(*faults)
-    return written
+    head = f"# Written by tools/published.py from ../{MAPPING} and the published numbers: change those.\n"
+    return {name: head + "\n".join(parts) for name, parts in written.items()}
 
 
-def _columns(paper: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _columns(paper: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return `columns` and `left_out_columns`, those of the table before those of the paper."""
     taken, left = table.get("columns", {}), table.get("left_out_columns", {})
     return {
@@ -103,28 +120,54 @@ def _columns(paper: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, di
     }
 
 
+def rows_of(own: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the places of a table -> their rows: `rows`, `elsewhere`, `left_out`, and each of `studies`."""
+    places = {place: set(own.get(place, {})) for place in PLACES["row"]}
+    return places | {f"studies.{name}": set(said.get("rows", {})) for name, said in _studies(own)}
+
+
+def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from own.get("studies", {}).items()
+
+
 def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    yield from (
-        f"unknown key `{key}`" for key in own if key not in (*SAID, *PLACES["row"], *PLACES["column"])
-    )
+    known = (*SAID, *PLACES["row"], *PLACES["column"], "studies")
+    yield from (f"unknown key `{key}`" for key in own if key not in known)
+    for name, said in _studies(own):
+        yield from (f"unknown key `studies.{name}.{key}`" for key in said if key not in (*SAID, "rows"))
     rows, columns = dict.fromkeys(n.row for n in numbers), dict.fromkeys(n.column for n in numbers)
-    for what, names in (("row", rows), ("column", columns)):
-        taken, left = (own.get(place, {}) for place in PLACES[what])
-        places = " and ".join(f"`{place}`" for place in PLACES[what])
+    names_of = {place: set(own.get(place, {})) for place in PLACES["column"]}
+    for what, names, places in (("row", rows, rows_of(own)), ("column", columns, names_of)):
+        *most, last = (f"`{place}`" for place in places)
         for name in names:
-            if (name in taken) == (name in left):
-                yield f"the {what} {name!r} is in {'both' if name in taken else 'neither'} of {places}"
-    yield from (f"there is no row {n!r}" for p in PLACES["row"] for n in own.get(p, {}) if n not in rows)
-    values: dict[tuple[str, str], float] = {}
-    for row, cell, key, value, _ in _scores(numbers, own):
-        if values.setdefault((cell, key), value) != value:
-            yield f"{cell!r} has {key!r} {values[cell, key]} and, in the row {row!r}, {value}"
+            having = [f"`{place}`" for place, there in places.items() if name in there]
+            if len(having) != 1:
+                found = f"both {' and '.join(having)}" if having else f"none of {', '.join(most)} and {last}"
+                yield f"the {what} {name!r} is in {found}"
+    yield from (f"there is no row {n!r}" for there in rows_of(own).values() for n in there if n not in rows)
+    for number in numbers:
+        keys = own["columns"].get(number.column, "")
+        if not isinstance(keys, str) and number.before not in keys:
+            yield f"{number.column!r} of {number.row!r} is after {number.before!r}, and has no key for it"
+            return
+    values: dict[tuple[str, str, str], float] = {}
+    for name, said in (("", own), *_studies(own)):
+        for row, cell, key, value, _ in _scores(numbers, {**said, "columns": own["columns"]}):
+            if values.setdefault((name, cell, key), value) != value:
+                yield f"{cell!r} has {key!r} {values[name, cell, key]} and, in the row {row!r}, {value}"
+
+
+def key_of(columns: Mapping[str, Any], column: str, before: str) -> str | None:
+    """Return the key of the score that a column has, by the column before it; None if it is left out."""
+    key: str | Mapping[str, str] | None = columns.get(column)
+    return key[before] if isinstance(key, Mapping) else key
 
 
 def _scores(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float, str]]:
     """Yield row, cell, key, value and note of each number that the recipes are to have."""
     for number in numbers:
-        cells, key = own.get("rows", {}).get(number.row, []), own["columns"].get(number.column)
+        cells = own.get("rows", {}).get(number.row, [])
+        key = key_of(own["columns"], number.column, number.before)
         for cell in [cells] if isinstance(cells, str) else cells:
             if key is not None:
                 yield number.row, cell, key, number.value, number.note
@@ -132,7 +175,6 @@ def _scores(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[tuple
 
 def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> str:
     lines = [
-        f"# Written by tools/published.py from ../{MAPPING} and the published numbers: change those.",
         f"[study.expected.{_text(table)}]",
         *(f"{key} = {_value(own[key])}" for key in SAID if key in own),
     ]
