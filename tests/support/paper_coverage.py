@@ -1,0 +1,146 @@
+"""Which cell of which study computes a number of the papers' tables, or why none does."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sentbed.protocols import Evaluator
+from sentbed.tools import load_plugins
+from sentbed_evaluators import glue_files, sentbench, senteval_files, sts, transfer, transfer_files
+from sentbed_evaluators.sentbench import SentBench
+from sentbed_evaluators.senteval_sts import SentEvalSTS
+from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_studies.cells import Study, load_study
+
+ROOT = Path(__file__).parents[2]
+PAPERS = ROOT / "recipes" / "papers"
+COVERAGE: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
+    (ROOT / "tests" / "papers" / "coverage.toml").read_text("utf-8")
+)
+"""Paper -> table -> its columns, which numbers it lacks or prints again, and how many numbers there are."""
+
+
+class Place(NamedTuple):
+    """The score of a study's cell that a printed number is compared with."""
+
+    study: str
+    """`PAPER/FILE`, below `recipes/papers` and without suffix."""
+    cell: str
+    key: str
+    """The score, as a key of `[expected]`."""
+
+
+class Printed(NamedTuple):
+    """One number of a paper's table."""
+
+    row: str
+    column: str
+    before: str
+    """The column before it: a table may have two averages."""
+
+
+@cache
+def mapping(paper: str) -> dict[str, Any]:
+    """Return what the recipes of a paper call its rows and columns; see tools/published.py."""
+    return tomllib.loads((PAPERS / paper / "published.toml").read_text("utf-8"))
+
+
+@cache
+def study(name: str) -> Study:
+    """Return the expanded and checked study `PAPER/FILE`. Nothing is built or downloaded."""
+    return load_study(PAPERS / f"{name}.toml", plugins=load_plugins(), look=False)
+
+
+def rows(paper: str, table: str) -> Iterator[str]:
+    """Yield every row of a table, wherever its numbers are computed."""
+    own = mapping(paper)[table]
+    for places in (own, *own.get("studies", {}).values()):
+        yield from places.get("rows", {})
+    yield from own.get("elsewhere", {})
+    yield from own.get("left_out", {})
+
+
+def printed(paper: str, table: str) -> Iterator[Printed]:
+    """Yield every number of a table, as often as the paper prints it."""
+    facts = COVERAGE[paper][table]
+    columns = facts["columns"]
+    for row in rows(paper, table):
+        for before, column in zip(("", *columns), columns, strict=False):
+            if column not in facts.get("absent", {}).get(row, ()):
+                for _ in range(2 if row in facts.get("again", ()) else 1):
+                    yield Printed(row, column, before)
+
+
+def resolve(paper: str, table: str, number: Printed) -> Place | str:
+    """Return the score that a number is compared with, or the reason why there is none.
+
+    Raises `KeyError` if the mapping has neither.
+    """
+    names, own = mapping(paper), mapping(paper)[table]
+    if number.row in own.get("left_out", {}):
+        return str(own["left_out"][number.row])
+    left_out = {**names.get("left_out_columns", {}), **own.get("left_out_columns", {})}
+    columns = {**names["columns"], **own.get("columns", {})}
+    if number.column in left_out and number.column not in own.get("columns", {}):
+        return str(left_out[number.column])
+    key = columns[number.column]
+    key = key if isinstance(key, str) else key[number.before]
+    if number.row in own.get("elsewhere", {}):
+        name, _, cell = own["elsewhere"][number.row].partition(": ")
+        return Place(name, cell, key)
+    for file, places in {table: own, **own.get("studies", {})}.items():
+        if number.row in places.get("rows", {}):
+            return Place(f"{paper}/{file}", places["rows"][number.row], key)
+    raise KeyError(number.row)
+
+
+class Offer(NamedTuple):
+    """The scores of one cell, as keys of `[expected]`."""
+
+    given: tuple[str, ...]
+    """Of the tasks that its evaluators list; a key twice if two evaluators give it."""
+    further: frozenset[str]
+    """Of the tasks that its evaluators know and do not list."""
+
+
+@cache
+def offer(name: str, cell: str) -> Offer:
+    """Return the scores of a cell. Raises `StopIteration` if the study has no such cell."""
+    recipe = next(one.recipe for one in study(name).cells if one.name == cell)
+    found = [keys(evaluate.with_) for evaluate in recipe.evaluate]
+    given = tuple(key for one in found for key, listed in one.items() if listed)
+    return Offer(given, frozenset(key for one in found for key, listed in one.items() if not listed))
+
+
+def keys(evaluator: Evaluator) -> Mapping[str, bool]:
+    """Return the scores that an evaluator has -> whether its list of tasks gives them.
+
+    An average is given where all tasks of the papers are. That of STS tasks is made by the report.
+    """
+    if isinstance(evaluator, SentEvalSTS):
+        return _of(evaluator.tasks, senteval_files.TASKS, SentEvalSTS().tasks, "spearman")
+    if isinstance(evaluator, transfer.SentEvalTransfer):
+        return _of(evaluator.tasks, tuple(transfer_files.TRANSFER), transfer.PAPERS, "accuracy")
+    if isinstance(evaluator, SentGLUE):
+        return _of(evaluator.tasks, tuple(glue_files.TASKS), tuple(glue_files.TASKS), "mean")
+    if isinstance(evaluator, SentBench):
+        (paradigm,) = evaluator.paradigms
+        every = sentbench.TASKS[paradigm]
+        metric = "contrast-accuracy" if paradigm == "contrast" else "accuracy"
+        tasks = every if evaluator.tasks is None else evaluator.tasks
+        # Its tables have no other average, and call it by the task alone.
+        return {**_of(tasks, every, every, metric), "AVG": set(every) <= set(tasks)}
+    if isinstance(evaluator, sts.STS) and evaluator.task is not None:
+        return {evaluator.task: True}
+    return {}
+
+
+def _of(
+    tasks: tuple[str, ...], known: tuple[str, ...], all_: tuple[str, ...], metric: str
+) -> dict[str, bool]:
+    complete = set(all_) == set(tasks) if metric == "spearman" else set(all_) <= set(tasks)
+    return {**{task: task in tasks for task in known}, f"AVG/{metric}": complete}

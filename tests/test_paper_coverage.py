@@ -1,0 +1,126 @@
+"""Every number in the tables of the four papers is computed by a cell of a study, or has its reason."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paper_coverage import COVERAGE, PAPERS, ROOT, Place, Printed, mapping, offer, printed, resolve, study
+
+TABLES = [(paper, table) for paper, tables in COVERAGE.items() for table in tables]
+
+NOT_LISTED = {
+    ("sentence-t5", "table-2"): 36,
+    ("sentence-t5", "table-3"): 36,
+    ("sentence-t5", "table-5"): 84,
+    ("sentence-t5", "table-6"): 36,
+    ("prompteol", "table-1"): 69,
+    ("prompteol", "table-2"): 30,
+    ("prompteol", "table-3"): 45,
+    ("prompteol", "table-6"): 96,
+    ("prompteol", "table-7"): 78,
+    ("prompteol", "table-8"): 126,
+    ("prompteol", "table-9"): 72,
+    ("sentbench", "table-2"): 48,
+    ("sentbench", "table-3"): 64,
+    ("sentbench", "table-4"): 64,
+    ("translation-pairs", "table-2"): 87,
+    ("translation-pairs", "table-7"): 24,
+}
+"""Table -> computed numbers of tasks that the study's evaluator knows and, for want of files, does not list."""
+
+
+def test_every_table_of_the_mappings_is_counted() -> None:
+    found = {
+        (path.parent.name, table)
+        for path in PAPERS.glob("*/published.toml")
+        for table in mapping(path.parent.name)
+        if table.startswith("table-")
+    }
+    assert found == set(TABLES)
+    assert sum(COVERAGE[paper][table]["numbers"] for paper, table in TABLES) == 2612
+
+
+@pytest.mark.parametrize(("paper", "table"), TABLES)
+def test_every_number_has_one_score_or_one_reason(paper: str, table: str) -> None:
+    numbers = list(printed(paper, table))
+    assert len(numbers) == COVERAGE[paper][table]["numbers"]
+    places = {number: resolve(paper, table, number) for number in numbers}
+    reasons = {number: place for number, place in places.items() if isinstance(place, str)}
+    assert all(reason and "\n" not in reason for reason in reasons.values())
+    assert sum(number not in reasons for number in numbers) == COVERAGE[paper][table]["computed"]
+    computed = [place for place in places.values() if isinstance(place, Place)]
+    assert len(set(computed)) == len(computed)
+    waiting, wrong = 0, {}
+    for number in numbers:
+        place = places[number]
+        if isinstance(place, str):
+            continue
+        assert place.cell in study(place.study).names, place
+        given, further = offer(place.study, place.cell)
+        if given.count(place.key) == 1:
+            continue
+        if place.key in further and place.key not in given:
+            waiting += 1
+        else:
+            wrong[number] = place
+    assert not wrong
+    assert waiting == NOT_LISTED.get((paper, table), 0)
+
+
+def numbers_of_the_csv() -> Iterator[tuple[str, str, Printed, float]]:
+    """Yield paper, table, number and value of every line of the reference table, or skip the test."""
+    beside = ROOT.parent / "shared" / "data"
+    path = Path(os.environ.get("SENTBED_DATA") or beside).parent / "reference" / "paper_tables.csv"
+    if not path.is_file():
+        pytest.skip(
+            "needs the published numbers: reference/paper_tables.csv beside the directory SENTBED_DATA"
+        )
+    last = ""
+    with path.open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            paper, table, column = line["paper"], line["table"].replace(" ", "-"), line["column"]
+            columns = ["", *COVERAGE[paper][table]["columns"]]
+            # Which of two columns of one name this is, the file's order says.
+            before = last if columns.count(column) > 1 else columns[columns.index(column) - 1]
+            last = column
+            yield paper, table, Printed(line["row"], column, before), float(line["value"])
+
+
+def test_the_reference_table_has_these_numbers_and_no_others() -> None:
+    found = Counter((paper, table, number) for paper, table, number, _ in numbers_of_the_csv())
+    ours = Counter((paper, table, number) for paper, table in TABLES for number in printed(paper, table))
+    assert found == ours
+
+
+def test_the_recipes_have_the_values_of_the_reference_table() -> None:
+    different = []
+    for paper, table, number, value in numbers_of_the_csv():
+        place = resolve(paper, table, number)
+        if isinstance(place, str):
+            continue
+        here = place.study.startswith(f"{paper}/")
+        values = expected(place, table.replace("-", " ") if here else None)
+        misprint = COVERAGE[paper][table].get("misprinted", {}).get(number.row, {}).get(number.column)
+        if misprint is not None:
+            # Taken from another paper, with a slip: the study has that paper's own number.
+            assert not here
+            assert misprint == value
+            assert value not in values
+        elif set(values) != {value}:
+            different.append((paper, table, number, place, value, values))
+    assert not different
+
+
+def expected(place: Place, title: str | None) -> list[float]:
+    """Return the published values that a study has for a score: of one table, or of all."""
+    tables = study(place.study).table.expected
+    return [
+        published.cells[place.cell][place.key]
+        for name, published in tables.items()
+        if title in (None, name) and place.key in published.cells.get(place.cell, {})
+    ]
