@@ -31,7 +31,7 @@ NOT_LISTED = {
     ("translation-pairs", "table-2"): 87,
     ("translation-pairs", "table-7"): 24,
 }
-"""Table -> computed numbers of tasks that the study's evaluator knows and, for want of files, does not list."""
+"""Table -> computed numbers of tasks that its evaluator knows and, for want of files, does not list."""
 
 
 def test_every_table_of_the_mappings_is_counted() -> None:
