@@ -1,0 +1,103 @@
+"""Every setting of the papers' recipes as one flat fact: of each encoder, and of each stage of training."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from paper_coverage import PAPERS
+from sentbed.tools import Recipe, load_plugins, load_recipe, unstructure
+from sentbed_studies.cells import load_study
+
+Settings: TypeAlias = Mapping[str, Any]
+
+
+@cache
+def recipes() -> dict[str, Recipe]:
+    """Return every recipe below `recipes/papers`, as `FILE: ` or `PAPER/FILE: CELL`. Nothing is built."""
+    plugins = load_plugins()
+    found = {}
+    for path in sorted(PAPERS.rglob("*.toml")):
+        name = path.relative_to(PAPERS).with_suffix("").as_posix()
+        if "schema" not in tomllib.loads(path.read_text("utf-8")):
+            continue
+        recipe = load_recipe(path, look=False, plugins=plugins)
+        if "study" not in recipe.tables:
+            found[f"{name}: "] = recipe
+            continue
+        found |= {f"{name}: {c.name}": c.recipe for c in load_study(path, plugins=plugins, look=False).cells}
+    return found
+
+
+@cache
+def encoders() -> dict[str, Settings]:
+    """Return `RECIPE: CELL: ENCODER` -> what it is made of, for every encoder of every cell."""
+    return {
+        f"{cell}: {name}": _encoder(encoder)
+        for cell, recipe in recipes().items()
+        for name, encoder in unstructure(recipe)["encoders"].items()
+    }
+
+
+@cache
+def stages() -> dict[str, Settings]:
+    """Return `RECIPE: CELL: STAGE` -> its hyperparameters, for every stage of every cell."""
+    found = {}
+    for cell, recipe in recipes().items():
+        table = unstructure(recipe)
+        for stage in table["stage"]:
+            trained = list(stage["train"]) or list(table["encoders"])
+            encoder = table["encoders"][trained[0]]
+            found[f"{cell}: {stage['name']}"] = _stage(stage, encoder, table["run"]["seed"])
+    return found
+
+
+def _encoder(encoder: Mapping[str, Any]) -> Settings:
+    backbone, pooler, head = encoder["backbone"], encoder["pooler"], encoder["head"]
+    prompt = encoder.get("prompt", {})
+    random = f"random {backbone['use']} {backbone.get('size')}"
+    width = str(head["projection"]) if "projection" in head else "none"
+    quantized = backbone.get("quantization")
+    return {
+        "backbone": backbone.get("model", random),
+        "pooler": pooler["use"] + (", in training only" if pooler.get("mlp_only_train") else ""),
+        "head": f"{width}, normalized" if head["normalize"] else width,
+        "weights": f"{quantized}, computed in {backbone['dtype']}" if quantized else backbone["dtype"],
+        "demonstration": " -> ".join(prompt["demonstration"].values())
+        if "demonstration" in prompt
+        else "none",
+    }
+
+
+def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> Settings:
+    loss, schedule, validate = stage["loss"], stage["schedule"], stage.get("validate", {})
+    lora = encoder["backbone"].get("lora")
+    temperature = loss.get("temperature", "none")
+    evaluator = validate.get("with", {})
+    return {
+        "data": stage["data"]["use"],
+        "loss": loss["use"],
+        "temperature": temperature
+        if not isinstance(temperature, dict)
+        else f"learnt from {temperature['initial']:g}",
+        "queue": loss.get("size", "none"),
+        "optimizer": stage["optimizer"]["use"],
+        "learning_rate": stage["optimizer"]["lr"],
+        "weight_decay": stage["optimizer"]["weight_decay"],
+        "max_grad_norm": stage["max_grad_norm"],
+        "schedule": schedule["use"],
+        "warm_up": schedule.get("warmup", schedule.get("hold")),
+        "batch_size": stage["batch_size"],
+        "epochs": stage.get("epochs", "none"),
+        "max_length": stage.get("max_length", encoder["max_length"]),
+        "dropout": encoder["backbone"].get("dropout", "the model's"),
+        "lora": "none"
+        if lora is None
+        else f"r {lora['r']}, alpha {lora['alpha']:g}, dropout {lora['dropout']:g}",
+        "weights": _encoder(encoder)["weights"],
+        "validate_every": validate.get("every", "none"),
+        "validate_on": ", ".join(evaluator.get("tasks", [evaluator.get("task", "none")])),
+        "seed": seed,
+    }

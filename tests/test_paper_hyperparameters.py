@@ -1,0 +1,143 @@
+"""Every encoder and every stage of the papers' recipes has the settings that its paper prints."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+import attrs
+import pytest
+from paper_coverage import ROOT
+from paper_settings import encoders, recipes, stages
+from sentbed._run.sampling import Sampler
+from sentbed.protocols import Dataset
+
+PRINTED: dict[str, Any] = tomllib.loads(
+    (ROOT / "tests" / "papers" / "hyperparameters.toml").read_text("utf-8")
+)
+ABOUT = ("of", "like", "paper", "labels")
+"""What an entry of `[training]` says besides its settings."""
+SETTINGS = (
+    *("data", "rows", "loss", "temperature", "queue", "optimizer", "learning_rate", "weight_decay"),
+    *("max_grad_norm", "schedule", "warm_up", "batch_size", "epochs", "max_length", "dropout", "lora"),
+    *("weights", "validate_every", "validate_on", "seed"),
+)
+"""Settings of a stage, `rows` of the paper's data among them."""
+PARTS = ("backbone", "pooler", "head", "weights", "demonstration")
+"""Settings of an encoder."""
+
+
+@cache
+def training(name: str) -> dict[str, Any]:
+    """Return an entry of `[training]` with what it takes from the one that it is like."""
+    own = PRINTED["training"][name]
+    return {**training(own["like"]), **own} if "like" in own else own
+
+
+def matches(subject: str, entry: Mapping[str, Any]) -> bool:
+    return any(fnmatchcase(subject, pattern) for pattern in entry["of"])
+
+
+def deviations(subject: str) -> Iterator[Mapping[str, Any]]:
+    yield from (entry for entry in PRINTED["deviation"] if matches(subject, entry))
+
+
+def printed(subject: str, name: str) -> dict[str, Any]:
+    """Return the settings of a stage as the paper prints them, without `rows`."""
+    entry = training(name)
+    values = {setting: entry[setting][0] for setting in SETTINGS if setting != "rows"}
+    labels = dict(zip(entry.get("labels", ()), subject.split(": ")[1].split(", "), strict=False))
+    for setting, label in labels.items():
+        if setting in values:
+            values[setting] = float(label) * {"8 x label": 8, "label": 1}[values[setting]]
+    return values
+
+
+def with_deviations(subject: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a recipe is to have. Each deviation is one from the paper's value."""
+    found = dict(values)
+    for entry in deviations(subject):
+        if entry["setting"] in found:
+            assert found[entry["setting"]] != entry["is"], (subject, entry)
+            found[entry["setting"]] = entry["is"]
+    return found
+
+
+def test_the_recipes_have_as_many_encoders_and_stages_as_are_compared() -> None:
+    assert (len(recipes()), len(encoders()), len(stages())) == (514, 793, 575)
+
+
+def test_every_setting_of_a_training_has_a_value_and_its_place() -> None:
+    places = ("section", "appendix", "table", "footnote", "released", "not printed")
+    for name in PRINTED["training"]:
+        entry = training(name)
+        assert set(entry) - set(ABOUT) == set(SETTINGS), name
+        for setting in SETTINGS:
+            value, where = entry[setting]
+            assert value != "", (name, setting)
+            assert where.startswith(places), (name, setting)
+
+
+def test_every_stage_has_the_hyperparameters_of_one_training() -> None:
+    wrong = {}
+    for subject, found in stages().items():
+        names = [name for name, entry in PRINTED["training"].items() if matches(subject, entry)]
+        assert len(names) == 1, (subject, names)
+        expected = with_deviations(subject, printed(subject, names[0]))
+        if different := {key: (found[key], value) for key, value in expected.items() if found[key] != value}:
+            wrong[subject] = different
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_encoder_is_made_of_what_the_paper_says(part: str) -> None:
+    wrong = {}
+    for subject, found in encoders().items():
+        values = [entry["is"] for entry in PRINTED[part] if matches(subject, entry)]
+        if part == "demonstration" and not values:
+            values = ["none"]
+        assert len(values) == 1, (subject, values)
+        expected = with_deviations(subject, {part: values[0]})[part]
+        if found[part] != expected:
+            wrong[subject] = (found[part], expected)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("part", [*PARTS, "deviation"])
+def test_every_pattern_of_the_table_is_of_a_recipe(part: str) -> None:
+    for entry in PRINTED[part]:
+        assert entry["why" if part == "deviation" else "where"]
+        for pattern in entry["of"]:
+            assert any(fnmatchcase(subject, pattern) for subject in (*stages(), *encoders())), pattern
+
+
+@attrs.frozen
+class OneSentence(Dataset):
+    """The same sentence in so many rows."""
+
+    size: int
+
+    columns = ("text",)
+    fingerprint = "a sentence"
+
+    def __len__(self) -> int:
+        return self.size
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+        return {"text": ["A man is smoking." for _ in indices]}
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        yield "A man is smoking."
+
+
+@pytest.mark.parametrize("entry", PRINTED["steps"], ids=lambda entry: str(entry["training"]))
+def test_an_epoch_has_the_steps_that_were_counted_by_hand(entry: Mapping[str, Any]) -> None:
+    values = {
+        setting: training(entry["training"])[setting][0] for setting in ("rows", "batch_size", "epochs")
+    }
+    sampler = Sampler(OneSentence(values["rows"]), ("text",), values["batch_size"], key=(0, 0))
+    assert sampler.batches_an_epoch == entry["epoch"]
+    assert sampler.batches_an_epoch * values["epochs"] == entry["all"]
