@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +125,23 @@ def expected(place: Place, title: str | None) -> list[float]:
         for name, published in tables.items()
         if title in (None, name) and place.key in published.cells.get(place.cell, {})
     ]
+
+
+def test_the_page_of_the_papers_says_what_is_covered() -> None:
+    page = (ROOT / "docs" / "papers.md").read_text("utf-8")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    told = {
+        (line[0], line[1].replace(" ", "-")): line[2:]
+        for line in lines
+        if len(line) == 6 and line[2].isdigit()
+    }
+    assert list(told) == TABLES
+    for (paper, table), (numbers, computed, by, reasons) in told.items():
+        places = [resolve(paper, table, number) for number in printed(paper, table)]
+        facts = COVERAGE[paper][table]
+        assert (int(numbers), int(computed)) == (facts["numbers"], facts["computed"])
+        studies = {place.study for place in places if isinstance(place, Place)}
+        assert {name if "/" in name else f"{paper}/{name}" for name in by.split("`")[1::2]} == studies
+        assert sum(int(n) for n in re.findall(r"\((\d+)\)", reasons)) == facts["numbers"] - facts["computed"]
+    total = sum(facts["computed"] for tables in COVERAGE.values() for facts in tables.values())
+    assert f"print 2,612 numbers. A cell of a study computes {total:,} of them; for {2612 - total} " in page
