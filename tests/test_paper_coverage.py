@@ -6,11 +6,31 @@ import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
-from paper_coverage import COVERAGE, PAPERS, ROOT, Place, Printed, mapping, offer, printed, resolve, study
+from numpy.typing import NDArray
+from paper_coverage import (
+    COVERAGE,
+    PAPERS,
+    ROOT,
+    Place,
+    Printed,
+    keys,
+    mapping,
+    offer,
+    printed,
+    resolve,
+    study,
+)
+from sentbed import FilePath
+from sentbed.protocols import Evaluator, Prepared, Vectors
+from sentbed_evaluators.sentbench import SentBench
+from sentbed_evaluators.senteval_sts import SentEvalSTS
+from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_evaluators.sts import STS
 
 TABLES = [(paper, table) for paper, tables in COVERAGE.items() for table in tables]
 
@@ -125,6 +145,38 @@ def expected(place: Place, title: str | None) -> list[float]:
         for name, published in tables.items()
         if title in (None, name) and place.key in published.cells.get(place.cell, {})
     ]
+
+
+class RandomVectors:
+    """An encoder that knows nothing."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.random.default_rng(0).normal(size=(len(texts), 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        SentEvalSTS(tasks=("STS12", "STSB", "SICKR")),
+        SentGLUE(tasks=("STS-B",)),
+        SentBench(paradigms=("contrast",), tasks=("ST", "GoEmo"), limit=50),
+        STS(
+            path=FilePath("data:cnsd/cnsd-sts-test.txt"),
+            separator="||",
+            header=False,
+            columns=("1", "2", "3"),
+            task="T",
+        ),
+    ],
+    ids=lambda evaluator: evaluator.name,
+)
+def test_the_keys_of_an_evaluator_are_the_tasks_that_it_scores(
+    evaluator: Evaluator, data_directory: Path
+) -> None:
+    prepared = evaluator.prepare()
+    assert isinstance(prepared, Prepared)
+    scores = prepared.score(Vectors(prepared.lists, RandomVectors())).scores
+    assert {score.task for score in scores} == {key for key, listed in keys(evaluator).items() if listed}
 
 
 def test_the_page_of_the_papers_says_what_is_covered() -> None:

@@ -69,8 +69,10 @@ def reproduce(
             click.echo(f"{place.name}: {', '.join(tables_of(papers, place.name))}")
         return
     if not table:
-        for name, file in tables_of(papers, paper).items():
-            click.echo(f"{paper}:{name:<10} {os.path.relpath(file)}")
+        tables = tables_of(papers, paper)
+        width = max(map(len, tables), default=0)
+        for name, file in tables.items():
+            click.echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
         return
     plugins = load_plugins()
     wanted = entries((*only, *([f"size={size}"] if size else [])))
