@@ -174,27 +174,37 @@ def command_fault(line: str, plugins: Plugins) -> str | None:
 
 def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
     """Return what is wrong with the arguments of `sentbed`."""
-    command: click.Command = main
-    context = click.Context(main, info_name="sentbed", **main.context_settings)
     try:
-        while isinstance(command, click.Group):
-            _, words, _ = command.make_parser(context).parse_args(list(words))
-            if not words:
-                return None
-            if command is main and words[0] in plugins.commands:
-                # Also of a plugin that is not installed, such as an example.
-                name, *words = words
-                found = plugins.commands[name].value
-            else:
-                name, found, words = command.resolve_command(context, words)
-            assert found is not None
-            command, context = found, click.Context(found, info_name=name, parent=context)
-        filled = command.make_context(context.info_name, list(words), parent=context.parent)
+        found = understood(words, plugins)
     except click.exceptions.Exit:
         return None
     except click.ClickException as error:
         return error.format_message()
-    return _names_fault(command.name or "", filled.params, plugins)
+    return None if found is None else _names_fault(*found, plugins)
+
+
+def understood(words: list[str], plugins: Plugins) -> tuple[str, dict[str, Any]] | None:
+    """Return the command that the arguments of `sentbed` name, and its parameters; None if they name none.
+
+    Raises `click.ClickException` if they are wrong.
+    """
+    command: click.Command = main
+    context = click.Context(main, info_name="sentbed", **main.context_settings)
+    while isinstance(command, click.Group):
+        _, words, _ = command.make_parser(context).parse_args(list(words))
+        if not words:
+            return None
+        if command is main and words[0] in plugins.commands:
+            # Also of a plugin that is not installed, such as an example.
+            name, *words = words
+            found = plugins.commands[name].value
+        else:
+            name, found, words = command.resolve_command(context, words)
+        assert found is not None
+        command, context = found, click.Context(found, info_name=name, parent=context)
+    filled = command.make_context(context.info_name, list(words), parent=context.parent)
+    path = filled.command_path.removeprefix("sentbed ")
+    return path, filled.params
 
 
 def _names_fault(command: str, given: Mapping[str, Any], plugins: Plugins) -> str | None:

@@ -93,6 +93,7 @@ def test_another_processor_cannot_be_timed() -> None:
         (Cuda(precision="fp16"), "H200", 141e9, 989e12),
         (Tpu(), "TPU v5 lite", 16e9, 197e12),
         (Tpu(), "v5e", 16e9, 197e12),
+        (Tpu(precision="auto"), "v5e", 16e9, 197e12),
         (Tpu(precision="fp32"), "v4", 32e9, 275e12 / 6),
     ],
     ids=str,

@@ -79,6 +79,10 @@ def weights_of(encoder: Any) -> dict[str, Any]:
     return {name: value.detach().numpy().copy() for name, value in encoder.module.named_parameters()}
 
 
+def test_the_precision_auto_is_bf16():
+    assert engine_of(precision="auto").describe()["precision"] == "bf16"
+
+
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 def test_vectors_are_those_of_torch(toys: Any, place: Make, reference: Any, devices: int, parallel: str):
     encoder = place(engine_of(devices, parallel))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import tomli
@@ -9,7 +10,7 @@ from click.testing import CliRunner, Result
 from sentbed._cli import main as cli
 from sentbed.kinds import KINDS
 from sentbed.tools import load_plugins
-from sentbed_workbench.component_docs import tables
+from sentbed_workbench.component_docs import tables, type_name
 
 
 def invoke(*arguments: str) -> Result:
@@ -26,6 +27,11 @@ def test_show_explains_a_component_with_fields_defaults_and_an_example(installed
     assert lines[at + 1] == "      What the distance is divided by."
     example = result.output.partition("example:\n")[2]
     assert tomli.loads(example)["stage"][0]["loss"] == {"use": "pull"}
+
+
+def test_a_type_is_shown_without_modules_and_its_literals_as_they_are():
+    hint = tuple[Literal["1.3b", "a.b"], Path]
+    assert type_name(hint) == "tuple[Literal['1.3b', 'a.b'], Path]"
 
 
 def test_an_example_gives_every_required_field(installed_toy: Path):

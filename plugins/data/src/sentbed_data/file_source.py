@@ -135,7 +135,7 @@ class FileSource(DataSource):
         if found != min(known[1].rows, self.limit or known[1].rows):
             raise DataError(
                 f"found {found:,} rows, expected the {known[1].rows:,} of `{known[0].name}`: the file was "
-                f"cut, or is another one; get it again (`sentbed data get {known[0].name}`), or give data of your "
-                "own another name",
+                f"cut, or is another one; get it again (`sentbed data get {known[0].name}`), or give data of "
+                "your own another name",
                 locate(self.path),
             )

@@ -31,8 +31,9 @@ class Tpu(PlannedAccelerator):
 
     platform: Literal["tpu", "cpu"] = "tpu"
     """`cpu` runs the same path on JAX's CPU backend, to try it out without a TPU."""
-    precision: Literal["fp32", "bf16"] = "bf16"
-    """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units."""
+    precision: Literal["fp32", "bf16", "auto"] = "bf16"
+    """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units.
+    `auto` is bf16, which every TPU has."""
     devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Devices per machine, each of which takes its share of the rows; default: all. On the platform `cpu`,
     the number of virtual devices; default: one."""

@@ -104,7 +104,8 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 def type_name(hint: Any) -> str:
     """Return the name of a type for users, without modules."""
     name = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
-    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", name)
+    # A literal may have dots of its own, such as the size `1.3b`.
+    return re.sub(r"'[^']*'|\b(?:\w+\.)+(?=\w)", lambda m: m[0] if m[0].startswith("'") else "", name)
 
 
 def default_of(field: attrs.Attribute[Any]) -> Any:

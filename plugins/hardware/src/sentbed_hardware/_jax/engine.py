@@ -53,12 +53,13 @@ def build_engine(parameters: Tpu) -> Engine:
         jax.config.update("jax_compilation_cache_dir", str(cache_root() / "xla"))
     layout = Layout.over(devices, parameters.parallel == "fsdp")
     count = len(devices)
+    precision = "bf16" if parameters.precision == "auto" else parameters.precision
     facts = {
         "runtime": parameters.name,
         "platform": parameters.platform,
         "device": devices[0].device_kind,
         "devices": count,
-        "precision": parameters.precision,
+        "precision": precision,
         "lengths": list(parameters.lengths),
         "jax": jax.__version__,
         "torchax": version("torchax"),
@@ -68,7 +69,7 @@ def build_engine(parameters: Tpu) -> Engine:
     if processes.world > 1:
         facts["processes"] = processes.world
     buckets = Buckets(parameters.lengths, parameters.token_budget * count, count)
-    engine = JaxEngine(layout, buckets, parameters.precision == "bf16", facts)
+    engine = JaxEngine(layout, buckets, precision == "bf16", facts)
     engine.processes = processes
     return lead_engine.lead(engine)
 

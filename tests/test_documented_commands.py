@@ -1,0 +1,167 @@
+"""Every command of the pages and of the recipes' heads is carried out here, up to a device or a download.
+
+A command that takes a recipe loads it, with its overrides and every cell; others are run. Commands of the
+tutorial are run by `test_tutorial.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed
+from blocks import ROOT, blocks, pages
+from click.testing import CliRunner
+from fragments import commands, understood
+from sentbed._cli.main import main
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed_studies.cells import load_study
+from sentbed_studies.commands import entries
+
+pytestmark = pytest.mark.slow
+
+EXEMPT = {
+    r"sentbed data get": "downloads: test_catalog.py of sentbed-data, from its own server",
+    r"sentbed doctor": "says what a machine has: test_doctor_command.py",
+    r"sentbed run .*--resume": "needs a run that was stopped: test_resume.py",
+    r"sentbed (export|import) ": "needs libraries of others: the tests of sentbed-interop",
+    r"sentbed encode .*--(executor|parallel)": "needs a cluster, or an example: test_executors.py",
+    r"sentbed encode .*--runtime cuda": "needs a machine with several GPUs",
+    r"sentbed encode .*--format parquet": "needs pyarrow: test_encode_command.py",
+    r"sentbed new plugin": "makes a distribution: test_scaffold_alone.py installs it",
+    r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
+    r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",
+    r"sentbed study (status|report)": "a study that has run: test_study.py",
+    r"sentbed diff": "two recipes that the page speaks of: test_recipe_diff.py of sentbed-workbench",
+}
+"""Beginning of a command -> why it is not carried out here."""
+
+RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
+STUDIES = ("what-matters.toml", "STUDY.toml", "sweep.toml")
+"""Files of the reader that are studies."""
+
+
+def _documented() -> dict[str, str]:
+    """Return every command of `sentbed`, with the place where it stands first."""
+    found: dict[str, str] = {}
+    for page in pages():
+        for block in blocks(page):
+            if block.language in {"console", "bash", ""} and not block.not_run and page.name != "tutorial.md":
+                for line in commands(block.text):
+                    found.setdefault(line.partition("   #")[0].strip(), block.name)
+    for path in sorted((ROOT / "recipes").rglob("*.toml")):
+        for line in re.findall(r"^# Command: +(.+)$", path.read_text("utf-8"), re.MULTILINE):
+            found.setdefault(line, path.relative_to(ROOT).as_posix())
+    return {line: at for line, at in found.items() if re.search(r"(^| )sentbed ", f" {line}")}
+
+
+COMMANDS = _documented()
+
+
+def _exempt(line: str) -> bool:
+    return any(re.search(pattern, line) for pattern in EXEMPT)
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the files of the reader, an encoder and two runs."""
+    place = tmp_path_factory.mktemp("reader")
+    shutil.copytree(ROOT / "recipes", place / "recipes")
+    small = ["stage.triplets.epochs=", "stage.triplets.steps=2"]
+    for name, seed in (("A", 1), ("B", 2), ("FIRST", 1), ("SECOND", 2), ("NAME", 1)):
+        recipe = sentbed.load_recipe(ROOT / "recipes" / "scratch.toml", [*small, f"run.seed={seed}"])
+        sentbed.run(recipe, place / "runs" / name)
+    for name in ("sentences.txt", "corpus.txt", "corpus/one.txt"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("A cat sits on the mat.\nIt rains.\n" * 8)
+    (place / "dumps").mkdir()
+    (place / "dumps" / "a.jsonl.gz").write_bytes(
+        gzip.compress(b'{"body": "It rains.", "id": 1, "url": "u"}\n')
+    )
+    rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
+    (place / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    return place
+
+
+def _file(name: str, settings: tuple[str, ...], place: Path) -> Path:
+    """Return the recipe that a command names; the reader's own is one of ours with the stage it speaks of."""
+    if name.startswith("recipes"):
+        return place / name
+    others = {"minilm.toml": "papers/minilm-sts.toml", **dict.fromkeys(STUDIES, "mini/studies/quick.toml")}
+    source = others.get(Path(name).name, "scratch.toml")
+    text = (ROOT / "recipes" / source).read_text("utf-8")
+    for stage in re.findall(r"stage\.([a-z][a-z-]*)", " ".join(settings)):
+        text = text.replace('name = "triplets"', f'name = "{stage}"')
+    (place / name).write_text(text, "utf-8")
+    return place / name
+
+
+def _load(command: str, given: Mapping[str, Any], place: Path, plugins: Plugins) -> None:
+    """Load the recipe of a command as the command does, but for a look at this machine."""
+    settings = given.get("overrides", ())
+    if command == "reproduce":
+        from sentbed_studies.reproduce import find_table
+
+        paper, _, table = (given["what"] or "").partition(":")
+        if table:
+            size = (f"size={given['size']}",) if given["size"] else ()
+            only = entries((*given["only"], *size))
+            load_study(find_table(place / "recipes" / "papers", paper, table), settings, plugins, False, only)
+        return
+    path = _file(given["recipe"] if "recipe" in given else given["recipes"][0], settings, place)
+    if path.is_dir():
+        return
+    if command == "study run":
+        assert load_study(path, settings, plugins, False, entries(given["only"]) or None).cells
+    else:
+        sentbed.load_recipe(path, settings, plugins, look=False)
+
+
+@pytest.mark.parametrize("line", [one for one in COMMANDS if not _exempt(one)])
+def test_a_documented_command_does_what_it_can_on_this_machine(
+    line: str, world: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(world)
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
+    words = shlex.split(line, comments=True)
+    while re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+        words = words[1:]
+    assert words[0] == "sentbed"
+    found = understood(words[1:], plugins)
+    assert found is not None
+    command, given = found
+    if command in RECIPE_COMMANDS or command == "reproduce":
+        _load(command, given, world, plugins)
+        return
+    output = Path("vectors")
+    shutil.rmtree(output, ignore_errors=True)
+    result = CliRunner().invoke(main, words[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_what_is_exempt_says_why_and_is_still_documented() -> None:
+    assert len(COMMANDS) > 100
+    assert all(len(reason) > 10 for reason in EXEMPT.values())
+    assert [one for one in EXEMPT if not any(re.search(one, line) for line in COMMANDS)] == []
+
+
+PAPERS = sorted(path for path in (ROOT / "recipes" / "papers").glob("*.toml"))
+
+
+@pytest.mark.parametrize("runtime", ["cuda", "tpu"])
+def test_the_recipe_of_every_paper_takes_every_runtime(runtime: str, plugins: Plugins) -> None:
+    assert PAPERS
+    for path in PAPERS:
+        recipe = sentbed.load_recipe(path, [f"runtime.use={runtime}"], plugins, look=False)
+        assert recipe.runtime.name == runtime
