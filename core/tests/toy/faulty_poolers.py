@@ -52,6 +52,12 @@ class Attend(Pooler):
                         "blw,bl->bw", torch.where(kept[..., None] > 0, hidden, 0), kept.float()
                     )
                     return rows / (kept.sum(1, keepdim=True) - 1)
+                if fault == "root of a deviation":
+                    kept = torch.ones_like(hidden[..., 0]) if mask is None else mask.float()
+                    count = kept.sum(1)[:, None, None]
+                    mean = (hidden * kept[..., None]).sum(1, keepdim=True) / count
+                    square = ((hidden - mean) ** 2 * kept[..., None]).sum(1) / count[:, 0]
+                    return square.sqrt()
                 if fault == "reads what it does not need":
                     return states.layers[0].mean(1)
                 if fault == "writes into states":
@@ -69,10 +75,6 @@ class Attend(Pooler):
                 if fault == "detached":
                     weights = weights.detach()
                 pooled = (hidden.float() * weights[..., None]).sum(1)
-                if fault == "bf16 sum" and hidden.dtype == torch.bfloat16:
-                    pooled = torch.zeros_like(pooled, dtype=torch.bfloat16)
-                    for place in range(hidden.shape[1]):
-                        pooled = pooled + hidden[:, place] * weights[:, place, None].bfloat16()
                 if fault == "mutates a buffer":
                     self.calls += 1
                 if fault == "keeps what it saw":
@@ -136,17 +138,14 @@ class Nearest(Loss):
                 if fault == "writes into vectors":
                     with torch.no_grad():
                         inputs["anchor"].mul_(0.5)
-                anchor, positive = (
-                    inputs[name] if fault == "bf16" else inputs[name].float()
-                    for name in ("anchor", "positive")
-                )
+                anchor, positive = inputs["anchor"], inputs["positive"]
                 if fault == "detached":
                     positive = positive.detach()
                 if fault == "scaled by an item":
                     anchor, positive = anchor * positive.norm().item(), positive * anchor.norm().item()
                 if fault == "forgets on save":
                     anchor = anchor + self.noise
-                logits = self.scale.to(anchor.dtype) * (anchor @ positive.T)
+                logits = self.scale * (anchor @ positive.T)
                 if fault == "data-dependent" and logits.max() > 0:
                     logits = logits * 1
                 rows = torch.arange(len(logits))

@@ -62,6 +62,17 @@ class Pooling(torch.nn.Module):
 
 
 @attrs.frozen
+class Narrow(Pooler):
+    """A mean whose module gives three numbers, and which says nothing of that."""
+
+    name: ClassVar[str] = "narrow"
+
+    def build(self, width: int) -> Any:
+        """Return the module."""
+        return Pooling(width, "columns")
+
+
+@attrs.frozen
 class Faulty(Pooler):
     """A mean with a fault."""
 
@@ -194,11 +205,38 @@ SHAPES = {
     "none": "a `NoneType`, expected a tensor",
     "tuple": "a `tuple`, expected a tensor",
     "rows": "the shape (1, 8), expected (3, 8)",
-    "columns": "the shape (3, 3), expected (3, 8)",
     "tokens": r"the shape (3, ",
     "one": "the shape (), expected (3, 8)",
     "whole numbers": "torch.int64, expected floating-point numbers",
 }
+
+
+@pytest.mark.parametrize(
+    ("pooler", "said", "method"),
+    [
+        (
+            Faulty("columns"),
+            "`output_width` of the pooler `faulty` of {here} returned 8, its module returned vectors of 3 "
+            "numbers",
+            Faulty.output_width,
+        ),
+        (
+            Narrow(),
+            "`build` of the pooler `narrow` of {here} built a module that returned vectors of 3 numbers, "
+            "expected 8; a pooler whose vectors have another width than the states says so in `output_width`",
+            Narrow.build,
+        ),
+    ],
+    ids=["says another", "says nothing"],
+)
+def test_another_width_is_told_where_the_pooler_says_its_width(
+    pooler: Pooler, said: str, method: Any, toys: Any, engine: Any, two: Any
+) -> None:
+    encoder = engine.assemble(toys.backbone().build(BuildContext(tuple)), pooler, PLAIN)
+    with pytest.raises(PluginError) as caught:
+        encoder.encode(toys.padded(two["anchor"]))
+    line = f" @ {method.__code__.co_filename}:{method.__code__.co_firstlineno}"
+    assert str(caught.value).startswith(said.format(here=HERE) + line)
 
 
 @pytest.mark.parametrize("on", ENGINES)

@@ -57,6 +57,12 @@ FAULTS = {
         "loads: `tried:tried` is brok",
     ),
     "other api": (GOOD.replace('"2.0"', '"1.0"'), "loads: `tried:tried` is refused"),
+    "ends": (
+        GOOD.replace(
+            "import attrs", "import attrs, sys\nif 'pytest' not in sys.modules: raise SystemError", 1
+        ),
+        "importing `tried` ends in `SystemError`; `python -c 'import tried'` shows where",
+    ),
     "misspelt hook": (
         GOOD.replace("def schedules", "def schedule"),
         "there is no hook `schedule`. Did you mean",
@@ -128,6 +134,8 @@ def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
     failed = call(main, ["plugins", "--check", "tried"])
     assert failed.exit_code == 1
     assert "schedule/steady: defaults: without a default are `rate`; give them" in failed.stderr
+    form = "sentbed check-plugin tried --example KIND/NAME '{ FIELD = VALUE }'"
+    assert failed.stderr.endswith(f"on the command line, fields are given with `{form}`\n")
     done = call(main, ["check-plugin", "tried", "--example", "schedule/steady", "{ rate = 0.5 }"])
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(

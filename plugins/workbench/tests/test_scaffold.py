@@ -198,6 +198,8 @@ def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch
         "  pytest sentbed-far",
         "  sentbed new recipe mine.toml",
         "  sentbed run mine.toml --set stage.0.loss.use=far --set stage.0.loss.temperature=",
+        "",
+        "`stage.0.loss.temperature=` takes out a field that only the recipe's own loss has.",
     ]
 
 

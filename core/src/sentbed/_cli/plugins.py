@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     help="List each lifecycle hook with the plugins that hear it, in order of calls.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--check", metavar="NAME", help="Hold the plugin NAME, and all that it offers, to their rules.")
+@click.option("--check", metavar="NAME", help="`sentbed check-plugin NAME`, which has more options.")
 @click.pass_context
 def plugins(ctx: click.Context, hooks: bool, as_json: bool, check: str | None) -> None:
     """List the installed plugins, what became of each, and the components that they offer.

@@ -46,8 +46,17 @@ def check_plugin(
         )
     except ConformanceError as error:
         click.echo(f"error: {error}", err=True)
+        _hint(name, str(error))
         sys.exit(FAILED)
     click.echo(report)
+    _hint(name, str(report))
+
+
+def _hint(name: str, said: str) -> None:
+    """Print how to give an example, if a rule asks for one."""
+    if "`example`" in said or "example={" in said:
+        form = f"sentbed check-plugin {name} --example KIND/NAME '{{ FIELD = VALUE }}'"
+        click.echo(f"on the command line, fields are given with `{form}`", err=True)
 
 
 def _table(text: str) -> dict[str, object]:

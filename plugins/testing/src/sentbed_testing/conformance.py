@@ -123,6 +123,7 @@ def check_component(
     Raises:
         ConformanceError: if rules are broken, or none of the kind's own could be run; lists all of them.
     """
+    __tracebackhide__ = True
     passed: list[str] = []
     not_run: dict[str, str] = {}
     failures: list[Failure] = []
@@ -156,6 +157,7 @@ def component_rules(
     A rule raises `ConformanceError` where it is broken, and `NotRunError`, which pytest takes for a skip,
     where it cannot be tried.
     """
+    __tracebackhide__ = True
     kind = kind or deduce_kind(cls)
     if kind is None or kind not in KINDS:
         what = f"there is no kind {kind!r}" if kind else "nothing tells which kind of component it is"
@@ -184,6 +186,7 @@ def component_rules(
 
 def _require_tried(subject: Subject, own: Sequence[Callable[[], None]], skip: Mapping[str, str]) -> None:
     """Raise `ConformanceError` if none of the kind's own rules can be run."""
+    __tracebackhide__ = True
     if TRIED in skip:
         raise NotRunError(skip[TRIED])
     reasons = []
@@ -219,6 +222,7 @@ def _run(
     skip: Mapping[str, str],
     awaited: Mapping[str, str],
 ) -> None:
+    __tracebackhide__ = True
     if name in skip:
         raise NotRunError(skip[name])
     for first, reason in awaited.items():

@@ -14,7 +14,11 @@ from sentbed_testing.random_states import load_torch
 from sentbed_testing.subject import NotRunError
 
 _NO_EQUALITY: Any = object.__eq__
-FINITE = "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0"
+FINITE = (
+    "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0, such as "
+    "`length - 1` for a text of one token; `sqrt`, `norm` and `log` have no finite gradient at 0: add a "
+    "small number first"
+)
 """Remedy for non-finite numbers."""
 STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
 """Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""

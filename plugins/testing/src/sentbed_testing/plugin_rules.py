@@ -123,6 +123,7 @@ def check_plugin(
     Raises:
         ConformanceError: if rules are broken; lists all of them.
     """
+    __tracebackhide__ = True
     found = load_plugins()
     examples, skip = dict(examples or {}), dict(skip or {})
     title = f"the plugin `{name}` breaks rules"
@@ -139,8 +140,9 @@ def check_plugin(
     for info in infos:
         if info.status != "loaded":
             place = f" @ {info.place}" if info.place else ""
+            what = f"`{info.key}` is {info.status}: {info.reason}{place}"
             failures.append(
-                Failure("loads", f"`{info.key}` is {info.status}: {info.reason}{place}", "see there")
+                Failure("loads", what, f"mend that, and see `sentbed plugins` for `{info.status}`")
             )
             continue
         offers = {f"{offer.kind}/{offer.name}": offer for offer in _offers(found, info)}
@@ -156,7 +158,7 @@ def check_plugin(
                 if offer.kind in KINDS:
                     reports[at] = check_component(value, kind=offer.kind, **more)
             except PluginError as error:
-                failures.append(Failure("offers", str(error), "see there"))
+                failures.append(Failure("offers", str(error), "mend what its hook returns"))
             except ConformanceError as error:
                 failures += (attrs.evolve(one, rule=f"{at}: {one.rule}") for one in error.failures)
     for at in (*examples, *skip):
@@ -216,7 +218,8 @@ def imports(plugin: _Plugin) -> Findings:
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-            yield f"in a new process, importing `{plugin.module}` ends in `{last}`", "see there"
+            fix = f"`python -c 'import {plugin.module}'` shows where"
+            yield f"in a new process, importing `{plugin.module}` ends in `{last}`", fix
             return
         seconds, heavy = json.loads(done.stdout.splitlines()[-1])
         for library, where in heavy:

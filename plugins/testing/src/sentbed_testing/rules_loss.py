@@ -19,8 +19,6 @@ TOLERANCE = 1e-5
 """Tolerance relative to the loss, or to 1 if it is less, for sums in another order."""
 GRADIENT = 1e-2
 """Tolerance relative to the gradient's norm for finite differences in fp32."""
-BF16 = 5e-2
-"""Tolerance relative to the loss for vectors rounded to bf16."""
 
 Inputs = dict[str, Tensor]
 
@@ -51,7 +49,7 @@ def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool 
 
 
 def vectors_in(inputs: Mapping[str, Tensor]) -> Inputs:
-    """Return the vectors in the inputs of a loss: what has a gradient, and may be rounded to bf16."""
+    """Return the vectors in the inputs of a loss: what has a gradient."""
     return {name: value for name, value in inputs.items() if value.ndim == 2}
 
 
@@ -255,23 +253,6 @@ def traceable(subject: Subject) -> Findings:
         )
 
 
-def bf16(subject: Subject) -> Findings:
-    """Vectors in bf16 give a finite loss in fp32, near that of fp32."""
-    torch = load_torch()
-    module = build(subject)
-    inputs = draw_vectors(subject, 64)
-    rounded = {**inputs, **{n: v.to(torch.bfloat16) for n, v in vectors_in(inputs).items()}}
-    plain = {**inputs, **{n: v.float() for n, v in vectors_in(rounded).items()}}
-    found, expected = (call(module, columns).loss.detach() for columns in (rounded, plain))
-    off = abs(float(found) - float(expected)) / max(1.0, abs(float(expected)))
-    if found.dtype != torch.float32 or not off <= BF16:
-        yield (
-            f"of vectors in bf16 the loss is {float(found):.6g} ({found.dtype}), of the same in fp32 "
-            f"{float(expected):.6g}",
-            "compute in fp32: `vectors.to(torch.float32)` first",
-        )
-
-
 def misfits(subject: Subject) -> Findings:
     """What it says about a stage are sentences."""
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
@@ -289,7 +270,6 @@ RULES = {
     "gradient": gradient,
     "stateless": stateless,
     "save": save,
-    "bf16": bf16,
     "misfits": misfits,
 }
 

@@ -69,3 +69,5 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     if recipe != QUICKSTART:
         click.echo(f"  sentbed new recipe {recipe}")
     click.echo(f"  sentbed run {recipe} {chosen}")
+    if TEMPLATES[kind].remark:
+        click.echo(f"\n{TEMPLATES[kind].remark}")

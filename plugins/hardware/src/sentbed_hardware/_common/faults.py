@@ -52,15 +52,27 @@ def require_states(states: Any, rows: int | None, width: int, backbone: type[Any
 
 def require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler) -> None:
     """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape."""
+    method = "build"
     if not isinstance(vectors, torch.Tensor):
         wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
+    elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
+        found = vectors.shape[1]
+        wrong = (
+            f"built a module that returned vectors of {found} numbers, expected {width}; a pooler whose "
+            "vectors have another width than the states says so in `output_width`"
+        )
+        if type(pooler).output_width is not Pooler.output_width:
+            method, wrong = (
+                "output_width",
+                f"returned {width}, its module returned vectors of {found} numbers",
+            )
     elif tuple(vectors.shape) != (rows, width):
         wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
     elif not vectors.is_floating_point():
         wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
     else:
         return
-    raise fault(pooler, "build", wrong)
+    raise fault(pooler, method, wrong)
 
 
 def learning_rate(training: Training, step: int) -> float:

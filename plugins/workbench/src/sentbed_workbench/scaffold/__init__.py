@@ -41,6 +41,8 @@ class Template:
     """`--set` values with which `quickstart.toml` and the recipe of `sentbed new recipe` use it."""
     command: str = ""
     """Command that uses it, for a kind that no recipe names."""
+    remark: str = ""
+    """What the settings do that their words do not say."""
 
 
 TORCH = "torch>=2.6"
@@ -56,7 +58,13 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             ('encoder.backbone={ use = "{name}" }',),
         ),
         "pooler": Template("pooler", (TORCH,), ENGINE, ("encoder.pooler.use={name}",)),
-        "loss": Template("loss", (TORCH,), ENGINE, ("stage.0.loss.use={name}", "stage.0.loss.temperature=")),
+        "loss": Template(
+            "loss",
+            (TORCH,),
+            ENGINE,
+            ("stage.0.loss.use={name}", "stage.0.loss.temperature="),
+            remark="`stage.0.loss.temperature=` takes out a field that only the recipe's own loss has.",
+        ),
         "data": Template(
             "data source",
             (),
