@@ -98,22 +98,15 @@ def resolve(paper: str, table: str, number: Printed) -> Place | str:
     raise KeyError(number.row)
 
 
-class Offer(NamedTuple):
-    """The scores of one cell, as keys of `[expected]`."""
-
-    given: tuple[str, ...]
-    """Of the tasks that its evaluators list; a key twice if two evaluators give it."""
-    further: frozenset[str]
-    """Of the tasks that its evaluators know and do not list."""
-
-
 @cache
-def offer(name: str, cell: str) -> Offer:
-    """Return the scores of a cell. Raises `StopIteration` if the study has no such cell."""
+def offer(name: str, cell: str) -> tuple[str, ...]:
+    """Return the scores of a cell, as keys of `[expected]`; a key twice if two evaluators give it.
+
+    Raises `StopIteration` if the study has no such cell.
+    """
     recipe = next(one.recipe for one in study(name).cells if one.name == cell)
     found = [keys(evaluate.with_) for evaluate in recipe.evaluate]
-    given = tuple(key for one in found for key, listed in one.items() if listed)
-    return Offer(given, frozenset(key for one in found for key, listed in one.items() if not listed))
+    return tuple(key for one in found for key, listed in one.items() if listed)
 
 
 def keys(evaluator: Evaluator) -> Mapping[str, bool]:

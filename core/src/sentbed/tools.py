@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from sentbed._registry.settings import Settings
     from sentbed._run.checkpoints import CHECKPOINTS
     from sentbed._run.context import RunContext
+    from sentbed._run.history import History
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_of, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume

@@ -13,15 +13,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--hooks",
-    is_flag=True,
-    help="List each lifecycle hook with the plugins that hear it, in order of calls.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", metavar="NAME", help="`sentbed check-plugin NAME`, which has more options.")
 @click.pass_context
-def plugins(ctx: click.Context, hooks: bool, as_json: bool, check: str | None) -> None:
+def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
     """List the installed plugins, what became of each, and the components that they offer.
 
     A plugin is `loaded`, `disabled` by your configuration, `refused` because it is made for another API of
@@ -33,33 +28,10 @@ def plugins(ctx: click.Context, hooks: bool, as_json: bool, check: str | None) -
         # The main group says whose command it is, where it is not installed.
         ctx.find_root().command.main(["check-plugin", check], "sentbed")
     found = load_plugins()
-    heard = _heard(found) if hooks else None
-    if as_json:
-        click.echo(_json(found, heard))
-    else:
-        warnings = [f"warning: {warning}" for warning in found.warnings]
-        click.echo("\n".join(_text(found, warnings) if heard is None else _hooks(heard, warnings)))
+    click.echo(_json(found) if as_json else "\n".join(_text(found)))
 
 
-def _heard(found: Plugins) -> dict[str, list[str]]:
-    """Return the plugins that implement each lifecycle hook, in call order."""
-    from sentbed._registry.registry import LIFECYCLE
-    from sentbed._run.history import History
-
-    # A run registers it after the plugins, too.
-    found.manager.register(History(), name="history")
-    calls = {hook: getattr(found.manager.hook, hook).get_hookimpls() for hook in LIFECYCLE}
-    return {hook: [one.plugin_name for one in reversed(calls[hook])] for hook in LIFECYCLE}
-
-
-def _hooks(heard: dict[str, list[str]], warnings: Sequence[str]) -> Iterator[str]:
-    yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
-    yield ""
-    yield from columns([(hook, ", ".join(names) or "–") for hook, names in heard.items()])
-    yield from ["", *warnings] if warnings else []
-
-
-def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
+def _text(found: Plugins) -> Iterator[str]:
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
     rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
     head, *lines = columns(rows)
@@ -77,7 +49,7 @@ def _text(found: Plugins, warnings: Sequence[str]) -> Iterator[str]:
         yield ""
         yield from columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
     remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
-    remarks += warnings
+    remarks += [f"warning: {warning}" for warning in found.warnings]
     yield from ["", *remarks] if remarks else []
 
 
@@ -125,7 +97,7 @@ def component_rows(found: Plugins) -> list[tuple[str, str, str, str]]:
     return sorted(rows, key=lambda row: (list(KINDS).index(row[0]), row))
 
 
-def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
+def _json(found: Plugins) -> str:
     import json
 
     from sentbed._run.report_json import fields
@@ -149,6 +121,5 @@ def _json(found: Plugins, heard: dict[str, list[str]] | None) -> str:
             for clash in found.clashes.values()
         ],
         "warnings": found.warnings,
-        **({} if heard is None else {"hooks": heard}),
     }
     return json.dumps(document, indent=2)

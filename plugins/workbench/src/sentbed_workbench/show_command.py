@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
 
+HOOKS = "hooks"
+
+
 @click.command()
 @click.argument("kind")
 @click.argument("name", required=False)
@@ -18,20 +21,24 @@ def show(kind: str, name: str | None) -> None:
     """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
 
     Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
-    `show validate`, `show checkpoint` ...
+    `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that hear
+    them.
     """
     from sentbed.kinds import KINDS
     from sentbed.tools import load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
+    from sentbed_workbench.lifecycle_hooks import lines_of_hooks
 
     found = load_plugins()
-    known = [*KINDS, *tables(found)] if name is None else [*KINDS]
+    known = [*KINDS, *tables(found), HOOKS] if name is None else [*KINDS]
     if kind not in known:
         what = "kind of component" + (" or table of a recipe" if name is None else "")
         raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(known)}")
     if name is not None:
         click.echo(describe(found.find(kind, name)))
+    elif kind == HOOKS:
+        click.echo("\n".join(lines_of_hooks(found)))
     elif kind in KINDS:
         click.echo("\n".join(_components(kind, found)))
     else:
