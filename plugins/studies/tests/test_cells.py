@@ -145,6 +145,9 @@ def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_o
     assert found.startswith(
         "found the override `stage.pull.epochs`, but its value is that of the axis `training` ("
     )
+    assert "set it in the axis (`--set study.axes.training.short.stage.pull.epochs=...`)" in found
+    inside = study(STAGE_AXIS, "study.axes.training.short.stage.pull.epochs=3")
+    assert [[stage.epochs for stage in cell.recipe.stage] for cell in inside.cells] == [[], [2], [3]]
     asked = load_study("s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}])
     assert [cell.recipe.stage[0].epochs for cell in asked.only([{"training": "short"}]).cells] == [3]
 

@@ -110,7 +110,7 @@ def missing_message(root: Path, name: str) -> str | None:
         return None
     return (
         f"task `{name}` needs {' and '.join(missing)}, missing in `{root}`; put the files of GLUE's download "
-        f"there (`sentbed data get glue` does), or leave the task out"
+        f"there (`sentbed data get glue` does), or leave the task out (`skip_missing = true`)"
     )
 
 

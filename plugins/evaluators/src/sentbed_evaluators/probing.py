@@ -91,7 +91,7 @@ class SentEvalProbing(Evaluator):
         root = find_root(self.data_dir)
         return {
             task: f"task `{task}` needs `{TASKS[task][0]}`, missing in `{root}`; put SentEval's file there "
-            "(`sentbed data get senteval-probing` does), or leave the task out"
+            "(`sentbed data get senteval-probing` does), or leave the task out (`skip_missing = true`)"
             for task in self.tasks
             if task in TASKS and not (root / TASKS[task][0]).is_file()
         }

@@ -112,7 +112,8 @@ def missing_message(root: Path, task: str) -> str:
     present = ", ".join(f"`{name}`" for name in TASKS if not missing_files(root, name)) or "none"
     return (
         f"task `{task}` needs `{missing[0].relative_to(root).as_posix()}`{more}, missing in `{root}`; "
-        f"add the files (`sentbed data get senteval`) or leave the task out; tasks present: {present}"
+        "add the files (`sentbed data get senteval`) or leave the task out (`skip_missing = true`); "
+        f"tasks present: {present}"
     )
 
 

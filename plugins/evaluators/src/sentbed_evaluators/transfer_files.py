@@ -168,7 +168,8 @@ def missing_transfer(root: Path, name: str) -> str | None:
     present = [other for other in TRANSFER if all(file.is_file() for file in transfer_files(root, other))]
     return (
         f"task `{name}` needs `{missing[0].relative_to(root).as_posix()}`, missing in `{root}`; add it "
-        f"({how_to_get('senteval')}) or leave the task out; tasks present: {', '.join(present) or 'none'}"
+        f"({how_to_get('senteval')}) or leave the task out (`skip_missing = true`); "
+        f"tasks present: {', '.join(present) or 'none'}"
     )
 
 

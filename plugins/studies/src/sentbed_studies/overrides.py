@@ -71,13 +71,15 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
     plain, named = document.plain or document, _namer(document)
     for override in _overrides(document):
         axes: dict[str, dict[str, None]] = {}
+        within = ""
         found: dict[tuple[str, ...], Any] = {}
         for combination in combinations:
             settings = {
                 path: value for path, value in combination.settings.items() if override.set_by(named(path))
             }
             key = tuple(f"{path} {combination.labels[combination.axes[path]]}" for path in settings)
-            for axis in (combination.axes[path] for path in settings):
+            for path in settings:
+                axis = combination.axes[path]
                 axes.setdefault(axis, {})[combination.labels[axis]] = None
             if key not in found:
                 try:
@@ -85,6 +87,10 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
                 except RecipeError:
                     # The axis' path leads nowhere, which is a problem of the cell.
                     found[key] = _GONE
+            if found[key] is not _GONE:
+                for path in settings:
+                    axis = combination.axes[path]
+                    within = within or _within_axis(override, axis, combination.labels[axis], path)
         values = [value for value in found.values() if value is not _GONE]
         if not axes or (values and all(value == values[0] for value in values)):
             continue
@@ -92,8 +98,8 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
         if values:
             message = (
                 f"found the override `{override.path}`, but its value is that of {what}, and not the same in "
-                "all cells; set it in the axis (`--set study.axes...`), or ask for cells in which it is "
-                "(`--only AXIS=LABEL`)"
+                f"all cells; set it in the axis (`--set {within or 'study.axes...'}`), or ask for cells in "
+                "which it is (`--only AXIS=LABEL`)"
             )
         else:
             message = (
@@ -101,6 +107,14 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
                 f"{what} takes it out; remove the override, or ask for other cells"
             )
         yield Problem(message, override.path)
+
+
+def _within_axis(override: Override, axis: str, label: str, path: str) -> str:
+    """Return the override of the value in a label of an axis; empty if no dotted path leads there."""
+    names = (axis, label, path)
+    if override.names == (path,) or any("." in name for name in names):
+        return ""
+    return ".".join(("study", "axes", *names, *override.names[1:])) + "=..."
 
 
 def _overrides(document: Document) -> Iterator[Override]:

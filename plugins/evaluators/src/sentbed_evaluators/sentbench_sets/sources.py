@@ -198,5 +198,5 @@ def find_files(base: Path, task: str) -> SourceFiles:
 
     raise DataError(
         f"task `{task}` needs `{gaps[0]}`{more}, missing in `{folder}`; put the files there "
-        f"({how_to_get(source.data)}), or leave the task out"
+        f"({how_to_get(source.data)}), or leave the task out (`skip_missing = true`)"
     )
