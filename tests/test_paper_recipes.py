@@ -131,6 +131,20 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
         "evaluate.3.use": "geometry",
         "evaluate.3.protocols": ["st5", "wang-isola"],
     },
+    "sentence-t5-classification": {
+        **below("encoder", pooler__use="mean", backbone__use="t5", backbone__model="t5-base"),
+        **below("encoder.head", projection=768, bias=False, normalize=True),
+        **below(
+            "stage.nli",
+            {key: value for key, value in SENTENCE_T5.items() if not key.startswith("loss.")},
+            data__use="nli",
+            data__build="labelled",
+            loss__use="nli-softmax",
+            loss__product=False,
+            batch_size=512,
+            validate__keep="best",
+        ),
+    },
     "simcse-sup-bert-base": {
         **below("encoder", max_length=512, backbone__model="bert-base-uncased"),
         **below("encoder.pooler", use="cls-mlp", mlp_only_train=False),
@@ -188,6 +202,7 @@ VARIATIONS = {
         ["stage.nli.weights.encoder=pretrained"],
         ["encoder.backbone.model=t5-large", "stage.qa.micro_batch=32"],
     ],
+    "sentence-t5-classification": [["stage.nli.loss.product=true"]],
     "translation-pairs-bert-base": [
         TABLE_5,
         [*TABLE_5, 'stage.b.train=["en", "zh"]', "stage.b.freeze="],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,11 +71,18 @@ def local(table: Mapping[str, Any], directory: Path) -> list[str]:
     text.write_text("\n".join(sentences), "utf-8")
     # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
     other.write_text("\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8")
+    labels = itertools.cycle(("entailment", "neutral", "contradiction"))
+    rows = [
+        f"{one}\t{two}\t{label}" for one, two, label in zip(sentences, sentences[1:], labels, strict=False)
+    ]
+    labelled = directory / "labelled.tsv"
+    labelled.write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", "utf-8")
     triplets = {"path": f"{SAMPLE}/triplets.csv", "config": ""}
     data = {
         "triplets": {**triplets, "anchor": "sent0", "positive": "sent1", "negative": "hard_neg"},
         "pairs": {**triplets, "anchor": "sent0", "positive": "sent1"},
         "dropout": {"path": f"{SAMPLE}/triplets.csv", "column": "sent0"},
+        "nli": {"path": str(labelled)},
         "nsp": {"path": str(text)},
         "parallel": {"path": "", "fields": "", "anchor": str(text), "positive": str(other)},
         "sample": {},
