@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sentbed_backbones.files import is_local, problems_of
+from sentbed_backbones.files import LARGEST_JSON, is_local, problems_of
 
 
 @pytest.fixture
@@ -139,3 +139,11 @@ def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_ins
         "away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"
     )
     assert list(problems_of(model, False, False)) == []
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt", "spiece.model", "added_tokens.json"])
+def test_a_tokenizer_that_is_larger_than_any_is_refused_before_it_is_read(model: Path, name: str) -> None:
+    with (model / name).open("wb") as file:
+        file.truncate(LARGEST_JSON + 1)
+    (problem,) = problems_of(model, True, False)
+    assert problem.startswith(f"`{model / name}` has more than 67,108,864 bytes")

@@ -807,6 +807,19 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
     assert "has 320 tokens, the model has embeddings for 300; fetch the model again" in message
 
 
+def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = save_model("bert")
+    file = directory / "tokenizer.json"
+    content = json.loads(file.read_text())
+    *_, last = content["model"]["vocab"]
+    content["model"]["vocab"][last] = 10**6
+    file.write_text(json.dumps(content))
+    message = refusal(of("bert", directory), no_texts)
+    assert f"gives {last!r} the number 1000000, the model has embeddings for" in message
+
+
 @pytest.mark.parametrize("kind", ["opt", "llama"])
 def test_a_missing_weight_is_named_and_not_made_up(
     save_model: SaveModel, no_texts: BuildContext, kind: str

@@ -613,6 +613,67 @@ def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
     assert again(request, overwrite=True)[0].encoded == 1
 
 
+def changed(path: str, value: object) -> Callable[[dict[str, Any]], None]:
+    """Return a function that puts a value at a dotted path of a manifest."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        *above, last = (int(key) if key.isdigit() else key for key in path.split("."))
+        place: Any = manifest
+        for key in above:
+            place = place[key]
+        place[last] = value
+
+    return change
+
+
+HOSTILE = {
+    **{f"width {value!r}": changed("how.width", value) for value in (0, -1, 2**40, "8", 1.5, True, None)},
+    **{f"rows {value!r}": changed("shards.0.rows", value) for value in (-1, 2**63, "1", None)},
+    **{f"input {value!r}": changed("shards.0.input", value) for value in (-1, 7, "0")},
+    **{f"format {value!r}": changed("request.format", value) for value in ("pickle", 3, [])},
+    **{f"dtype {value!r}": changed("request.dtype", value) for value in ("O", "float32,float64", None)},
+    **{f"{key} {value!r}": changed(key, value) for key in ("how", "request") for value in (3, "x", [])},
+    **{f"{key} {value!r}": changed(key, value) for key in ("inputs", "shards") for value in (3, ["x"], [{}])},
+    "an encoder that is none": changed("request.encoder", "x"),
+    "a path that is none": changed("inputs.0.path", 3),
+    "a digest that is none": changed("inputs.0.digest", [1]),
+    "a schema that is none": changed("schema", [1]),
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
+def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
+    change: Callable[[dict[str, Any]], None], put: Put, request_of: RequestOf, tmp_path: Path
+):
+    request = request_of(put("in.txt", "a\n"))
+    encode_corpus(request)
+    file = tmp_path / "out" / "corpus.json"
+    manifest = json.loads(file.read_text())
+    change(manifest)
+    file.write_text(json.dumps(manifest))
+    for read in (lambda: open_vectors(tmp_path / "out"), lambda: encode_corpus(request)):
+        with pytest.raises(
+            RunError, match=r"corpus.json` (is damaged .*; start again with `--overw|has schema)"
+        ):
+            read()
+
+
+@pytest.mark.parametrize(("name", "module"), [("corpus.json", "manifest"), ("vectors.sha256", "digests")])
+def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
+    name: str, module: str, put: Put, request_of: RequestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    encode_corpus(request_of(put("in.txt", "a\n")))
+    monkeypatch.setattr(f"sentbed_corpus.{module}.LARGEST", 20)
+    with pytest.raises(RunError, match=f"more than 20 bytes.*{name}.* start again with `--overwrite`"):
+        open_vectors(tmp_path / "out")
+
+
+def test_a_manifest_that_is_deeper_than_any_is_damaged(put: Put, tmp_path: Path):
+    put("out/corpus.json", "[" * 100_000)
+    with pytest.raises(RunError, match=r"corpus.json` is damaged \(RecursionError"):
+        open_vectors(tmp_path / "out")
+
+
 # --- bad input ---------------------------------------------------------------------------------------------
 
 

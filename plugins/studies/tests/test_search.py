@@ -384,10 +384,29 @@ def test_data_that_changed_between_two_starts_is_refused(
         look()
 
 
-@pytest.mark.parametrize("content", ["what\n", "{}\n", '{"schema": 1}\n[]\n', "\xff\n".encode("latin-1")])
+LINE = '{"prompt": "a", "score": 1, "scores": [], "seconds": 1}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("what\n", "{}\n", '{"schema": 1}\n[]\n', "\xff\n".encode("latin-1")),
+        # Without a whole line: somebody's file, which stays as it is.
+        *("a thesis", b"\x00" * 9),
+        # Deeper than Python's JSON goes, and lines whose numbers or scores are none.
+        '{"schema": ' + "[" * 100_000 + "\n",
+        *(LINE.replace("1,", f"{wrong},", 1) + "\n" for wrong in ('"x"', "[]", "true")),
+        LINE.replace(": 1}", ': "1"}') + "\n",
+        LINE.replace("[]", "[3]") + "\n",
+        LINE.replace("[]", "{}") + "\nnot whole",
+    ],
+)
 def test_a_file_that_is_no_journal_is_left_alone(
     look: Callable[..., SearchResult], put: Put, content: str | bytes
 ):
+    if isinstance(content, str) and '"prompt"' in content:
+        header, *_ = (look("search.limit=1").directory / JOURNAL).read_text().splitlines()
+        content = f"{header}\n{content}"
     path = put(f"out/{JOURNAL}", content)
     before = path.read_bytes()
     with pytest.raises(RunError, match="cannot be read as the journal of a search"):
@@ -630,3 +649,19 @@ def test_a_search_started_anew_takes_its_vectors_from_the_store(
     assert len({path.parent for path, _ in VectorCache().segments()}) == 4
     off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
     assert off.ranking == rankings[0]
+
+
+def test_a_journal_that_is_no_file_or_too_large_is_refused(
+    look: Callable[..., SearchResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / JOURNAL)
+    with pytest.raises(
+        RunError, match=r"cannot be read: .* is a pipe or a device, .* choose another `--out`"
+    ):
+        look()
+    (tmp_path / "out" / JOURNAL).unlink()
+    look("search.limit=1")
+    monkeypatch.setattr("sentbed_studies.search.LARGEST", 99)
+    with pytest.raises(RunError, match="cannot be read: the file has more than 99 bytes"):
+        look()

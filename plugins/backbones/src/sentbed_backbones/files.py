@@ -21,8 +21,11 @@ ADAPTER_DIRECTORY = "adapter"
 BASE_FILE = "base.json"
 """File beside an adapter with the hashes of its base weights, which are not saved."""
 
+TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt")
+"""Files that transformers reads beside a tokenizer's definition."""
+
 LARGEST_JSON = 1 << 26
-"""Bytes of the largest file of settings, or index of weights."""
+"""Bytes of the largest file of settings, index of weights, or definition of a tokenizer."""
 
 MOST_LAYERS = 1_000
 """Layers, or experts, of the largest model."""
@@ -60,6 +63,11 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
         yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
         return
     yield from _sizes(config, content)
+    read = (file for pattern in (*TOKENIZERS, *TOKENIZER_SETTINGS) for file in directory.glob(pattern))
+    for file in sorted(read):
+        if file.stat().st_size > LARGEST_JSON:
+            size = f"more than {LARGEST_JSON:,} bytes"
+            yield f"`{file}` has {size}, which no tokenizer has; fetch the model again"
     if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
     if "auto_map" in content and not trust_remote_code:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from sentbed.errors import RunError
-from sentbed.helpers import cannot_write, sha256, write_atomic
+from sentbed.errors import DataError, RunError
+from sentbed.helpers import cannot_write, read_file, sha256, write_atomic
 
 from sentbed_corpus.vector_writer import VECTORS
 
 FILE = "vectors.sha256"
+LARGEST = 1 << 28
+"""Bytes of the largest file of hashes: some million shards."""
 _LINE = re.compile(rf"([0-9a-f]{{64}})  {VECTORS}/(part-[0-9]+\.[a-z]+)")
 
 
@@ -20,10 +22,15 @@ def read_digests(directory: Path) -> dict[str, str] | None:
 
     A line that is damaged is left out, so that its shard counts as damaged.
     """
+    file = directory / FILE
+    if not file.is_file():
+        return None
     try:
-        lines = (directory / FILE).read_text("ascii", errors="replace").split("\n")
+        lines = read_file(file, LARGEST).decode("ascii", errors="replace").split("\n")
     except OSError:
         return None
+    except DataError as error:
+        raise RunError(f"{error}; start again with `--overwrite`") from error
     return {match[2]: match[1] for match in map(_LINE.fullmatch, lines) if match}
 
 

@@ -9,14 +9,19 @@ from typing import Any
 
 import attrs
 from sentbed import __version__
-from sentbed.errors import RunError
-from sentbed.helpers import write_atomic
+from sentbed.errors import DataError, RunError, reason_of
+from sentbed.helpers import read_file, write_atomic
 
 from sentbed_corpus.input_files import Shard, Source
 from sentbed_corpus.request import Request
 
 FILE = "corpus.json"
 SCHEMA = 1
+LARGEST = 1 << 28
+"""Bytes of the largest manifest: some million shards."""
+WIDEST = 1 << 20
+"""Numbers of the longest vector."""
+MOST_ROWS = 1 << 48
 
 
 @attrs.frozen
@@ -65,17 +70,60 @@ class Manifest:
         if not file.is_file():
             return None
         try:
-            found = json.loads(file.read_bytes())
+            found = json.loads(read_file(file, LARGEST))
             if found["schema"] != SCHEMA:
                 raise RunError(f"`{file}` has schema {found['schema']}; this version reads {SCHEMA}")
-            sources = tuple(Source(**entry) for entry in found["inputs"])
+            sources = tuple(_source(entry) for entry in found["inputs"])
             shards = tuple(
-                Shard(number, sources[entry["input"]], entry["row"], entry["rows"], entry["start"])
+                Shard(
+                    number,
+                    sources[_whole(entry, "input", len(sources) - 1)],
+                    *(_whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start")),
+                )
                 for number, entry in enumerate(found["shards"])
             )
-            return cls(found["request"], shards, sources, found["how"], found["complete"])
-        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            raise RunError(f"`{file}` is damaged ({error!r}); start again with `--overwrite`") from error
+            request, how = _table(found["request"], "request"), found["how"]
+            if request["format"] not in ("npy", "parquet") or request["dtype"] not in ("float32", "float16"):
+                raise ValueError("format or dtype is none that is written")  # noqa: TRY301
+            _table(request["encoder"], "encoder")["sha256"]
+            if how is not None and _whole(_table(how, "how"), "width", WIDEST) < 1:
+                raise ValueError("the width is 0")  # noqa: TRY301
+            return cls(request, shards, sources, how, found["complete"] is True)
+        except (
+            OSError,
+            DataError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            raise RunError(
+                f"`{file}` is damaged ({reason_of(error)}); start again with `--overwrite`"
+            ) from error
+
+
+def _source(entry: Mapping[str, Any]) -> Source:
+    source = Source(**entry)
+    if not isinstance(source.path, str) or not isinstance(source.digest, str):
+        raise TypeError("the path or the digest of an input is no text")
+    for key in ("size", "modified", "rows"):
+        _whole(entry, key, 1 << 63)
+    return source
+
+
+def _whole(table: Mapping[str, Any], key: str, most: int) -> int:
+    """Return a whole number from 0 to `most` of a table. Raises `ValueError` if it is none."""
+    value = table[key]
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"`{key}` is {value!r:.40}, expected a whole number from 0 to {most}")
+    return value
+
+
+def _table(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"`{what}` is {value!r:.40}, expected a table")
+    return value
 
 
 def asked(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> dict[str, Any]:

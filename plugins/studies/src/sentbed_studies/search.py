@@ -17,8 +17,8 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, __version__
-from sentbed.errors import RecipeError, RunError, returned
-from sentbed.helpers import cannot_write, write_atomic
+from sentbed.errors import DataError, RecipeError, RunError, reason_of, returned
+from sentbed.helpers import cannot_write, read_file, write_atomic
 from sentbed.protocols import Evaluation, Preparation, Score
 from sentbed.tools import (
     RESOLVED,
@@ -46,6 +46,10 @@ from sentbed_studies.search_table import Search
 
 JOURNAL = "search.jsonl"
 SCHEMA = 1
+LARGEST = 1 << 28
+"""Bytes of the largest journal."""
+_BEGINNING = b'{"schema": '
+"""Beginning of every journal: a file without a whole line begins so, or is none of ours."""
 
 
 @attrs.frozen(eq=False)
@@ -213,28 +217,34 @@ class _Journal:
     @classmethod
     def open(cls, path: Path, decides: Mapping[str, str]) -> _Journal:
         """Read or create the journal. Raises `RunError` if it belongs to another search."""
-        content = path.read_bytes() if path.exists() else b""
+        advice = "choose another `--out`, or remove it"
+        try:
+            content = read_file(path, LARGEST) if path.exists() else b""
+        except (OSError, DataError) as error:
+            raise RunError(f"`{path}` cannot be read: {reason_of(error)}; {advice}") from error
         whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            # Killed while writing a line: this prompt is scored again.
-            os.truncate(path, len(whole))
+        if not whole and not content.startswith(_BEGINNING[: len(content)]):
+            raise RunError(f"`{path}` cannot be read as the journal of a search; {advice}")
         if not whole:
+            if content:
+                os.truncate(path, 0)
             started = datetime.now(UTC).isoformat(timespec="seconds")
             _append(path, {"schema": SCHEMA, "started": started, "decides": decides})
             return cls(path, started, {})
         try:
             header, *lines = map(json.loads, whole.splitlines())
             other = [what for what in decides if header["decides"][what] != decides[what]]
-            found = cls(path, header["started"], {line["prompt"]: _line(line) for line in lines})
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(
-                f"`{path}` cannot be read as the journal of a search; choose another `--out`, or remove it"
-            ) from error
+            found = cls(path, str(header["started"]), {str(line["prompt"]): _line(line) for line in lines})
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise RunError(f"`{path}` cannot be read as the journal of a search; {advice}") from error
         if other:
             raise RunError(
                 f"`{path}` is of a search with {' and '.join(f'another {what}' for what in other)}, "
                 "whose scores cannot stand beside those of this one; choose another `--out`, or remove it"
             )
+        if whole != content:
+            # Killed while writing a line: this prompt is scored again.
+            os.truncate(path, len(whole))
         return found
 
     def add(self, index: int, prompt: str, evaluation: Evaluation, seconds: float) -> None:
@@ -270,11 +280,16 @@ def _data(line: _Line) -> list[Any]:
 
 def _line(line: Mapping[str, Any]) -> _Line:
     """Parse a line; JSON has null for NaN."""
-    return _Line(_number(line["score"]), tuple(map(score_of, line["scores"])), line["seconds"])
+    scores = line["scores"]
+    if not isinstance(scores, list):
+        raise TypeError(f"found {scores!r:.40}, expected scores")
+    return _Line(_number(line["score"]), tuple(map(score_of, scores)), _number(line["seconds"]))
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+def _number(value: Any) -> float:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise TypeError(f"found {value!r:.40}, expected a number")
+    return math.nan if value is None else float(value)
 
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:

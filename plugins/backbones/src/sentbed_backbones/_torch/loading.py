@@ -157,6 +157,12 @@ def _from_directory(
             f"the tokenizer in `{directory}` has {len(tokenizer)} tokens, the model has embeddings for "
             f"{config.vocab_size}; fetch the model again"
         )
+    token, number = max(tokenizer.get_vocab().items(), key=lambda item: item[1], default=("", 0))
+    if number >= config.vocab_size:
+        raise ModelError(
+            f"the tokenizer in `{directory}` gives {token!r:.80} the number {number}, the model has "
+            f"embeddings for {config.vocab_size}; fetch the model again"
+        )
     return model, tokenizer
 
 
