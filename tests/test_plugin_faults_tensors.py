@@ -12,6 +12,7 @@ import torch
 from sentbed import protocols
 from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
 from sentbed_backbones.bert import Bert
+from sentbed_backbones.opt import Opt
 from sentbed_poolers.mean import Mean
 from sentbed_testing import ConformanceError, check_component, component_rules
 
@@ -159,3 +160,48 @@ def test_a_fault_of_a_backbone_breaks_its_rule(fault: str, rule: str, what: str)
     example = {"init": "random", "vocab_size": 512, "fault": fault}
     assert what in said_of(Backbone, rule, kind="backbone", example=example)
     assert said_of(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
+
+
+class BuiltPredictor(Built):
+    """What `opt` builds, with a fault of its head."""
+
+    @property
+    def vocabulary(self) -> Any:
+        return [] if self.fault == "no words" else self.built.vocabulary
+
+    def logits(self, states: Any) -> Any:
+        found = self.built.logits(states)
+        if self.fault == "half the words":
+            return found[:, ::2]
+        if self.fault == "mixes rows":
+            return found - found.mean(0) if len(found) else found
+        return found / 0.0 if self.fault == "not finite" else found
+
+
+@attrs.frozen(kw_only=True)
+class Predictor(Opt):
+    """OPT, with a fault of its head."""
+
+    name: ClassVar[str] = "faulty-opt"
+    fault: str = ""
+    """What is wrong with it."""
+
+    def build(self, context: BuildContext) -> Any:
+        """Build OPT and spoil it."""
+        return BuiltPredictor(super().build(context), self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("no words", "its `vocabulary` holds no strings"),
+        ("half the words", "return one logit per token of `vocabulary` for each state"),
+        ("mixes rows", "compute each row for itself"),
+        ("not finite", "`logits` gives NaN or infinity"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+def test_a_fault_of_a_head_breaks_its_rule(fault: str, what: str) -> None:
+    example = {"init": "random", "vocab_size": 512, "fault": fault}
+    assert what in said_of(Predictor, "logits", kind="backbone", example=example)
+    assert said_of(Predictor, "logits", kind="backbone", example={**example, "fault": ""}) == ""

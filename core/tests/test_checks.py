@@ -236,6 +236,22 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "evaluate.0.second",
             "the evaluator `gap` has no use for a `second` encoder; take it out",
         ),
+        # an evaluator and the encoder that it scores
+        (
+            [VALIDATE + '{ every = 1, with = { use = "across", poolers = ["first"] } }'],
+            "stage.1.validate",
+            "`characters` with `average` cannot be scored; use another pooler",
+        ),
+        (
+            [WATCH + '[{ every = 1, with = { use = "across", poolers = ["first"] } }]'],
+            "stage.1.watch.0",
+            "`characters` with `average` cannot be scored; use another pooler",
+        ),
+        (
+            ["evaluate.0.encoder=en", "encoders.en.head.normalize=true"],
+            "evaluate.0",
+            "the length of the vectors is lost; take `normalize` out",
+        ),
         # the loss
         (
             ['stage.tune.loss={ use = "sort" }'],

@@ -439,6 +439,16 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(
     assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
 
 
+def test_an_evaluator_that_drives_the_encoder_has_its_backbone(recipe_of: Callable[..., Recipe]):
+    class Reads(Timed):
+        def _time(self, encoder: Any) -> Evaluation:
+            assert encoder.at_length(4).backbone is encoder.backbone
+            return Evaluation((Score("t", "width", float(encoder.backbone.width), {}),), 0.0)
+
+    encoder = build_encoder(recipe_of())
+    assert encoder.evaluate(Reads(), "e").scores[0].value == encoder.backbone.width
+
+
 # --- prompt and protocol -----------------------------------------------------------------------------------
 
 

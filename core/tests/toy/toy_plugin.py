@@ -549,10 +549,18 @@ class Across(Evaluator):
     left: str = "abc"
     right: str = "nop"
     development: bool = True
+    poolers: tuple[str, ...] = ("average", "average-mlp")
+    """The poolers whose vectors it can score."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         return EvaluatorTraits(development=self.development, two_sided=True)
+
+    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+        if pooler.name not in self.poolers:
+            yield f"`{backbone.name}` with `{pooler.name}` cannot be scored; use another pooler"
+        if head.normalize:
+            yield "the length of the vectors is lost; take `normalize` out"
 
     def prepare(self) -> Prepared:
         return Prepared({"left": Texts([self.left]), "right": Texts(second=[self.right])}, self._score)

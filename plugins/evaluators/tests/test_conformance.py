@@ -70,6 +70,7 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
         },
         "sentbench": {},
         "mteb": {"tasks": ["STSBenchmark"]},
+        "next-token": {},
         "throughput": {"lengths": [16], "examples": 4, "repeats": 1, "warmup": 0},
     }  # fmt: skip
 

@@ -15,5 +15,6 @@ def test_the_plugin_offers_its_evaluators_by_name() -> None:
         "retrieval",
         "bitext",
         "mteb",
+        "next-token",
         "throughput",
     ]

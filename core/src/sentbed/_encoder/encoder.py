@@ -378,6 +378,7 @@ class _Seen(TextEncoder):
     bar: EncodeBar | None = None
     """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
+    backbone: BuiltBackbone | None = attrs.Factory(lambda seen: seen.encoder.backbone, takes_self=True)
     space: Any = attrs.field(init=False)
 
     @space.default

@@ -44,7 +44,7 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     for i, evaluate in enumerate(recipe.evaluate):
         below = _below(add, "evaluate", i)
         _encoder_name(recipe, evaluate.encoder, below, "encoder")
-        _check_second(recipe, evaluate.with_, evaluate.second, below)
+        _check_use(recipe, evaluate.with_, evaluate.encoder, evaluate.second, below)
         if "start" in evaluate.at and not recipe.stage:
             below('`at` has "start", but the recipe has no stage before which to evaluate; remove it')
     for key, table in recipe.tables.items():
@@ -76,7 +76,10 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
     return True
 
 
-def _check_second(recipe: Recipe, evaluator: Evaluator, second: str | None, add: Add) -> None:
+def _check_use(recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add) -> None:
+    if part := recipe.encoders.get(name or recipe.main_encoder):
+        for said in sentences(evaluator.misfits(part.backbone, part.pooler, part.head), evaluator, "misfits"):
+            add(said, misfit=True)
     if second is None:
         return
     _encoder_name(recipe, second, add, "second")
@@ -133,25 +136,27 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if _check_towers(recipe, stage, add):
         _check_parts(recipe, stage, add)
     _check_weights(recipe, index, stage, add)
-    one = len(recipe.trained(stage)) == 1
+    trained = recipe.trained(stage)
     for i, watch in enumerate(stage.watch):
         below = _below(add, "watch", i)
-        if watch.encoder is not None or not one:
+        if watch.encoder is not None or len(trained) > 1:
             _encoder_name(recipe, watch.encoder, below, "encoder")
-        _check_second(recipe, watch.with_, watch.second, below)
+        _check_use(recipe, watch.with_, watch.encoder or trained[0], watch.second, below)
     validate = stage.validate
     if validate is None:
         return
-    if validate.encoder is not None or not one:
+    if validate.encoder is not None or len(trained) > 1:
         known = _encoder_name(recipe, validate.encoder, add, "validate", "encoder")
-        if known and validate.encoder not in recipe.trained(stage):
+        if known and validate.encoder not in trained:
             add(
                 f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
                 "name one that it trains, or use `watch`",
                 "validate",
                 "encoder",
             )
-    _check_second(recipe, validate.with_, validate.second, _below(add, "validate"))
+    _check_use(
+        recipe, validate.with_, validate.encoder or trained[0], validate.second, _below(add, "validate")
+    )
     if (validate.keep == "best" or validate.patience) and not validate.with_.traits.development:
         add(problem_of_test_data("a validation chooses weights", validate.with_), "validate", "with")
 

@@ -78,6 +78,12 @@ class BuiltBackbone:
     row; `TokenStates` and its mask then include them."""
     dispatched: bool = False
     """Whether the weights are already on their devices."""
+    vocabulary: Sequence[str] = ()
+    """Text of each token by its id, if the traits say `predicts`."""
+
+    def logits(self, states: Any) -> Any:
+        """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
+        raise NotImplementedError
 
     @property
     def protocol(self) -> Mapping[str, Any]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
 from sentbed.errors import RunError, printable
-from sentbed.protocols.components import Component
+from sentbed.protocols.components import Backbone, BuiltBackbone, Component, Pooler
+from sentbed.protocols.engine import Head
 from sentbed.protocols.traits import EvaluatorTraits
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class TextEncoder(ABC):
     """Encoder passed to an evaluation that drives the encoder itself (`DrivesEncoder`)."""
 
     __slots__ = ()
+
+    backbone: BuiltBackbone | None = None
+    """Tokenizer and transformer, if it is an encoder of sentbed."""
 
     @property
     def second(self) -> TextEncoder | None:
@@ -294,6 +298,10 @@ class Evaluator(Component):
     def traits(self) -> EvaluatorTraits:
         """Whether it may select checkpoints and prompts, and other capabilities."""
         return EvaluatorTraits()
+
+    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+        """Yield why it cannot score an encoder of these parts, each with a remedy."""
+        return iter(())
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:

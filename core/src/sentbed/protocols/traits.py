@@ -46,6 +46,8 @@ class BackboneTraits(ComponentTraits):
     """Whether building it runs Python code that comes with its model."""
     model: str | None = attrs.field(default=None, validator=_TEXT)
     """Model that its weights or its architecture come from: a hub id or a directory."""
+    predicts: bool = False
+    """Whether it has the language-modelling head of `BuiltBackbone.logits`."""
 
 
 @attrs.frozen(kw_only=True)

@@ -21,6 +21,7 @@ class Bert(Transformer):
 
     name: ClassVar[str] = "bert"
     papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
+    head_in_files: ClassVar[bool | None] = True
     offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"

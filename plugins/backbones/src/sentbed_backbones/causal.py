@@ -19,6 +19,7 @@ class Causal(CausalTransformer):
     """
 
     name: ClassVar[str] = "causal"
+    head_in_files: ClassVar[bool | None] = True
 
     size: Literal["tiny", "mini", "7b", "13b", "30b", "65b"] = "tiny"
     """Size of a random LLaMA: 7b to 65b as published, tiny is 2 layers of width 128, mini 4 of 256."""

@@ -32,6 +32,8 @@ class Transformer(Backbone):
     """Keys of the papers that introduced the architecture."""
     offered: ClassVar[frozenset[str]]
     """Needs of a pooler that the architecture can meet."""
+    head_in_files: ClassVar[bool | None] = None
+    """Whether its language-modelling head has weights of its own; None if it has no such head."""
 
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
@@ -102,12 +104,19 @@ class Transformer(Backbone):
             pretrained=self.init == "pretrained",
             runs_code=self.trust_remote_code,
             model=self.model,
+            predicts=self._predicts(),
         )
 
     @property
     def shares_prefix(self) -> bool:
         """Whether a prefix shared by all texts is computed once when encoding."""
         return False
+
+    def _predicts(self) -> bool:
+        """Whether tokens can be predicted: from the last layer, by a head that is not random."""
+        if self.head_in_files is None or self.layer_numbers != (-1,):
+            return False
+        return self.init == "pretrained" or not self.head_in_files
 
     def _untrainable(self) -> str | None:
         adapted = self.lora is not None or self.adapter is not None

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sentbed import hookimpl
 from sentbed.protocols import Finding, Lazy
 from sentbed_common import KnownData
 
+if TYPE_CHECKING:
+    from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
+
 sentbed_api = "2.0"
+
+PREDICTIONS = "next-token"
+"""Name of the evaluator of predictions, and of the directory of a run that holds them."""
 
 
 @hookimpl
@@ -55,10 +62,40 @@ def evaluators() -> Mapping[str, Lazy]:
             "sentbed_evaluators.mteb:MTEB",
             "Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).",
         ),
+        "next-token": Lazy(
+            "sentbed_evaluators.next_token:NextToken",
+            "The tokens that a language model predicts where a prompt reads a sentence's vector.",
+        ),
         "throughput": Lazy(
             "sentbed_evaluators.throughput:Throughput", "Texts per second, by their length in tokens."
         ),
     }
+
+
+@hookimpl
+def scores_ready(run: Run, encoder: str, evaluation: Evaluation) -> None:
+    """Keep the predictions of `next-token` in the run directory."""
+    from sentbed_evaluators.next_token import NextTokenEvaluation
+    from sentbed_evaluators.prediction_tables import keep
+
+    if isinstance(evaluation, NextTokenEvaluation):
+        keep(run.directory, encoder, evaluation)
+
+
+@hookimpl
+def tracker_state() -> tuple[str, Mapping[str, Any]]:
+    """Return the directory of the predictions, which a resumed run needs for its report."""
+    return "next-token", {"files": [PREDICTIONS]}
+
+
+@hookimpl
+def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
+    """Return a table of predictions for each list of sentences of `next-token`."""
+    if not any(score.evaluator == PREDICTIONS for score in data.scores):
+        return ()
+    from sentbed_evaluators.prediction_tables import sections
+
+    return sections(run.directory, data.scores)
 
 
 @hookimpl

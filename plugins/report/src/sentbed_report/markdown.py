@@ -17,6 +17,7 @@ from sentbed_report.wording import (
     number,
     pairing,
     resampling,
+    section_cell,
     signed,
     spread,
     status_line,
@@ -82,7 +83,7 @@ def _blocks(data: RunReport) -> Iterator[str]:
         yield f"## {escape(section.title)}"
         yield markdown_table(
             [escape(name) for name in section.columns],
-            ([escape("–" if value is None else str(value)) for value in row] for row in section.rows),
+            ([escape(section_cell(value)) for value in row] for row in section.rows),
             numbers=(),
         )
         if section.note:

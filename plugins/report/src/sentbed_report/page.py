@@ -8,7 +8,7 @@ import json
 from importlib.resources import files
 
 import attrs
-from sentbed.protocols import StageCurve
+from sentbed.protocols import ReportSection, StageCurve
 from sentbed.tools import plain
 
 from sentbed_report import wording as text
@@ -62,6 +62,8 @@ def to_html(data: RunReport) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(number=text.number, signed=text.signed, spread=text.spread, chance=text.chance)
+    environment.filters.update(share=text.share)
+    environment.tests.update(bars=lambda value: isinstance(value, tuple))
     script = _resource("theme.js")
     panels = geometry_panels(data.scores)
     stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
@@ -80,12 +82,19 @@ def to_html(data: RunReport) -> str:
         geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(panels)],
         planes="; ".join(dict.fromkeys(panel.plane.title for panel in panels)),
         manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
+        longest_bar=longest_bar,
         degenerate=DEGENERATE,
         style=_resource("style.css"),
         script=script,
         # The page's policy allows only this script.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def longest_bar(section: ReportSection) -> float:
+    """Return the largest share of a section's bars, which share one scale; 0 without bars."""
+    bars = (value for row in section.rows for value in row if isinstance(value, tuple))
+    return max((part for value in bars for _, part in value), default=0.0)
 
 
 def _resource(name: str) -> str:

@@ -47,6 +47,21 @@ def probability(p_value: float) -> str:
     return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
 
 
+def share(value: float) -> str:
+    """Return a share in [0, 1] as percent with two digits that count: `41 %`, `4.1 %`, `< 0.01 %`."""
+    percent = 100 * value
+    if percent < 0.01:
+        return "< 0.01 %"
+    return f"{percent:.{0 if percent >= 9.95 else 1 if percent >= 0.995 else 2}f} %"
+
+
+def section_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> str:
+    """Return a cell of a plugin's table as text: labels with their shares one after the other."""
+    if isinstance(value, tuple):
+        return ", ".join(f"{label} {share(part)}" for label, part in value)
+    return "–" if value is None else str(value)
+
+
 def resampling(found: Bootstrapped) -> str:
     """Return how the intervals were found."""
     return (

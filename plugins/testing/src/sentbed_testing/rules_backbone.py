@@ -193,6 +193,34 @@ def tokenizer(subject: Subject) -> Findings:
         yield f"`pad_id` is {found.pad_id!r}", "return the id that fills a batch"
 
 
+def logits(subject: Subject) -> Findings:
+    """One that says `predicts` has a finite logit for each token of its vocabulary, also for no state."""
+    import numpy as np
+
+    if not subject.part.traits.predicts:
+        return
+    found = _build(subject)
+    size = len(found.vocabulary)
+    if not size or not all(isinstance(found.vocabulary[token], str) for token in (0, size - 1)):
+        yield "its `vocabulary` holds no strings", "give the text of each token, by its id"
+        return
+    states = np.random.default_rng(0).standard_normal((3, found.width)).astype(np.float32)
+    for given in (states, states[:0]):
+        scored = np.asarray(found.logits(given))
+        if scored.shape != (len(given), size) or scored.dtype != np.float32:
+            yield (
+                f"for states {given.shape} `logits` gives {scored.dtype} {scored.shape}, not float32 "
+                f"{(len(given), size)}",
+                "return one logit per token of `vocabulary` for each state",
+            )
+            return
+        if not np.isfinite(scored).all():
+            yield "`logits` gives NaN or infinity", "return finite numbers"
+    alone = np.concatenate([found.logits(states[row : row + 1]) for row in range(3)])
+    if not np.allclose(alone, found.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
+        yield "a state has other logits beside other states", "compute each row for itself"
+
+
 RULES = {
     "built": built,
     "offers": offers,
@@ -200,4 +228,5 @@ RULES = {
     "save": save,
     "inference": inference,
     "tokenizer": tokenizer,
+    "logits": logits,
 }

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import (
+    BuiltBackbone,
     DrivesEncoder,
     Evaluation,
     Preparation,
@@ -38,10 +39,24 @@ ROUNDING = 0.006
 """Tolerance between a score and its items: papers, and SentEval, round to two digits."""
 
 
+class LetterBackbone(BuiltBackbone):
+    """Backbone of a `LetterEncoder`: a linear head over 26 letters, and no tokenizer."""
+
+    vocabulary = tuple("abcdefghijklmnopqrstuvwxyz")
+    width = WIDTH
+
+    def logits(self, states: Any) -> Any:
+        """Return one logit per letter."""
+        import numpy as np
+
+        return states @ np.random.default_rng(0).standard_normal((WIDTH, 26)).astype(np.float32)
+
+
 class LetterEncoder(TextEncoder):
     """Text encoder without weights: equal texts have equal pseudo-random vectors."""
 
     def __init__(self) -> None:
+        self.backbone = LetterBackbone()
         self.misused = ""
         """Type of an argument of `encode` that is not a sequence of texts."""
         self.other: str | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import RecipeError
+from sentbed.errors import RecipeError, sentences
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
 from sentbed.tools import Document, apply_overrides, load_plugins, structure
 from sentbed_common import progress_bars
@@ -62,5 +62,8 @@ def evaluate_encoder(
     if problems:
         raise RecipeError(problems)
     loaded = Encoder.load(encoder, request.runtime, plugins, trust_remote_code=trust_remote_code)
+    found = request.evaluate.misfits(loaded.recipe.backbone, loaded.recipe.pooler, loaded.recipe.head)
+    if misfits := sentences(found, request.evaluate, "misfits"):
+        raise RecipeError([document.problem(message, ("evaluate",)) for message in misfits])
     with _bars() as told:
         return loaded.evaluate(request.evaluate, encoder, progress=told, store=store, plugins=plugins)

@@ -61,6 +61,10 @@ class BertFamily(Family):
         """Return the packed form if the architecture is the plain one, else None."""
         return FastBert(model, dtype, layers) if FastBert.fits(model) else None
 
+    def head_loader(self) -> Any:
+        """Return the class of masked language models."""
+        return transformers.AutoModelForMaskedLM
+
     def max_length(self, model: Any) -> int:
         """Return the number of positions: RoBERTa and its relatives count from after the padding id."""
         return super().max_length(model) - _counts_from(model)

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from sentbed import ModelError
 from sentbed.protocols import (
@@ -20,6 +22,7 @@ from sentbed.protocols import (
     Module,
 )
 
+from sentbed_backbones._torch.language_head import LanguageHead, Vocabulary
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local
@@ -68,6 +71,10 @@ class Family:
         """Return the auto class of transformers that loads only what the pooler needs."""
         return transformers.AutoModel
 
+    def head_loader(self) -> Any:
+        """Return the auto class that loads the language-modelling head too, or None if there is none."""
+        return None
+
     def left_out(self, key: str) -> bool:
         """Whether a weight of the files that the model lacks is left out on purpose."""
         return False
@@ -104,6 +111,7 @@ class BuiltTransformer(BuiltBackbone):
         self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer)
         self.origin = origin
         self.width = family.width(model.config)
+        self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
         self.shares_prefix = parameters.shares_prefix and not getattr(base_of(model), "_is_stateful", False)
         self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
@@ -156,6 +164,28 @@ class BuiltTransformer(BuiltBackbone):
             model = cast(model, dtype).requires_grad_(False)
         states = self.family.states(model, self._all_layers)
         return self._read(states if traceable else self.family.encoding(states)).eval()
+
+    def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`.
+
+        Raises:
+            ModelError: if the family has no head, or the files of the recipe's `model` lack its weights.
+        """
+        loader, parameters = self.family.head_loader(), self.parameters
+        if loader is None:
+            raise ModelError(
+                f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
+                "`opt`"
+            )
+        head = LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code)
+        return head.logits(states)
+
+    def _files(self) -> Path | None:
+        """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
+        from sentbed_backbones._torch.loading import model_directory
+
+        pretrained = self.parameters.model is not None and self.parameters.init == "pretrained"
+        return model_directory(self.parameters) if pretrained else None
 
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer in the format of transformers.

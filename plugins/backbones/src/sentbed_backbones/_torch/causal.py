@@ -71,6 +71,10 @@ class CausalFamily(Family):
         """Return the packed form of an OPT or a LLaMA, else None."""
         return FastCausal(model, dtype, layers) if FastCausal.fits(model) else None
 
+    def head_loader(self) -> Any:
+        """Return the class of causal language models."""
+        return transformers.AutoModelForCausalLM
+
     def encoding(self, states: Any) -> Module:
         """Return the module that computes a shared prefix once."""
         return SharedPrefixStates(states) if self.parameters.reuse_prefix else states

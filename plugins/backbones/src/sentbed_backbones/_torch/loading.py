@@ -64,7 +64,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
     if saved is not None and (saved / BASE_FILE).is_file():
         directory = _base_directory(parameters, saved)
     elif saved is None and parameters.model is not None:
-        directory = _directory(parameters)
+        directory = model_directory(parameters)
     base: dict[str, str] | None = None
     if directory is None:
         tokenizer = family.tokenizer(context)
@@ -268,7 +268,7 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
         )
 
 
-def _directory(parameters: Transformer) -> Path:
+def model_directory(parameters: Transformer) -> Path:
     """Return the model's directory, downloaded first if it is a hub id."""
     assert parameters.model is not None
     if is_local(parameters.model):
@@ -287,7 +287,7 @@ def _directory(parameters: Transformer) -> Path:
 def _base_directory(parameters: Transformer, saved: Path) -> Path:
     """Return the directory of the model that a saved adapter belongs to."""
     try:
-        return _directory(parameters)
+        return model_directory(parameters)
     except SentbedError as error:
         raise ModelError(
             f"`{saved}` holds no weights but an adapter's, and its model cannot be had: {error}; put the "

@@ -1,0 +1,142 @@
+"""Language-modelling heads: states of the last layer -> logits of the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from sentbed import ModelError
+from transformers.modeling_outputs import BaseModelOutputWithPast
+
+LOGITS = 2**24
+"""Largest number of logits computed at a time."""
+
+
+class GivenStates(torch.nn.Module):
+    """Stands for the transformer under a head: whatever it is called with, it returns `states`."""
+
+    states: torch.Tensor
+
+    @property
+    def decoder(self) -> GivenStates:
+        """Itself: OPT's head calls its transformer's decoder."""
+        return self
+
+    def forward(self, *_: Any, **__: Any) -> BaseModelOutputWithPast:
+        """Return the states."""
+        return BaseModelOutputWithPast(last_hidden_state=self.states)
+
+
+class LanguageHead:
+    """The head of a model of transformers, run by its own forward pass in fp32 on the host.
+
+    `model` is the transformer without head, `loader` the auto class of transformers that has one. Weights
+    that the head shares with the input embedding are copied from `model`, trained or not; the others are
+    read from `files()`, the model's directory or None if it has none.
+
+    Raises:
+        ModelError: if the files lack a weight of the head.
+    """
+
+    def __init__(
+        self, model: Any, loader: Any, files: Callable[[], Path | None], trust_remote_code: bool = False
+    ) -> None:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            whole = loader.from_config(model.config, dtype=torch.float32, trust_remote_code=trust_remote_code)
+        self.given = GivenStates()
+        words = whole.get_input_embeddings().weight
+        setattr(whole, whole.base_model_prefix, self.given)
+        weights = dict(_weights(whole, words, model.get_input_embeddings().weight, files))
+        for name, value in weights.items():
+            owner, _, own = name.rpartition(".")
+            setattr(whole.get_submodule(owner), own, torch.nn.Parameter(value, requires_grad=False))
+        for name, buffer in whole.named_buffers():
+            if buffer.is_meta:
+                raise ModelError(
+                    f"`{type(whole).__name__}` has the buffer `{name}` in its head, which no file holds; "
+                    "choose another model for its predictions"
+                )
+        self.model = whole.eval()
+
+    def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the logits `(n, tokens)` of states `(n, width)`."""
+        tokens = int(self.model.config.vocab_size)
+        given = torch.from_numpy(np.ascontiguousarray(states, np.float32))
+        parts = []
+        with torch.inference_mode():
+            for rows in given.split(max(1, LOGITS // tokens)):
+                self.given.states = rows[:, None]
+                output = self.model(input_ids=torch.zeros(len(rows), 1, dtype=torch.long))
+                parts.append(output.logits[:, 0].float().numpy())
+        return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
+
+
+class Vocabulary(Sequence[str]):
+    """The text of each token, decoded when asked for; that of an id without a token is empty."""
+
+    def __init__(self, tokenizer: Any, size: int) -> None:
+        self.tokenizer, self.size = tokenizer, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(self.size))]
+        if not -self.size <= place < self.size:
+            raise IndexError(place)
+        return self.tokenizer.decode([place % self.size], clean_up_tokenization_spaces=False)
+
+
+def _weights(
+    whole: Any, words: torch.Tensor, trained: torch.Tensor, files: Callable[[], Path | None]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in whole.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    own = {name for identity, same in names.items() if identity != id(words) for name in same}
+    directory = files() if own else None
+    found = {} if directory is None else _read(directory, own)
+    for identity, same in names.items():
+        if identity == id(words):
+            value = trained.detach().float().cpu().clone()
+        else:
+            kept = next((name for name in same if name in found), None)
+            if kept is None:
+                where = "a model with random weights" if directory is None else f"`{directory}`"
+                raise ModelError(
+                    f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
+                    "predicts tokens; take files that were saved with it, or leave out what reads predictions"
+                )
+            value = found[kept]
+        expected = tuple(whole.get_parameter(same[0]).shape)
+        if tuple(value.shape) != expected:
+            raise ModelError(
+                f"`{same[0]}` has the shape {tuple(value.shape)}, and by the model's `config.json` it should "
+                f"have {expected}; fetch the model again"
+            )
+        yield from ((name, value) for name in same)
+
+
+def _read(files: Path, names: set[str]) -> dict[str, torch.Tensor]:
+    """Return the weights of these names in fp32; old files call those of a norm `gamma` and `beta`."""
+    old = {
+        name.removesuffix(new) + was: name
+        for name in names
+        for new, was in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
+        if name.endswith(new)
+    }
+    found = {}
+    for file in sorted(files.glob("*.safetensors")):
+        with safe_open(file, "pt") as weights:
+            for key in weights.keys():  # noqa: SIM118 - it is no mapping
+                name = old.get(key, key)
+                if name in names:
+                    found[name] = weights.get_tensor(key).float()
+    return found

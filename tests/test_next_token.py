@@ -1,0 +1,197 @@
+"""What a language model would say next: probabilities are those of transformers, and the report has them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from sentbed import RecipeError, build_encoder, load_recipe, resume, run
+from sentbed._recipe.prompts import TEMPLATES
+from sentbed_evaluators.next_token import NextToken
+
+TEXTS = ("A jockey riding a horse.", "Rain falls", 'He said "no"?')
+
+RECIPE = """
+schema = 1
+run = { name = "words", cache = false }
+runtime = { use = "cpu" }
+
+[encoders.plain]
+max_length = 32
+backbone = { use = "KIND", model = "MODEL" }
+pooler = { use = "prompt" }
+
+[encoders.one-word]
+max_length = 32
+backbone = { use = "KIND", model = "MODEL" }
+pooler = { use = "prompt-eol" }
+
+[[evaluate]]
+use = "next-token"
+encoder = "plain"
+texts = TEXTS
+
+[[evaluate]]
+use = "next-token"
+encoder = "one-word"
+texts = TEXTS
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path, Any, Any]]:
+    """An OPT and a LLaMA with random weights, saved as transformers saves them, with a tokenizer."""
+    scratch = RECIPE.replace('model = "MODEL"', 'init = "random", vocab_size = 500').replace("KIND", "opt")
+    root = tmp_path_factory.mktemp("models")
+    put = root / "recipe.toml"
+    put.write_text(scratch.replace("TEXTS", json.dumps(TEXTS)))
+    tokenizer = build_encoder(load_recipe(put), "plain").backbone.tokenizer.original
+    shape = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    torch.manual_seed(0)
+    found = {}
+    for kind, model in (
+        (
+            "opt",
+            transformers.OPTForCausalLM(transformers.OPTConfig(**shape, ffn_dim=64, word_embed_proj_dim=32)),
+        ),
+        ("causal", transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape, intermediate_size=64))),
+    ):
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
+        model.save_pretrained(root / kind)
+        tokenizer.save_pretrained(root / kind)
+        found[kind] = root / kind, model.eval(), tokenizer
+    return found
+
+
+@pytest.fixture
+def recipe_of(tmp_path: Path) -> Callable[..., Any]:
+    def load(kind: str, model: Path, *overrides: str) -> Any:
+        text = RECIPE.replace("KIND", kind).replace("MODEL", str(model)).replace("TEXTS", json.dumps(TEXTS))
+        (tmp_path / "recipe.toml").write_text(text)
+        return load_recipe(tmp_path / "recipe.toml", overrides)
+
+    return load
+
+
+def prompts(template: str) -> list[str]:
+    """The prompts by hand: a final stop where there is none, single quotes, no question mark."""
+    filled = ("A jockey riding a horse.", "Rain falls.", "He said 'no'.")
+    return [TEMPLATES[template].replace("{text}", text) for text in filled]
+
+
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_probabilities_are_those_of_transformers_and_the_report_has_them(
+    kind: str, models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    directory, whole, tokenizer = models[kind]
+    out = tmp_path / "out"
+    run(recipe_of(kind, directory), out)
+    for encoder, template in (("plain", "prompt"), ("one-word", "prompt-eol")):
+        (file,) = (out / "next-token").glob(f"{encoder}-*.json")
+        rows = json.loads(file.read_text())
+        assert [text for text, _ in rows] == list(TEXTS)
+        for prompt, (_, found) in zip(prompts(template), rows, strict=True):
+            ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+            with torch.no_grad():
+                chances = whole(input_ids=ids).logits[0, -1].softmax(-1)
+            expected = chances.topk(5)
+            assert [word for word, _ in found] == [tokenizer.decode([token]) for token in expected.indices]
+            assert [chance for _, chance in found] == pytest.approx(expected.values.tolist(), abs=1e-6)
+    section = json.loads((out / "report.json").read_text())["sections"]["next-token"]
+    assert [name.split(":")[0] for name in section["columns"]] == ["Sentence", "plain", "one-word"]
+    assert section["columns"][2].endswith('This sentence : "…" means in one word:"')
+    page = (out / "report.html").read_text()
+    assert "What the model would say next" in page
+    assert len(re.findall(r'<ol class="bars', page)) == 2 * len(TEXTS)
+
+
+def test_logits_of_a_prompt_are_those_of_transformers_to_1e_5(
+    models: Mapping[str, Any], recipe_of: Callable[..., Any]
+) -> None:
+    for kind, (directory, whole, tokenizer) in models.items():
+        recipe = recipe_of(kind, directory)
+        for name, template in (("plain", "prompt"), ("one-word", "prompt-eol")):
+            encoder = build_encoder(recipe, name)
+            ours = torch.from_numpy(encoder.backbone.logits(encoder.encode(TEXTS)))
+            for row, prompt in zip(ours, prompts(template), strict=True):
+                with torch.no_grad():
+                    theirs = whole(input_ids=torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
+                torch.testing.assert_close(row, theirs, rtol=0, atol=1e-5)
+
+
+def test_a_resumed_run_shows_what_was_predicted_before_training(
+    models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, _, _ = models["opt"]
+    stage = (
+        'stage=[{ name = "s", train = "plain", data = { use = "sample" }, loss = { use = "info-nce" }, '
+        'optimizer = { use = "adamw", lr = 1e-3 }, schedule = { use = "constant" }, '
+        "batch_size = 4, steps = 2 }]"
+    )
+    recipe = recipe_of("opt", directory, stage, 'evaluate.0.at=["start", "end"]')
+    out = tmp_path / "out"
+    evaluate = NextToken._evaluate
+    count = 0
+
+    def interrupted(self: NextToken, texts: Any, encoder: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise KeyboardInterrupt
+        return evaluate(self, texts, encoder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NextToken, "_evaluate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(recipe, out)
+    resume(out)
+    section = json.loads((out / "report.json").read_text())["sections"]["next-token"]
+    names = [name.split(":")[0] for name in section["columns"]]
+    assert names == ["Sentence", "plain before training", "plain", "one-word"]
+    assert [row[1] for row in section["rows"]] != [row[2] for row in section["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "said"),
+    [
+        (['encoders.plain.backbone={ use = "causal", init = "random" }'], "evaluate.0", "use a pretrained"),
+        (['encoders.plain.pooler={ use = "mean" }'], "evaluate.0", "the vector of the pooler `mean` is none"),
+        (["encoders.one-word.head.normalize=true"], "evaluate.1", "take `head` out"),
+        (['encoders.plain.backbone.layers="first-last"'], "evaluate.0", "reads other `layers` than the last"),
+    ],
+)  # fmt: skip
+def test_an_encoder_that_predicts_nothing_is_refused_by_check(
+    overrides: list[str], path: str, said: str, models: Mapping[str, Any], recipe_of: Callable[..., Any]
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe_of("opt", models["opt"][0], *overrides)
+    (problem,) = caught.value.problems
+    assert problem.path == path
+    assert said in problem.message
+
+
+def test_a_saved_encoder_that_predicts_nothing_is_refused(
+    models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    from sentbed_workbench.evaluate import evaluate_encoder
+
+    recipe = recipe_of("opt", models["opt"][0])
+    build_encoder(recipe, "plain").save(tmp_path / "plain")
+    found = evaluate_encoder(str(tmp_path / "plain"), "next-token", [])
+    assert [score.metric for score in found.scores] == ["distinct", "top-1", "entropy"]
+    mean = recipe_of("opt", models["opt"][0], 'encoders.plain.pooler={ use = "mean" }', "evaluate=[]")
+    build_encoder(mean, "plain").save(tmp_path / "mean")
+    with pytest.raises(RecipeError, match="the vector of the pooler `mean` is none"):
+        evaluate_encoder(str(tmp_path / "mean"), "next-token", [])
