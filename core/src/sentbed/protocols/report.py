@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -37,17 +36,6 @@ class ExpectedRow:
     """Number of scores that match the key."""
 
     @property
-    def verdict(self) -> str:
-        """Text for whether the number was met."""
-        if self.met is not None:
-            return "met" if self.met else "not met"
-        if self.found is not None:
-            return "to compare"
-        return (
-            "not measured" if self.fits < 2 else f"fits {self.fits} scores: say which (TASK/METRIC@PROTOCOL)"
-        )
-
-    @property
     def decides(self) -> bool:
         """Whether the number must be reproduced, instead of only being shown."""
         return self.tolerance is not None
@@ -56,13 +44,6 @@ class ExpectedRow:
     def difference(self) -> float | None:
         """Found minus expected; None if nothing was found."""
         return None if self.found is None else self.found - self.value
-
-    @property
-    def digits(self) -> int:
-        """Decimals to print: as many as in the recipe, from 2 to 6."""
-        stated = (Decimal(repr(float(n))).normalize() for n in (self.value, self.tolerance) if n is not None)
-        decimals = [-int(number.as_tuple().exponent) for number in stated if number.is_finite()]
-        return min(6, max([2, *decimals]))
 
     @property
     def met(self) -> bool | None:

@@ -14,6 +14,8 @@ from sentbed_report.run_report import Difference, RunReport
 from sentbed_report.score_tables import Cell, ScoreTable, score_tables
 from sentbed_report.wording import (
     chance,
+    expected_digits,
+    expected_verdict,
     number,
     pairing,
     resampling,
@@ -95,11 +97,11 @@ def _blocks(data: RunReport) -> Iterator[str]:
             (
                 (
                     escape(row.key),
-                    number(row.found, row.digits),
-                    number(row.value, row.digits),
-                    f"±{number(row.tolerance, row.digits)}" if row.decides else "–",
-                    signed(row.difference, row.digits),
-                    f"**{row.verdict}**" if row.met is False else escape(row.verdict),
+                    number(row.found, expected_digits(row)),
+                    number(row.value, expected_digits(row)),
+                    f"±{number(row.tolerance, expected_digits(row))}" if row.decides else "–",
+                    signed(row.difference, expected_digits(row)),
+                    f"**{expected_verdict(row)}**" if row.met is False else escape(expected_verdict(row)),
                     escape(row.source),
                 )
                 for row in data.expected

@@ -62,7 +62,8 @@ def to_html(data: RunReport) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(number=text.number, signed=text.signed, spread=text.spread, chance=text.chance)
-    environment.filters.update(share=text.share)
+    environment.filters.update(share=text.share, expected_digits=text.expected_digits)
+    environment.filters.update(expected_verdict=text.expected_verdict)
     environment.tests.update(bars=lambda value: isinstance(value, tuple))
     script = _resource("theme.js")
     panels = geometry_panels(data.scores)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from decimal import Decimal
+
+from sentbed.protocols import ExpectedRow
 
 from sentbed_report.printed_table import sign_of
 from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
@@ -155,3 +158,19 @@ def status_line(data: RunReport) -> str:
         "interrupted": "Interrupted: the numbers are those measured until then.",
         "failed": "Failed: the numbers are those measured until then.",
     }[data.status]
+
+
+def expected_verdict(row: ExpectedRow) -> str:
+    """Return whether an expected number was met, in words."""
+    if row.met is not None:
+        return "met" if row.met else "not met"
+    if row.found is not None:
+        return "to compare"
+    return "not measured" if row.fits < 2 else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
+
+
+def expected_digits(row: ExpectedRow) -> int:
+    """Return decimals to print for an expected number: as many as in the recipe, from 2 to 6."""
+    stated = (Decimal(repr(float(n))).normalize() for n in (row.value, row.tolerance) if n is not None)
+    decimals = [-int(number.as_tuple().exponent) for number in stated if number.is_finite()]
+    return min(6, max([2, *decimals]))

@@ -11,7 +11,7 @@ from sentbed_report.study.published_numbers import Number, published_numbers
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.table_formats import aligned
-from sentbed_report.wording import count, number, signed
+from sentbed_report.wording import count, expected_digits, number, signed
 
 from sentbed_studies.cells import Study
 
@@ -118,9 +118,9 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
     rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
     for found in numbers:
         row = found.row
-        tolerance = "" if row.tolerance is None else number(row.tolerance, row.digits)
-        ours, theirs = number(row.found, row.digits), number(row.value, row.digits)
-        difference = signed(row.difference, row.digits)
+        tolerance = "" if row.tolerance is None else number(row.tolerance, expected_digits(row))
+        ours, theirs = number(row.found, expected_digits(row)), number(row.value, expected_digits(row))
+        difference = signed(row.difference, expected_digits(row))
         rows.append((found.cell, row.key, ours, theirs, difference, tolerance, verdict(found)))
     yield from aligned(rows, left=2)
     decided = [found for found in numbers if _decided(found)]

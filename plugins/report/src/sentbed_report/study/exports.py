@@ -19,6 +19,7 @@ from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Measured, Summary, SummaryRow
 from sentbed_report.table_formats import DIRECTORY, csv_text, reduced, to_latex, to_markdown
+from sentbed_report.wording import expected_verdict
 
 SCHEMA = 2
 """Schema version; increased when a key of `results.json` changes its meaning or is removed."""
@@ -312,5 +313,5 @@ def _number(one: Number) -> dict[str, Any]:
         "found": row.found,
         "difference": row.difference,
         "met": row.met,
-        "verdict": row.verdict,
+        "verdict": expected_verdict(row),
     }

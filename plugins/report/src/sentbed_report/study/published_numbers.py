@@ -11,7 +11,7 @@ from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.study.published import Published
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
-from sentbed_report.wording import number, signed
+from sentbed_report.wording import expected_digits, expected_verdict, number, signed
 
 
 @attrs.frozen
@@ -64,11 +64,11 @@ def _published(one: Number) -> list[str]:
     return [
         escape(one.cell),
         escape(row.key),
-        number(row.found, row.digits),
-        number(row.value, row.digits),
-        signed(row.difference, row.digits),
-        f"±{number(row.tolerance, row.digits)}" if row.decides else "–",
-        f"**{row.verdict}**" if row.met is False else escape(row.verdict),
+        number(row.found, expected_digits(row)),
+        number(row.value, expected_digits(row)),
+        signed(row.difference, expected_digits(row)),
+        f"±{number(row.tolerance, expected_digits(row))}" if row.decides else "–",
+        f"**{expected_verdict(row)}**" if row.met is False else escape(expected_verdict(row)),
         escape(row.source),
     ]
 

@@ -17,7 +17,7 @@ from sentbed_report.paper_style_tables import AVERAGE, Column
 from sentbed_report.printed_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
-from sentbed_report.wording import count, number
+from sentbed_report.wording import count, expected_digits, number
 
 
 @attrs.frozen
@@ -232,7 +232,7 @@ class Summary:
     def _row(self, row: SummaryRow) -> PrintedRow:
         remarks = ("baseline" if row.cell == self.baseline else "", row.remark)
         below = tuple(
-            number(cell.published[0].value, cell.published[0].digits) if cell.published else ""
+            number(cell.published[0].value, expected_digits(cell.published[0])) if cell.published else ""
             for cell in row.cells
         )
         cells = tuple(cell.printed(self.digits) for cell in row.cells)

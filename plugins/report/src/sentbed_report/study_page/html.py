@@ -17,7 +17,7 @@ from sentbed_report.study_page import texts
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.plots import geometry_plots, learning_curves, ranking_plot
-from sentbed_report.wording import duration, number, signed
+from sentbed_report.wording import duration, expected_digits, expected_verdict, number, signed
 
 
 @attrs.frozen
@@ -43,6 +43,8 @@ def to_html(data: StudyData, views: Views) -> str:
         duration=duration,
         number=number,
         signed=signed,
+        expected_digits=expected_digits,
+        expected_verdict=expected_verdict,
         json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
         link=texts.link,
         by_seed=lambda cell: texts.by_seed(cell, seeds),

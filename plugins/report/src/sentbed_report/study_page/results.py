@@ -16,7 +16,7 @@ from sentbed_report.statistics import CONFIDENCE
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
-from sentbed_report.wording import number, probability, signed, spread
+from sentbed_report.wording import expected_digits, expected_verdict, number, probability, signed, spread
 
 Kind: TypeAlias = Literal["better", "worse", ""]
 
@@ -134,11 +134,14 @@ def _related(p_value: str) -> str:
 
 
 def _published(row: ExpectedRow) -> PublishedText:
-    text = number(row.value, row.digits)
+    digits = expected_digits(row)
+    text = number(row.value, digits)
     if row.difference is not None:
-        text += f" ({signed(row.difference, row.digits)})"
+        text += f" ({signed(row.difference, digits)})"
     verdict = "" if row.met is None else "met" if row.met else "unmet"
-    title = row.source + (f": {row.verdict}, ±{number(row.tolerance, row.digits)}" if row.decides else "")
+    title = row.source
+    if row.decides:
+        title += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
     return PublishedText(text, title, verdict)  # type: ignore[arg-type]
 
 
