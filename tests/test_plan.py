@@ -216,3 +216,18 @@ def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data() -> None:
         memory.append(stage["memory"])
     assert memory[0] == memory[1]
     assert "a batch of 200,000 is more than the data has: 600 rows" in stage["problems"]
+
+
+@pytest.mark.slow
+def test_the_parameters_of_sentence_t5_are_those_of_its_table_4() -> None:
+    found = planned(ROOT / "recipes" / "papers" / "sentence-t5-parameters.toml").encoders
+    published = {"base": (110e6, 220e6), "large": (335e6, 770e6), "3b": (1.24e9, 3e9), "11b": (4.8e9, 11e9)}
+    expected = {
+        f"{kind}-{size}": number
+        for size, numbers in published.items()
+        for kind, number in zip(("Enc", "EncDec"), numbers, strict=True)
+    }
+    # The paper rounds, most for encoder and decoder.
+    assert {one.name: one.parameters for one in found} == pytest.approx(expected, rel=0.055)
+    alone = {one.name: one.parameters for one in found if one.name.startswith("Enc-")}
+    assert alone == pytest.approx({name: expected[name] for name in alone}, rel=0.014)

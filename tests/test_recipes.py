@@ -58,6 +58,7 @@ CELLS = {
     "papers/sentbench/table-4.toml": 16,
     "papers/sentence-t5-base.toml": 1,
     "papers/sentence-t5-classification.toml": 1,
+    "papers/sentence-t5-parameters.toml": 1,
     "papers/sentence-t5-throughput.toml": 1,
     "papers/sentence-t5/figure-4.toml": 8,
     "papers/sentence-t5/figure-5.toml": 4,
