@@ -259,3 +259,17 @@ def test_a_wrapper_around_a_hook_still_works(
     plugins.manager.register(Wrapping())
     run(load_recipe(put("r.toml", RECIPE), plugins=plugins), tmp_path / "out", plugins)
     assert seen == ["before", "after"]
+
+
+def test_what_a_wrapper_raises_ends_the_run(
+    put: Callable[..., Path], plugins: Plugins, tmp_path: Path
+) -> None:
+    class Wrapping:
+        @hookimpl(wrapper=True)
+        def run_finished(self) -> Any:
+            yield
+            raise ValueError("no end")
+
+    plugins.manager.register(Wrapping())
+    with pytest.raises(ValueError, match="no end"):
+        run(load_recipe(put("r.toml", RECIPE), plugins=plugins), tmp_path / "out", plugins)
