@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -287,6 +288,35 @@ def test_files_of_two_states_are_refused(
     (tmp_path / "first" / "state.json").replace(tmp_path / "second" / "state.json")
     with pytest.raises(ModelError, match=r"`state\.safetensors` and `state\.json` in .* are of two states"):
         trainer.load(tmp_path / "second")
+
+
+@pytest.mark.parametrize("damage", ["another key", "another tensor", "dropped", "a parameter dropped"])
+def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
+    damage: str, made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+) -> None:
+    trainer, restored = made(0), made(50)
+    trainer.step(columns)
+    trainer.save(tmp_path)
+    before = everything(restored)
+    file = tmp_path / "state.json"
+    values = json.loads(file.read_text())
+    name, *_ = values["states"]
+    state = values["states"][name]["dict"]
+    if damage == "another key":
+        state["exp_avg_s"] = state.pop("exp_avg_sq")
+    elif damage == "another tensor":
+        state["exp_avg"]["tensor"] = state["exp_avg_sq"]["tensor"]
+    elif damage == "dropped":
+        del state["exp_avg_sq"]
+    else:
+        del values["states"][name]
+    file.write_text(json.dumps(values))
+    wrong = (
+        rf"`state\.json` in .* is damaged: `optimizer\.{re.escape(name)}\.\w+` of the optimiser is not where"
+    )
+    with pytest.raises(ModelError, match=wrong):
+        restored.load(tmp_path)
+    assert_same(everything(restored), before)
 
 
 def test_a_full_disk_is_told_from_a_fault(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,7 @@ def load(trainer: TorchTrainer, directory: Path) -> None:
             f"{[len(group) for group in there[1]]} parameters, the recipe has {here[0]} over "
             f"{[len(group) for group in here[1]]}; {REMEDY}"
         )
+    _require_whole(values, tensors, directory)
     shapes = {name: (tuple(value.shape), value.dtype) for name, value in tensors.items()}
     trainer.engine.processes.together(restore, trainer, values, shapes, Own(tensors))
 
@@ -217,6 +218,36 @@ def _require_same(
                 f"`{directory}` is not a state of this recipe: `{name}` is {there} there and {here} in the "
                 f"recipe; {REMEDY}"
             )
+
+
+def _require_whole(values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], directory: Path) -> None:
+    """Raise `ModelError` if a tensor of the optimiser does not stand where its name says, or nowhere.
+
+    The optimiser would only notice in its next step, and say which key it lacks.
+    """
+    parts = {f"optimizer.{name}": state for name, state in values["states"].items()}
+    parts |= {f"group.{number}": settings for number, settings in enumerate(values["settings"])}
+    placed = dict(pair for path, part in parts.items() for pair in _placed(part, path))
+    named = {name for name in tensors if name.startswith(("optimizer.", "group."))}
+    wrong = [path for path, name in placed.items() if path != name] + sorted(named - placed.keys())
+    if wrong:
+        raise ModelError(
+            f"`{VALUES_FILE}` in `{directory}` is damaged: `{wrong[0]}` of the optimiser is not where it was "
+            f"written; {REMEDY}"
+        )
+
+
+def _placed(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each tensor in a value of `_split`, and the name that it has there."""
+    if isinstance(value, list):
+        yield from (pair for number, child in enumerate(value) for pair in _placed(child, f"{path}.{number}"))
+    elif isinstance(value, dict) and "dict" in value:
+        for key, child in value["dict"].items():
+            yield from _placed(child, f"{path}.{key}")
+    elif isinstance(value, dict) and "tuple" in value:
+        yield from _placed(value["tuple"], path)
+    elif isinstance(value, dict):
+        yield path, value["tensor"]
 
 
 def _described(value: torch.Tensor | None) -> str:
