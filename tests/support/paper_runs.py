@@ -29,6 +29,7 @@ RUNS: dict[str, Run] = {
     "prompteol/figure-1.toml": Run(),
     "prompteol/figure-3.toml": Run(),
     "prompteol/figure-4.toml": Run("OPT 125M, avg., NLI"),
+    "prompteol/section-3.1.toml": Run("none"),
     "prompteol/table-1.toml": Run("OPT 2.7B, PromptEOL+ICL"),
     "prompteol/table-1-baselines.toml": Run("PromptRoBERTa"),
     "prompteol/table-2.toml": Run("LLaMA 13B"),

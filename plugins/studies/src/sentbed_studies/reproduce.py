@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -17,6 +18,8 @@ from sentbed_studies.cells import Study
 
 PLACE = Path("recipes") / "papers"
 """Directory of papers' recipes, with one directory per paper and one file per table or figure."""
+KINDS = ("table", "figure", "section")
+"""What of a paper has a recipe, in the order of lists: a section has numbers in its text."""
 INSTALLED = Path(__file__).parent / PLACE
 """The same in an installed distribution; see `hatch_build.py`."""
 CLONED = Path(__file__).parents[4] / PLACE
@@ -58,18 +61,18 @@ def find_table(papers: Path, paper: str, table: str) -> Path:
 
 
 def tables_of(papers: Path, paper: str) -> dict[str, Path]:
-    """Return the recipes of a paper's tables and figures, by name. Raises `RunError`."""
+    """Return the recipes of a paper's tables, figures and sections, by name. Raises `RunError`."""
     names = sorted(place.name for place in papers.iterdir() if place.is_dir())
     if paper not in names:
         raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
-    files = [*(papers / paper).glob("table-*.toml"), *(papers / paper).glob("figure-*.toml")]
+    files = chain.from_iterable((papers / paper).glob(f"{kind}-*.toml") for kind in KINDS)
     return {file.stem: file for file in sorted(files, key=_order)}
 
 
-def _order(file: Path) -> tuple[bool, int, str]:
+def _order(file: Path) -> tuple[int, int, str]:
     kind, _, rest = file.stem.partition("-")
     digits = "".join(c for c in rest if c.isdigit())
-    return (kind == "figure", int(digits or 0), rest)
+    return (KINDS.index(kind), int(digits or 0), rest)
 
 
 def published_of(study: Study) -> Iterator[str]:
