@@ -248,9 +248,9 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "`characters` with `average` cannot be scored; use another pooler",
         ),
         (
-            ["evaluate.0.encoder=en", "encoders.en.head.normalize=true"],
+            ["evaluate.0.encoder=en", "encoders.en.head.bias=true"],
             "evaluate.0",
-            "the length of the vectors is lost; take `normalize` out",
+            "a bias moves the vectors; take `bias` out",
         ),
         # the loss
         (

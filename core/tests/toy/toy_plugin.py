@@ -559,8 +559,8 @@ class Across(Evaluator):
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
         if pooler.name not in self.poolers:
             yield f"`{backbone.name}` with `{pooler.name}` cannot be scored; use another pooler"
-        if head.normalize:
-            yield "the length of the vectors is lost; take `normalize` out"
+        if head.bias:
+            yield "a bias moves the vectors; take `bias` out"
 
     def prepare(self) -> Prepared:
         return Prepared({"left": Texts([self.left]), "right": Texts(second=[self.right])}, self._score)
