@@ -14,6 +14,7 @@ from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_poolers.mean import Mean
+from sentbed_poolers.weighted_mean import WeightedMean
 from sentbed_testing import ConformanceError, check_component, component_rules
 
 
@@ -64,8 +65,9 @@ def test_a_pooler_that_mixes_rows_breaks_gradient_caching() -> None:
 
 
 @pytest.mark.jax
-def test_under_jax_a_pooler_has_the_gradient_of_one_processor() -> None:
-    report = check_component(Mean, jax=True)
+@pytest.mark.parametrize("pooler", [Mean, WeightedMean])
+def test_under_jax_a_pooler_has_the_gradient_of_one_processor(pooler: type[Any]) -> None:
+    report = check_component(pooler, jax=True)
     assert report.not_run == {}
 
 
