@@ -29,6 +29,8 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("states", 30),
         ("encoders", 60),
         ("caches", 100),
+        ("corpora", 100),
+        ("journals", 100),
     ],
 )
 def test_damaged_files_are_read_or_refused(target: str, cases: int):

@@ -70,6 +70,13 @@ values = [8, 16]
 """
 
 
+SEARCH = """\
+[search]
+limit = 3
+with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" }
+"""
+
+
 class ChangedError(Exception):
     """What was read differs from what was written, and nothing was said."""
 
@@ -398,6 +405,55 @@ def caches(place: Path) -> Case:
     return case
 
 
+def corpora(place: Path) -> Case:
+    """An encoded corpus: what is read is what was written, whichever file is damaged."""
+    import numpy as np
+    from sentbed_corpus import Request, encode_corpus, open_vectors
+
+    _encoder(place)
+    source, out = place / "in.txt", place / "corpus"
+    source.write_text("\n".join(filter(None, SENTENCES)) + "\n")
+    encode_corpus(Request(str(place / "encoder"), (str(source),), out, shard_rows=2))
+    before = open_vectors(out)[:]
+    files = sorted(file for file in out.rglob("*") if file.is_file() and file.stat().st_size)
+    assert len(files) >= 4
+
+    def case(random: Random) -> None:
+        file = random.choice(files)
+        with restored(file, random):
+            found = open_vectors(out)[:]
+        if not np.array_equal(found, before):
+            raise ChangedError(f"`{file.name}` was damaged, and the vectors differ")
+
+    return case
+
+
+def journals(place: Path) -> Case:
+    """The journal of a search: each line is a score, or the file is refused and stays as it is."""
+    from sentbed import load_recipe
+    from sentbed_studies.search import JOURNAL, _Journal, search
+
+    recipe = place / "search.toml"
+    recipe.write_text(
+        SMALL.replace('use = "cls-mlp" }', 'use = "mean" }\nprompt.template = "prompt-eol"')
+        + STAGE
+        + "steps = 1\n"
+        + SEARCH
+    )
+    path = search(load_recipe(recipe), place / "out").directory / JOURNAL
+    whole = path.read_bytes()
+    decides = json.loads(whole.partition(b"\n")[0])["decides"]
+    assert len(_Journal.open(path, decides).lines) == 4
+
+    def case(random: Random) -> None:
+        path.write_bytes(damaged(whole, random))
+        for line in _Journal.open(path, decides).lines.values():
+            assert isinstance(line.score + line.seconds, float)
+
+    return case
+
+
 TARGETS: Mapping[str, Callable[[Path], Case]] = {
-    target.__name__: target for target in (recipes, studies, data_files, models, encoders, states, caches)
+    target.__name__: target
+    for target in (recipes, studies, data_files, models, encoders, states, caches, corpora, journals)
 }
