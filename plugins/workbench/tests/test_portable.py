@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,15 @@ def test_a_path_that_no_other_machine_has_is_named_with_its_file(
     result = CliRunner().invoke(cli.main, ["portable", "."])
     assert result.exit_code == 0
     assert "warning: `/usr/lib/x.bin` is still named in" in result.stderr
+
+
+def test_what_a_link_leads_to_stays_as_it_is(directory: Path, tmp_path: Path):
+    (tmp_path / "mine.md").write_text(str(tmp_path / "x"))
+    (directory / "linked.md").symlink_to(tmp_path / "mine.md")
+    (directory / "dangling.md").symlink_to(tmp_path / "nowhere.md")
+    os.mkfifo(directory / "pipe.md")
+    assert make_portable(directory).changed == ()
+    assert (tmp_path / "mine.md").read_text() == str(tmp_path / "x")
 
 
 def test_files_with_checksums_stay_as_they_are_and_are_named(directory: Path):

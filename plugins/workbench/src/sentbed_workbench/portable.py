@@ -116,8 +116,10 @@ def _files(directory: Path, unfinished: list[Path]) -> Iterator[tuple[Path, bool
             (above / SUMS).is_file() for above in (place, *place.parents) if above.is_relative_to(directory)
         )
         for one in sorted(names):
-            if one.endswith(TEXT) and (place / one).stat().st_size < MOST:
-                yield place / one, kept
+            path = place / one
+            # What a link leads to is not the run's own.
+            if one.endswith(TEXT) and path.is_file() and not path.is_symlink() and path.stat().st_size < MOST:
+                yield path, kept
 
 
 def _rewritten(text: str, path: Path) -> tuple[str, Path]:

@@ -27,9 +27,7 @@ def portable(directory: Path) -> None:
     for run in done.unfinished:
         warn(f"`{run}` has not finished and is left as it is; finish the study, and say this again")
     for found, file in sorted(done.left.items())[:SHOWN]:
-        warn(
-            f"`{found}` is still named in `{file}`: no place that another machine has; copy it there yourself"
-        )
+        warn(f"`{found}` is still named in `{file}`; copy what it is beside the recipe, and name it there")
     if (more := len(done.left) - SHOWN) > 0:
         warn(f"{more:,} more paths are still named")
     click.echo(f"{len(done.changed)} files changed; to move the paths that lead out, move `{done.together}`")
