@@ -29,7 +29,7 @@ import torch
 from sentbed.helpers import CACHE_VARIABLE
 from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
 from sentbed_studies.shared_pass import share_passes
-from sentbed_studies.work import groups
+from sentbed_studies.shared_work import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
 POOLERS = ("mean", "first", "last", "cls-mlp")

@@ -20,7 +20,7 @@ from sentbed import build_encoder, locate
 from sentbed._cli.main import main
 from sentbed.protocols import LABEL, TokenIds, Training
 from sentbed_hardware._torch import planning
-from sentbed_workbench.plan import Plan, plan
+from sentbed_workbench.resource_plan import Plan, plan
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "recipes" / "quickstart.toml"

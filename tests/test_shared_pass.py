@@ -24,7 +24,7 @@ from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
 from sentbed_studies.shared_pass import SharedBackbone, SharedCache, can_share, share_passes
-from sentbed_studies.work import groups
+from sentbed_studies.shared_work import groups
 
 RECIPE = """
 schema = 1

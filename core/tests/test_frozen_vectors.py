@@ -14,7 +14,7 @@ from sentbed import Encoder, RunError, build_encoder
 from sentbed._encoder.encoder import Encoder as EncoderClass
 from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.stage_inputs import FrozenColumn, text_numbers
+from sentbed._run.trainer_inputs import FrozenColumn, text_numbers
 from toy_plugin import RECIPE, VaryingTable
 
 Load = Callable[..., Recipe]

@@ -13,7 +13,7 @@ import pytest
 from sentbed import DataError, ModelError, RecipeError, run
 from sentbed._cli.check import _check
 from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
-from sentbed._paths import LONGEST_LINE, bounded_lines, open_file, read_file, sha256
+from sentbed._files import LONGEST_LINE, bounded_lines, open_file, read_file, sha256
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed.errors import ALIKE, LONGEST_MESSAGE, Problem, SentbedError, foreign, printable

@@ -13,7 +13,7 @@ import pytest
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 from sentbed import DataError, RunError, locate
-from sentbed._paths import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
+from sentbed._files import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
 
 # --- locate ------------------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_pat
         import resource, sys
         from pathlib import Path
         from sentbed import RunError
-        from sentbed._paths import write_atomic, write_directory
+        from sentbed._files import write_atomic, write_directory
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         big = b"x" * 100_000

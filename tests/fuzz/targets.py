@@ -305,7 +305,7 @@ def _encoder(place: Path) -> Any:
 
 def states(place: Path) -> Case:
     """Training states of a run that was stopped, with and without their checksums made good again."""
-    from sentbed._paths import SUMS_FILE
+    from sentbed._files import SUMS_FILE
     from sentbed._run.resume import resume
 
     whole, copy = place / "whole", place / "copy"
@@ -361,7 +361,7 @@ def _shorten(run: Path, steps: int) -> None:
 
 def _sum(state: Path) -> None:
     """Make the checksums of a state those of its files."""
-    from sentbed._paths import SUMS_FILE
+    from sentbed._files import SUMS_FILE
 
     files = [file for file in state.rglob("*") if file.is_file() and file.name != SUMS_FILE]
     sums = {str(file.relative_to(state)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

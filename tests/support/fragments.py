@@ -21,7 +21,7 @@ from sentbed._document.toml import Document, parse
 from sentbed._recipe.load import structure_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe, Stage
 from sentbed._registry.registry import Plugins
-from sentbed._registry.settings import read_settings
+from sentbed._registry.user_config import read_settings
 from sentbed.errors import PluginError, RecipeError
 
 ENCODER: Mapping[str, Any] = {"backbone": {"use": "bert", "init": "random"}, "pooler": {"use": "mean"}}

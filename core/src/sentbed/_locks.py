@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sentbed._paths import cannot_write
+from sentbed._files import cannot_write
 from sentbed.errors import RunError
 
 

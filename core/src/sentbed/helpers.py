@@ -10,10 +10,7 @@ from sentbed._lazy import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed._clock import STARTED
     from sentbed._encoder.batching import pad, plan_batches
-    from sentbed._in_memory_dataset import InMemoryDataset
-    from sentbed._lazy import lazy
-    from sentbed._machine import physical_memory, usable_cores
-    from sentbed._paths import (
+    from sentbed._files import (
         CACHE_VARIABLE,
         DATA_VARIABLE,
         LONGEST_LINE,
@@ -30,6 +27,9 @@ if TYPE_CHECKING:
         write_directory,
         write_sums,
     )
+    from sentbed._in_memory_dataset import InMemoryDataset
+    from sentbed._lazy import lazy
+    from sentbed._machine import physical_memory, usable_cores
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed.errors import foreign, reason_of

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sentbed._registry.catalog import catalog, owner_of
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
-    from sentbed._registry.settings import Settings
+    from sentbed._registry.user_config import Settings
     from sentbed._run.checkpoints import CHECKPOINTS
     from sentbed._run.context import RunContext
     from sentbed._run.history import History

@@ -17,7 +17,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError, locate
-from sentbed._paths import sha256
+from sentbed._files import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 from torch.nn import functional

@@ -18,7 +18,7 @@ from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 from safetensors.torch import load_file
 from sentbed import ModelError
-from sentbed._paths import sha256
+from sentbed._files import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert

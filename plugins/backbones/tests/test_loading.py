@@ -13,7 +13,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
-from sentbed._paths import sha256
+from sentbed._files import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert

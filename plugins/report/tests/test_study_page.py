@@ -16,9 +16,9 @@ from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyDa
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots
+from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import views_of
 from sentbed_report.study_page.line_styles import LINES, chosen, spans_powers, with_sizes
-from sentbed_report.study_page.plots import geometry_plots, learning_curves, ranking_plot
 from toy_study import POOLER, TEMPERATURE, study
 
 ATTACK = "</script><script>alert('x')</script>\"'><img src=x onerror=alert(1)>|`*_$\\frac{"

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 from sentbed import DataError, FilePath
-from sentbed._paths import sha256
+from sentbed._files import sha256
 from sentbed._recipe.recipe import Evaluate, Recipe
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import Evaluator, Prepared
-from sentbed_studies.cell_keys import Identities, directory_of, slug
+from sentbed_studies.cell_keys import CellKeys, directory_of, slug
 from toy_plugin import RECIPE
 
 Load = Callable[..., Recipe]
@@ -55,7 +55,7 @@ class Volumes(Evaluator):
 
 
 def key(recipe: Recipe, plugins: Plugins) -> str:
-    return Identities(plugins).of(recipe)
+    return CellKeys(plugins).of(recipe)
 
 
 def with_(recipe: Recipe, evaluator: Any) -> Recipe:

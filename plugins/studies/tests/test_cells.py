@@ -12,7 +12,7 @@ from sentbed import RecipeError
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
-from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.cells import Study, load_study, unknown_cell
 from toy_plugin import RECIPE, Lines, Toy
 
@@ -336,7 +336,7 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
 
     def found(text: str) -> tuple[set[Any], set[str]]:
         recipes = [cell.recipe for cell in study(text).cells]
-        keys = {Identities(plugins).of(recipe) for recipe in recipes}
+        keys = {CellKeys(plugins).of(recipe) for recipe in recipes}
         return {recipe.runtime.token_budget for recipe in recipes}, keys
 
     (by_default, keys), (three, others) = found(LOSSES), found(f"{LOSSES}[study]\nthreads = 3\n")

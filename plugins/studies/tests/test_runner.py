@@ -12,11 +12,11 @@ from sentbed._registry.registry import load_plugins
 from sentbed._run import runner
 from sentbed.errors import RecipeError, RunError
 from sentbed_studies import runner as running
-from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.cells import Study, load_study
 from sentbed_studies.runner import Job, run_study
+from sentbed_studies.shared_work import plan_work
 from sentbed_studies.study_directory import lock_of, read_data
-from sentbed_studies.work import plan_work
 from toy_plugin import SEARCH, TOWERS, quicken
 
 AXES = """
@@ -58,7 +58,7 @@ def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
     study = keeping(study, "all")
     said: list[str] = []
     run_study(study, tmp_path / "shared", say=said.append)
-    run_study(study, tmp_path / "alone", work=plan_work(study.cells, Identities(load_plugins()), False))
+    run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))
     assert found(tmp_path / "shared") == found(tmp_path / "alone")
     assert len(list((tmp_path / "shared" / "shared").iterdir())) == 4
     assert not (tmp_path / "alone" / "shared").exists()
@@ -127,7 +127,7 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
     run_study(study, tmp_path / "study")
     more = load_study(put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]")))
     run_study(more, tmp_path / "study")
-    run_study(more, tmp_path / "alone", work=plan_work(more.cells, Identities(load_plugins()), False))
+    run_study(more, tmp_path / "alone", work=plan_work(more.cells, CellKeys(load_plugins()), False))
     assert len(found(tmp_path / "study")) == 12
     assert found(tmp_path / "study") == found(tmp_path / "alone")
 

@@ -214,7 +214,7 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
     said: list[str] = []
     store.say = said.append
-    monkeypatch.setattr("sentbed._paths.os.fdopen", fail)
+    monkeypatch.setattr("sentbed._files.os.fdopen", fail)
     for texts in (TEXTS, ["x", "y"]):
         np.testing.assert_array_equal(kept(encoder, store, texts, companions), encoder.encode(texts))
     (message,) = said

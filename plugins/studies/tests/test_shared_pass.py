@@ -9,7 +9,7 @@ from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import Recipe
 from sentbed.protocols import BackboneTraits, Head, PoolerTraits
 from sentbed_studies.shared_pass import can_share
-from sentbed_studies.work import groups
+from sentbed_studies.shared_work import groups
 from toy_plugin import RECIPE, Average, Characters, Gap, Toy
 
 START = RECIPE.index("[[stage]]")

@@ -10,13 +10,13 @@ import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Device
 from sentbed_studies import commands
-from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.cells import load_study
 from sentbed_studies.commands import workers_for
 from sentbed_studies.runner import run_study
+from sentbed_studies.shared_work import Work, plan_work
 from sentbed_studies.time_left import RUN, START, TimeLeft, said, time_left
-from sentbed_studies.work import Work, plan_work
-from sentbed_workbench.plan import Plan, Planner, StagePlan
+from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, quicken
 
 A, B, C, D = map(Path, "abcd")
@@ -93,7 +93,7 @@ def work(
 
     def make(text: str = AT_END + AXES, share: bool = True) -> Work:
         study = load_study(put("study.toml", text))
-        return plan_work(study.cells, Identities(load_plugins()), share)
+        return plan_work(study.cells, CellKeys(load_plugins()), share)
 
     return make
 
@@ -170,7 +170,7 @@ def test_the_plan_says_which_cores_stay_idle(
 ) -> None:
     """The toy's runtime has no threads; here it has."""
     study = load_study(put("study.toml", AT_END + AXES))
-    found = plan_work(study.cells, Identities(load_plugins()), False)
+    found = plan_work(study.cells, CellKeys(load_plugins()), False)
     left = TimeLeft({A: (100.0, 100.0)}, workers=2)
     monkeypatch.setattr(commands, "_cores", lambda: 8)
 

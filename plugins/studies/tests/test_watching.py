@@ -10,16 +10,16 @@ import pytest
 from sentbed._locks import locked
 from sentbed._registry.registry import load_plugins
 from sentbed_studies import watching
-from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.cells import Study, load_study
 from sentbed_studies.commands import _as_json, _status
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
+from sentbed_studies.shared_work import Work, plan_work
 from sentbed_studies.study_directory import at_work as writing
 from sentbed_studies.study_directory import lock_of, read_data
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.watching import Watched
-from sentbed_studies.work import Work, plan_work
 from toy_plugin import TOWERS, quicken
 
 AXES = """
@@ -111,7 +111,7 @@ def study(put: Callable[[str, str], Path], installed_toy: object, monkeypatch: p
 
 @pytest.fixture
 def work(study: Study) -> Work:
-    return plan_work(study.cells, Identities(load_plugins()), False)
+    return plan_work(study.cells, CellKeys(load_plugins()), False)
 
 
 def at_work(run: Path, began: float) -> None:

@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Schedule,
     TokenIds,
 )
-from sentbed_testing import measures
+from sentbed_testing import comparisons
 from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
 from sentbed_testing.engine_pair import EnginePair, batch
 from toy_plugin import Average, Characters, Chase, Engine, Grade, Pull, Sgd, Sort
@@ -140,8 +140,8 @@ def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_en
     before = pair.weights(other)
     fresh = pair.fresh(case, pair.engine)
     pair.trainer(case, pair.engine, fresh).step(batch(case, fresh))
-    assert measures.farthest(pair.weights(one), before, 0.0) == (0.0, "")
-    assert measures.farthest(pair.weights(fresh), before, 0.0)[0] > 0
+    assert comparisons.farthest(pair.weights(one), before, 0.0) == (0.0, "")
+    assert comparisons.farthest(pair.weights(fresh), before, 0.0)[0] > 0
 
 
 def test_two_classes_of_one_name_share_no_encoder(pair: EnginePair) -> None:
@@ -264,26 +264,26 @@ def test_differences_are_relative_to_each_array_with_a_floor() -> None:
     one = {"a": np.array([3.0, 4.0]), "b": np.array([0.001])}
     other = {"a": np.array([3.0, 4.5]), "b": np.array([0.002])}
     size = math.hypot(3.0, 4.5)
-    assert measures.farthest(one, other, 0.0) == pytest.approx((0.5, "b"))
+    assert comparisons.farthest(one, other, 0.0) == pytest.approx((0.5, "b"))
     # With a floor of a tenth of the whole, `b` is next to nothing.
-    assert measures.farthest(one, other, 0.1) == (pytest.approx(0.5 / size), "a")
-    assert measures.farthest({"a": one["a"]}, other, 0.1) == (math.inf, "b")
-    assert measures.farthest({**one, "b": np.zeros(2)}, other, 0.1) == (math.inf, "b")
-    assert math.isnan(measures.farthest({**one, "b": np.array([math.nan])}, other, 0.1)[0])
+    assert comparisons.farthest(one, other, 0.1) == (pytest.approx(0.5 / size), "a")
+    assert comparisons.farthest({"a": one["a"]}, other, 0.1) == (math.inf, "b")
+    assert comparisons.farthest({**one, "b": np.zeros(2)}, other, 0.1) == (math.inf, "b")
+    assert math.isnan(comparisons.farthest({**one, "b": np.array([math.nan])}, other, 0.1)[0])
 
 
 def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name() -> None:
     gradients = {"en.model.key.bias": np.array([1e-9]), "en.model.key.weight": np.array([1.0])}
-    tiny = measures.without_gradient(gradients)
+    tiny = comparisons.without_gradient(gradients)
     assert tiny == {"en.model.key.bias"}
     weights = {"m.safetensors:key.bias": np.ones(1), "m.safetensors:monkey.bias": np.ones(1)}
-    assert set(measures.without(weights, tiny)) == {"m.safetensors:monkey.bias"}
+    assert set(comparisons.without(weights, tiny)) == {"m.safetensors:monkey.bias"}
 
 
 def test_a_figure_that_is_not_a_number_is_too_much() -> None:
     with pytest.raises(AssertionError, match=r"^rule: case: it differs by nan, allowed 1; look there$"):
-        measures.at_most("rule", "case", "it differs", math.nan, 1.0, "look there")
-    measures.at_most("rule", "case", "it differs", 1.0, 1.0, "look there")
+        comparisons.at_most("rule", "case", "it differs", math.nan, 1.0, "look there")
+    comparisons.at_most("rule", "case", "it differs", 1.0, 1.0, "look there")
 
 
 def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
     np.save(tmp_path / "x.npy", np.arange(3))
-    found = measures.saved_weights(tmp_path)
+    found = comparisons.saved_weights(tmp_path)
     expected = {f"inner/m.safetensors:{name}": value for name, (_, _, value) in values.items()}
     expected["x.npy:x"] = np.arange(3)
     assert found.keys() == expected.keys()
@@ -314,7 +314,7 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
 def test_weights_in_another_format_are_no_agreement(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").touch()
     with pytest.raises(ModelError, match="no weights in"):
-        measures.saved_weights(tmp_path)
+        comparisons.saved_weights(tmp_path)
 
 
 def test_core_does_not_import_the_suite_and_the_suite_no_tensor_library() -> None:

@@ -447,7 +447,7 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
         def fail(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("sentbed._paths.os.fdopen", fail)
+        monkeypatch.setattr("sentbed._files.os.fdopen", fail)
     else:
         store.root.touch()
     expected = value_of(encoder, None)

@@ -22,7 +22,7 @@ import cattrs
 
 from sentbed import errors
 from sentbed._document.toml import Document, KeyPath, unlocated
-from sentbed._paths import FilePath, ModelId, absolute
+from sentbed._files import FilePath, ModelId, absolute
 from sentbed.errors import (
     ALIKE,
     PluginError,

@@ -12,7 +12,7 @@ import attrs
 from sentbed._document.structure import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._paths import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
+from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.compatibility import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer

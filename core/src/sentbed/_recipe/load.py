@@ -12,7 +12,7 @@ from sentbed._document.extends import extend
 from sentbed._document.overrides import EVERYWHERE, apply_overrides
 from sentbed._document.structure import structure
 from sentbed._document.toml import Document
-from sentbed._paths import read_file
+from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.catalog import owner_of

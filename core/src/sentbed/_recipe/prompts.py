@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from sentbed._paths import FilePath, locate, read_file
+from sentbed._files import FilePath, locate, read_file
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
 from sentbed.protocols import Pooler, PoolerTraits, TokenIds, Tokenizer
 

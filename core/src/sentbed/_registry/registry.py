@@ -33,7 +33,7 @@ from sentbed._registry.plugin_info import Offer as Offer
 from sentbed._registry.plugin_info import PluginInfo as PluginInfo
 from sentbed._registry.plugin_info import watched
 from sentbed._registry.rules import COMMAND, TABLE, offer_fault
-from sentbed._registry.settings import Settings, fits, read_settings
+from sentbed._registry.user_config import Settings, fits, read_settings
 from sentbed.errors import PluginError, reason_of, suggest
 from sentbed.kinds import KINDS
 

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._paths import sha256, write_atomic
+from sentbed._files import sha256, write_atomic
 from sentbed._recipe.recipe import RESOLVED, Stage, Validate, resolved_toml
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext

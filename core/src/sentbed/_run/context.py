@@ -11,7 +11,7 @@ import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._paths import sha256
+from sentbed._files import sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop

@@ -19,7 +19,7 @@ from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.report_json import plain
 from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
-from sentbed._run.stage_inputs import VECTORS
+from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
 from sentbed.errors import ModelError, RunError, reason_of
 

@@ -17,8 +17,8 @@ import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder, pair_name
+from sentbed._files import write_atomic
 from sentbed._locks import locked
-from sentbed._paths import write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -28,9 +28,9 @@ from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
-from sentbed._run.stage_inputs import VECTORS, require_data
 from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.trackers import following
+from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError, returned

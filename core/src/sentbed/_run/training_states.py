@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from sentbed._paths import verified_sums, write_atomic, write_directory, write_sums
+from sentbed._files import verified_sums, write_atomic, write_directory, write_sums
 from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"

@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError
 from sentbed.errors import suggest
 
-from sentbed_evaluators import directories
+from sentbed_evaluators import data_directories
 from sentbed_evaluators.pairs import parse_score
 from sentbed_evaluators.text_lines import lines
 
@@ -99,7 +99,7 @@ class Rows:
 
 def find_root(data_dir: str | None) -> Path:
     """Return the directory that holds `CoLA`, `SST-2`, ...; raises `DataError` if there is none."""
-    return directories.find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
+    return data_directories.find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
 
 
 def missing_message(root: Path, name: str) -> str | None:

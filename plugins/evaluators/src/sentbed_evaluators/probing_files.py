@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import directories
+from sentbed_evaluators import data_directories
 from sentbed_evaluators.text_lines import lines
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Part:
 def find_root(data_dir: str | None) -> Path:
     """Return SentEval's `probing` directory; raises `DataError` if there is none."""
     files = (file for file, _ in TASKS.values())
-    return directories.find_root(
+    return data_directories.find_root(
         data_dir, (*ROOTS, "../probing"), files, "probing data of SentEval", "senteval-probing"
     )
 

@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError
 from sentbed.helpers import sha256
 
-from sentbed_evaluators import directories
+from sentbed_evaluators import data_directories
 from sentbed_evaluators.pairs import PairFile, ScoredPairs, parse_score, read_lines
 from sentbed_evaluators.text_lines import Hashes
 
@@ -83,7 +83,7 @@ class Task:
 
 def find_root(data_dir: str | None) -> Path:
     """Return the directory that holds `STS` and `SICK`; raises `DataError` if there is none."""
-    return directories.find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
+    return data_directories.find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
 
 
 def task_files(root: Path, task: str) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import directories
+from sentbed_evaluators import data_directories
 from sentbed_evaluators.known_collections import how_to_get
 from sentbed_evaluators.senteval_files import ROOTS, digest
 from sentbed_evaluators.text_lines import lines
@@ -151,7 +151,7 @@ TRANSFER: dict[str, TransferTask] = {
 def find_transfer_root(data_dir: str | None) -> Path:
     """Return SentEval's `downstream` directory; raises `DataError` if it has no transfer task."""
     folders = (task.folder for task in TRANSFER.values())
-    return directories.find_root(data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval")
+    return data_directories.find_root(data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval")
 
 
 def transfer_files(root: Path, name: str) -> tuple[Path, ...]:

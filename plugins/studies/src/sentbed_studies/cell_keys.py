@@ -23,7 +23,7 @@ _SETTLED = 2.0
 
 
 @attrs.define(eq=False)
-class Identities:
+class CellKeys:
     """Computes keys of recipes; files are read once."""
 
     plugins: Plugins

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sentbed_studies.cells import Remark, Study
     from sentbed_studies.run_progress import RunProgress
+    from sentbed_studies.shared_work import Work
     from sentbed_studies.time_left import TimeLeft
-    from sentbed_studies.work import Work
 
 MEMORY_SHARE = 0.8
 """Share of the memory that cells at a time may fill."""
@@ -91,18 +91,18 @@ def run(
     from sentbed.tools import load_plugins
     from sentbed_jobs.task_pool import executor_of
 
-    from sentbed_studies.cell_keys import Identities
+    from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.cells import load_study
     from sentbed_studies.runner import run_study
+    from sentbed_studies.shared_work import plan_work
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.watching import watching
-    from sentbed_studies.work import plan_work
 
     plugins = load_plugins()
     wanted = entries(only)
     found = load_study(recipe, overrides, plugins, only=wanted or None)
     directory = Path(out) if out is not None else Path("studies") / found.name
-    work = plan_work(found.cells, Identities(plugins), not no_share)
+    work = plan_work(found.cells, CellKeys(plugins), not no_share)
     now = work.of(found.only(wanted).cells) if wanted else work
     left = time_of(now, directory, workers, where == "local" and not gpus)
     for line in plan_lines(found, now, directory, left):

@@ -43,7 +43,7 @@ def reproduce(
     from sentbed.tools import load_plugins
     from sentbed_jobs.task_pool import executor_of
 
-    from sentbed_studies.cell_keys import Identities
+    from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.cells import load_study
     from sentbed_studies.commands import entries, listed, plan_lines, reported, time_of
     from sentbed_studies.reproduce import (
@@ -57,10 +57,10 @@ def reproduce(
         tables_of,
     )
     from sentbed_studies.runner import run_study
+    from sentbed_studies.shared_work import plan_work
     from sentbed_studies.study_directory import read_data
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.watching import watching
-    from sentbed_studies.work import plan_work
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")
@@ -90,7 +90,7 @@ def reproduce(
         for remark in asked.remarks:
             click.echo(f"missing here: {listed(remark)}")
         study = attrs.evolve(study, remarks=())
-    work = plan_work(study.cells, Identities(plugins))
+    work = plan_work(study.cells, CellKeys(plugins))
     now = work.of(asked.cells)
     left = time_of(now, directory, workers)
     for line in plan_lines(study, now, directory, left):

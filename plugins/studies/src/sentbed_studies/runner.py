@@ -35,15 +35,15 @@ from sentbed_report.recipe_tables import ReportTable
 from sentbed_report.study.cell_run import RANKING
 
 from sentbed_studies.branch import branch
-from sentbed_studies.cell_keys import Identities, slug
+from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.cells import Study
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import share_passes
+from sentbed_studies.shared_work import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
 from sentbed_studies.study_table import StudyTable
 from sentbed_studies.time_left import TimeLeft, said
-from sentbed_studies.work import Prefix, Task, Work, chain, plan_work
 
 Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]
@@ -125,7 +125,7 @@ def run_study(
 ) -> StudyResult:
     """Run all unfinished cells of a study in `out`, by default `studies/NAME`.
 
-    A cell is known by everything that decides its scores (`Identities`): what has finished under that key is
+    A cell is known by everything that decides its scores (`CellKeys`): what has finished under that key is
     not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
     of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. `work` is what
     `plan_work` said of the whole study; it says what cells share. Of a `left`, every line on a finished run
@@ -138,7 +138,7 @@ def run_study(
     """
     plugins = plugins or load_plugins()
     directory = Path(out) if out is not None else Path("studies") / study.name
-    work = work or plan_work(study.cells, Identities(plugins))
+    work = work or plan_work(study.cells, CellKeys(plugins))
     _begin(directory)
     with at_work(directory, study, work):
         whole = work

@@ -27,8 +27,8 @@ from sentbed_report.study.study_directory import (
 )
 
 from sentbed_studies.cells import Study
+from sentbed_studies.shared_work import Prefix, Work, chain
 from sentbed_studies.study_table import StudyTable
-from sentbed_studies.work import Prefix, Work, chain
 
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""

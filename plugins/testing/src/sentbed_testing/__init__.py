@@ -32,13 +32,13 @@ if TYPE_CHECKING:
         check_towers,
         check_uneven_batch,
     )
-    from sentbed_testing.engine_pair import EnginePair, batch
-    from sentbed_testing.engine_states import (
+    from sentbed_testing.engine_invariants import (
         check_counters_and_describe,
         check_dropout_advances,
         check_not_finite,
         check_state,
     )
+    from sentbed_testing.engine_pair import EnginePair, batch
     from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
     from sentbed_testing.plugin_rules import PluginReport, check_plugin
     from sentbed_testing.sentences import SENTENCES

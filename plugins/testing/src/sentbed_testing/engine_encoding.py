@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sentbed import Encoder
 from sentbed.helpers import pad
 
+from sentbed_testing.comparisons import apart, at_most, holds
 from sentbed_testing.engine_cases import MAX_LENGTH, Case
 from sentbed_testing.engine_pair import EnginePair
-from sentbed_testing.measures import apart, at_most, holds
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:

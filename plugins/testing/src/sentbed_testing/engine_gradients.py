@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.protocols import Columns, Engine, Optimizer, Trainer
 
+from sentbed_testing.comparisons import apart, at_most, farthest, holds, norm
 from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import EnginePair, batch
-from sentbed_testing.measures import apart, at_most, farthest, holds, norm
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from sentbed import Encoder
 from sentbed.protocols import LABEL, Columns, Engine, Loss, Optimizer, Schedule, Trainer, Training
 from sentbed.tools import EncoderRecipe, Plugins
 
+from sentbed_testing.comparisons import Arrays
 from sentbed_testing.engine_cases import OPTIMIZERS, ROWS, Case, part
-from sentbed_testing.measures import Arrays, saved_weights
+from sentbed_testing.saved_weights import saved_weights
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed import Encoder
 from sentbed.protocols import Engine, Optimizer, StepResult
 
-from sentbed_testing.engine_cases import Case
-from sentbed_testing.engine_pair import TOWER, EnginePair, batch
-from sentbed_testing.measures import (
+from sentbed_testing.comparisons import (
     Arrays,
     apart,
     at_most,
@@ -20,6 +18,8 @@ from sentbed_testing.measures import (
     without,
     without_gradient,
 )
+from sentbed_testing.engine_cases import Case
+from sentbed_testing.engine_pair import TOWER, EnginePair, batch
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:

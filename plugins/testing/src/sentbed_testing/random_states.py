@@ -10,7 +10,7 @@ from typing import Any
 from sentbed.errors import returned
 from sentbed.protocols import Module, Tensor, TokenStates
 
-from sentbed_testing.measures import apart
+from sentbed_testing.comparisons import apart
 from sentbed_testing.subject import NotRunError, Subject
 
 WIDTH = 8

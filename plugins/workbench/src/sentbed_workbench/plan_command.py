@@ -11,7 +11,7 @@ from sentbed.tools import set_option
 if TYPE_CHECKING:
     from sentbed.protocols import Device
 
-    from sentbed_workbench.plan import EncoderPlan, Plan, StagePlan
+    from sentbed_workbench.resource_plan import EncoderPlan, Plan, StagePlan
 
 LABEL_WIDTH = 14
 
@@ -29,7 +29,7 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
     from sentbed.errors import RecipeError
     from sentbed.tools import load_recipe
 
-    from sentbed_workbench.plan import plan as plan_recipe
+    from sentbed_workbench.resource_plan import plan as plan_recipe
 
     try:
         loaded = load_recipe(recipe, overrides)

@@ -27,7 +27,7 @@ from pathlib import Path
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import directories
+from sentbed_evaluators import data_directories
 from sentbed_evaluators.sentbench_sets.readers import (
     read_commonsenseqa,
     read_dbpedia,
@@ -161,7 +161,7 @@ class SourceFiles:
 
 def data_directory(data_dir: str | None) -> Path:
     """Return the directory that holds the sources' folders; raises `DataError` if none is known."""
-    return directories.data_directory(data_dir, SOURCES["DBpedia"].folders[0], "dbpedia")
+    return data_directories.data_directory(data_dir, SOURCES["DBpedia"].folders[0], "dbpedia")
 
 
 def find_files(base: Path, task: str) -> SourceFiles:

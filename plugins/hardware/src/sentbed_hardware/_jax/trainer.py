@@ -44,7 +44,7 @@ from sentbed_hardware._common.processes import said
 from sentbed_hardware._common.requirements import keyed_towers, keys_of, require_trainable
 from sentbed_hardware._jax import state
 from sentbed_hardware._jax.buckets import fill
-from sentbed_hardware._jax.functional import Arrays, FunctionalLoss, host_arrays
+from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine

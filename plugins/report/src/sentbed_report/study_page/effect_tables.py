@@ -13,7 +13,7 @@ from sentbed_report.study.published_numbers import Number, published_numbers
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
-from sentbed_report.study_page.results import ResultTable, result_tables
+from sentbed_report.study_page.result_tables import ResultTable, result_tables
 from sentbed_report.wording import number, signed
 
 EFFECTS = (

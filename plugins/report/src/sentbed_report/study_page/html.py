@@ -15,8 +15,8 @@ from sentbed_report.printed_table import DEGENERATE, legend
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots
+from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
-from sentbed_report.study_page.plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.wording import duration, expected_digits, expected_verdict, number, signed
 
 

@@ -11,7 +11,7 @@ from sentbed_report.study.published_numbers import published_table
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
-from sentbed_report.study_page.results import Entry, ResultTable
+from sentbed_report.study_page.result_tables import Entry, ResultTable
 from sentbed_report.table_formats import MARKDOWN, marked
 from sentbed_report.wording import duration
 

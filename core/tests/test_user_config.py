@@ -9,7 +9,7 @@ import pytest
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 from sentbed import PluginError
-from sentbed._registry.settings import Settings, config_file, fits, read_settings
+from sentbed._registry.user_config import Settings, config_file, fits, read_settings
 
 Write = Callable[[str | bytes], Path]
 

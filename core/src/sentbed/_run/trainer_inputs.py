@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sentbed._document.structure import unstructure
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
-from sentbed._paths import cannot_write
+from sentbed._files import cannot_write
 from sentbed._recipe.recipe import Stage
 from sentbed._run.context import RunContext
 from sentbed._run.sampling import Batch, Sampler

@@ -26,8 +26,8 @@ from sentbed.protocols import (
     OutlineContext,
     Sketch,
 )
-from sentbed_workbench.plan import Plan, Planner, plan
 from sentbed_workbench.plan_costs import FILLED
+from sentbed_workbench.resource_plan import Plan, Planner, plan
 from toy_plugin import RECIPE, TOWERS
 
 SLOW = Device(

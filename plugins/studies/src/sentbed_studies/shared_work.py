@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 from sentbed.tools import Recipe, first_stages
 
-from sentbed_studies.cell_keys import Identities, directory_of, short
+from sentbed_studies.cell_keys import CellKeys, directory_of, short
 from sentbed_studies.cells import Cell
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import can_share
@@ -89,7 +89,7 @@ class Work:
         return sum(prefix in chain(task.above) for task in self.tasks)
 
 
-def plan_work(cells: Sequence[Cell], identities: Identities, share: bool = True) -> Work:
+def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -> Work:
     """Return the work for `cells`; without `share`, every cell runs alone."""
     keys = [identities.of(cell.recipe) for cell in cells]
     if not share:
@@ -128,7 +128,7 @@ def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
     return found
 
 
-def _prefixes(cells: Sequence[Cell], identities: Identities) -> dict[int, Prefix]:
+def _prefixes(cells: Sequence[Cell], identities: CellKeys) -> dict[int, Prefix]:
     """Return cell index -> longest prefix that the cell shares with another one."""
     members: dict[Key, list[int]] = {}
     firsts: dict[Key, tuple[Recipe, int]] = {}

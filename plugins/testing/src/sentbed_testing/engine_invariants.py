@@ -13,9 +13,9 @@ from sentbed import Encoder
 from sentbed.errors import ModelError
 from sentbed.protocols import Head, Optimizer, Trainer
 
+from sentbed_testing.comparisons import apart, at_most, farthest, holds
 from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import SEED, EnginePair, batch
-from sentbed_testing.measures import apart, at_most, farthest, holds
 from sentbed_testing.sentences import SENTENCES
 
 STILL = 1e-12

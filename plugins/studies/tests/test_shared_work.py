@@ -7,9 +7,9 @@ import pytest
 from sentbed._recipe.recipe import first_stages
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits
-from sentbed_studies.cell_keys import Identities
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.cells import Study, load_study
-from sentbed_studies.work import Prefix, Work, plan_work
+from sentbed_studies.shared_work import Prefix, Work, plan_work
 from toy_plugin import TOWERS, Characters
 
 Make = Callable[..., tuple[Study, Work]]
@@ -21,7 +21,7 @@ def make(put: Callable[[str, str], Path], plugins: Plugins) -> Make:
 
     def plan(axes: str, share: bool = True) -> tuple[Study, Work]:
         study = load_study(put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins)
-        return study, plan_work(study.cells, Identities(plugins), share)
+        return study, plan_work(study.cells, CellKeys(plugins), share)
 
     return plan
 

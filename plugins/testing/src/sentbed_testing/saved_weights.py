@@ -1,0 +1,59 @@
+"""Weights of a saved encoder, read without a tensor library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentbed.errors import ModelError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
+    """Return all arrays in the `.safetensors` and `.npy` files below `directory`, as `FILE:NAME`.
+
+    Raises:
+        ModelError: if there are none: other formats cannot be compared.
+    """
+    import numpy as np
+
+    found: dict[str, NDArray[Any]] = {}
+    for path in sorted(directory.rglob("*")):
+        file = path.relative_to(directory).as_posix()
+        if path.suffix == ".npy":
+            found[f"{file}:{path.stem}"] = np.load(path)
+        elif path.suffix == ".safetensors":
+            found |= {f"{file}:{name}": value for name, value in _safetensors(path).items()}
+    if not found:
+        raise ModelError(f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both")
+    return found
+
+
+_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Read a file in the format of github.com/huggingface/safetensors, without the library."""
+    import numpy as np
+
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        raw = data[start + first : start + last]
+        if entry["dtype"] == "BF16":
+            # bf16 is the upper half of fp32.
+            values = (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
+        else:
+            values = np.frombuffer(raw, _TYPES[entry["dtype"]])
+        found[name] = values.reshape(entry["shape"])
+    return found
