@@ -117,6 +117,7 @@ class FileSource(DataSource):
         `columns` maps each column of the data set to its index in `names`. Raises `DataError` if a known file
         has another number of rows than published.
         """
+        found: Dataset
         if self.stream:
             path = resolve(self.path, self._suffixes())
             reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
