@@ -239,12 +239,12 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         # an evaluator and the encoder that it scores
         (
             [VALIDATE + '{ every = 1, with = { use = "across", poolers = ["first"] } }'],
-            "stage.1.validate",
+            "stage.tune.validate",
             "`characters` with `average` cannot be scored; use another pooler",
         ),
         (
             [WATCH + '[{ every = 1, with = { use = "across", poolers = ["first"] } }]'],
-            "stage.1.watch.0",
+            "stage.tune.watch.0",
             "`characters` with `average` cannot be scored; use another pooler",
         ),
         (

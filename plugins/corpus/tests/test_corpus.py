@@ -349,7 +349,7 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
     assert {name: content for name, (_, content) in parts(tmp_path / "out").items()} == before
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
 def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path
@@ -374,7 +374,7 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     encode_corpus(request)
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
 def test_damaged_hashes_only_cost_time(damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"))

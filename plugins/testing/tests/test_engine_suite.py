@@ -25,6 +25,7 @@ from sentbed.protocols import (
 from sentbed_testing import comparisons
 from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
 from sentbed_testing.engine_pair import EnginePair, batch
+from sentbed_testing.saved_weights import saved_weights
 from toy_plugin import Average, Characters, Chase, Engine, Grade, Pull, Sgd, Sort
 
 PULL = Pull(memory=0.5)
@@ -302,7 +303,7 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
     np.save(tmp_path / "x.npy", np.arange(3))
-    found = comparisons.saved_weights(tmp_path)
+    found = saved_weights(tmp_path)
     expected = {f"inner/m.safetensors:{name}": value for name, (_, _, value) in values.items()}
     expected["x.npy:x"] = np.arange(3)
     assert found.keys() == expected.keys()
@@ -314,7 +315,7 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
 def test_weights_in_another_format_are_no_agreement(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").touch()
     with pytest.raises(ModelError, match="no weights in"):
-        comparisons.saved_weights(tmp_path)
+        saved_weights(tmp_path)
 
 
 def test_core_does_not_import_the_suite_and_the_suite_no_tensor_library() -> None:
