@@ -43,6 +43,7 @@ RUNS: dict[str, Run] = {
     "sentbench/table-2.toml": Run("roberta, nsp, ctr"),
     "sentbench/table-3.toml": Run("bert, nsp, cls"),
     "sentbench/table-4.toml": Run("roberta, dropout, cls"),
+    "sentence-t5/figure-1.toml": Run("nli, base, decoder"),
     "sentence-t5/figure-4.toml": Run("nli, base, decoder"),
     "sentence-t5/figure-5.toml": Run("11b"),
     "sentence-t5/table-2.toml": Run("cqa+nli, base, t5-1.1, mean"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -162,6 +163,32 @@ def test_an_axis_has_numbers_where_each_label_sets_one_number(
     content: str, numbers: tuple[float, ...] | None
 ):
     assert axis(content).numbers == numbers
+
+
+SIZES = """
+[study.axes.size]
+base = { p = "t5-base" }
+large = { p = "t5-large" }
+[study.numbers]
+"""
+
+
+def test_labels_have_the_numbers_that_the_recipe_gives_them():
+    (found,) = read(SIZES + "size = { large = 335e6, base = 110e6 }")[1]
+    assert (found.labels, found.numbers) == (("base", "large"), (110e6, 335e6))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ("size = { base = 110e6 }", "the label `large` has no number; give one to each label of the axis"),
+        ("size = { base = 1, large = 2, huge = 3 }", "`huge`"),
+        ("sizes = { base = 1, large = 2 }", "there is no axis `sizes`. Did you mean `size`?"),
+    ],
+)
+def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers: str, message: str):
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        cells(SIZES + numbers)
 
 
 @pytest.mark.parametrize(

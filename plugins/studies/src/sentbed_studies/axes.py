@@ -42,6 +42,8 @@ class Axis:
     name: str
     settings: Mapping[str, Mapping[str, Any]]
     """Label -> path -> value."""
+    given: Mapping[str, float] = attrs.field(factory=dict)
+    """Label -> number that the recipe gives it; see `StudyTable.numbers`."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -50,7 +52,9 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """Numbers that the labels set; None unless each label sets a single number."""
+        """Numbers of the labels: those given, or those set; None unless each label has a single one."""
+        if self.given:
+            return tuple(self.given[label] for label in self.labels)
         values = [list(setting.values()) for setting in self.settings.values()]
         if all(found and all(found[0] == v for v in found) and _is_number(found[0]) for found in values):
             return tuple(float(found[0]) for found in values)
@@ -86,7 +90,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
         except ValueError as error:
             problems.append(document.problem(str(error), ("study", "axes", name)))
             continue
-        axes.append(Axis(name, settings))
+        axes.append(Axis(name, settings, _given(name, settings, table, document, problems)))
         for path in dict.fromkeys(path for setting in settings.values() for path in setting):
             if reason := _NOT_AN_AXIS.get(path.split(".")[0]) or _NOT_AN_AXIS.get(path):
                 message = f"the axis sets `{path}`: {reason}"
@@ -94,6 +98,18 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
     if problems:
         raise RecipeError(problems)
     return tuple(axes)
+
+
+def _given(
+    name: str, labels: Mapping[str, Any], table: StudyTable, document: Document, problems: list[Problem]
+) -> Mapping[str, float]:
+    """Return the number of each label of an axis as `numbers` has them; none, and a problem, if one lacks."""
+    given = table.numbers.get(name, {})
+    if given and (lacking := [label for label in labels if label not in given]):
+        message = f"the label `{lacking[0]}` has no number; give one to each label of the axis, or to none"
+        problems.append(document.problem(message, ("study", "numbers", name)))
+        return {}
+    return given
 
 
 def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) -> tuple[Combination, ...]:
@@ -268,6 +284,7 @@ def _unknown(table: StudyTable, axes: Sequence[Axis], document: Document) -> Ite
             f"the axis `{twice[0]}` is in two groups; take it out of one", ("study", "zip")
         )
     entries: list[tuple[tuple[str | int, ...], Mapping[str, str | tuple[str, ...]]]] = [
+        (("study", "numbers"), {name: tuple(given) for name, given in table.numbers.items()}),
         *((("study", "exclude", i), entry) for i, entry in enumerate(table.exclude)),
         *((("study", "include", i), entry) for i, entry in enumerate(table.include)),
         (("study", "baseline"), table.baseline or {}),

@@ -31,6 +31,9 @@ class StudyTable(RecipeTable):
     `[study.axes.loss]` with `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A path is that of `--set`,
     or an array of paths that get the same value. `labels = ["CLS", "average"]` names the values; without it,
     a label is the value as it is written, or the `use` of a table."""
+    numbers: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
+    """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`: scores are drawn over them.
+    An axis whose labels set a number each has numbers without it."""
     seeds: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
     )
