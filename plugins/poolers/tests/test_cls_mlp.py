@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import sentbed
 import torch
+from safetensors.torch import save_file
 from sentbed.protocols import TokenStates
 from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.first import First
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Pooling
-from transformers import BertConfig
+from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertPooler
 
 States = Callable[..., TokenStates]
@@ -93,3 +96,75 @@ def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone() -> Non
     torch.testing.assert_close(hidden.grad, expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(module.dense.weight.grad, slope.T @ first, rtol=0, atol=1e-6)
     torch.testing.assert_close(module.dense.bias.grad, slope.sum(dim=0), rtol=0, atol=1e-6)
+
+
+def file_of(directory: Path, weight: torch.Tensor, bias: torch.Tensor, layer: str = "mlp.dense") -> Path:
+    save_file({f"{layer}.weight": weight, f"{layer}.bias": bias}, directory / "model.safetensors")
+    return directory / "model.safetensors"
+
+
+def test_the_layer_is_that_of_a_released_model(random_states: States, tmp_path: Path) -> None:
+    model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+    torch.nn.init.normal_(model.pooler.dense.bias)
+    model.save_pretrained(tmp_path)
+    states = random_states([7, 2, 4], width=8)
+    module = ClsMLP(mlp=str(tmp_path / "model.safetensors")).build(8)
+    torch.testing.assert_close(module(states), model.pooler(states.last_hidden_state), rtol=0, atol=1e-6)
+
+
+def test_the_layer_is_that_of_a_training_run(tmp_path: Path) -> None:
+    weight, bias = torch.arange(9.0).reshape(3, 3), torch.tensor([1.0, -1.0, 0.5])
+    module = ClsMLP(mlp=str(file_of(tmp_path, weight, bias))).build(3)
+    hidden = torch.tensor([[[1.0, 2.0, -1.0], [9.0, 9.0, 9.0]]])
+    expected = torch.tanh(torch.tensor([[0 + 2 - 2 + 1, 3 + 8 - 5 - 1, 6 + 14 - 8 + 0.5]]))
+    torch.testing.assert_close(module(TokenStates(hidden, None)), expected)
+
+
+def test_a_saved_layer_replaces_that_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    file = file_of(tmp_path, torch.eye(2), torch.ones(2), "pooler.dense")
+    pooler = ClsMLP(mlp=str(file))
+    saved = pooler.build(2).state_dict()
+    file.unlink()
+    again = pooler.build(2)
+    assert all(value.isnan().all() for value in again.parameters())
+    again.load_state_dict(saved)
+    assert torch.equal(again.dense.weight, torch.eye(2))
+
+
+def test_on_the_meta_device_only_shapes_are_made(tmp_path: Path) -> None:
+    file = file_of(tmp_path, torch.eye(2), torch.ones(2))
+    with torch.device("meta"):
+        module = ClsMLP(mlp=str(file)).build(2)
+    assert {value.device.type for value in module.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "weight", "problem"),
+    [
+        ("dense", torch.eye(2), "has no MLP .* name a file of SimCSE's"),
+        ("mlp.dense", torch.eye(3), r"`mlp.dense.weight` \(3, 3\), expected \(2, 2\)"),
+        ("mlp.dense", torch.full((2, 2), torch.inf), "has NaN or infinite values in `mlp.dense.weight`"),
+    ],
+)
+def test_another_layer_is_refused(tmp_path: Path, layer: str, weight: torch.Tensor, problem: str) -> None:
+    file = file_of(tmp_path, weight, torch.zeros(len(weight)), layer)
+    with pytest.raises(sentbed.ModelError, match=problem):
+        ClsMLP(mlp=str(file)).build(2)
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(sentbed.ModelError, match=r"cannot be read: .*; fetch the model again"):
+        ClsMLP(mlp=str(file)).build(2)
+
+
+def test_check_looks_for_a_safetensors_file(tmp_path: Path) -> None:
+    file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
+    assert list(ClsMLP(mlp=str(file)).check()) == []
+    (missing,) = ClsMLP(mlp=str(tmp_path / "no.safetensors")).check()
+    assert "does not exist" in missing
+    pickled = tmp_path / "pytorch_model.bin"
+    pickled.write_bytes(b"")
+    (wrong,) = ClsMLP(mlp=str(pickled)).check()
+    assert "expected a file `*.safetensors`" in wrong

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
+from sentbed import FilePath, SentbedError, locate
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
 
@@ -13,7 +15,7 @@ class ClsMLP(Pooler):
     """The state of the first token ([CLS]), then a dense layer of the same width, then tanh.
 
     For h the state of [CLS], the vector is tanh(W h + b). The layer is new, not the pretrained one of BERT's
-    next-sentence prediction: W is drawn from N(0, 0.02), b is 0.
+    next-sentence prediction: W is drawn from N(0, 0.02), b is 0; unless `mlp` names a trained one.
 
     Source: SimCSE, section 6.3 (pooling methods); the layer is that of BERT's pooler.
     """
@@ -23,6 +25,25 @@ class ClsMLP(Pooler):
     mlp_only_train: bool = False
     """Whether layer and tanh are used in training only; encoding then uses the bare state of [CLS], like
     `first`. On in SimCSE's unsupervised runs, off in its supervised ones."""
+    mlp: FilePath | None = None
+    """A safetensors file with the layer to start from, as SimCSE's code trains it: `mlp.dense.*`, or
+    `pooler.dense.*` in a released model (and in any BERT, where it is the pooler of next-sentence
+    prediction). Default: a new layer. A saved encoder has its own layer, and no need of the file."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with the file that `mlp` names."""
+        if self.mlp is None:
+            return
+        try:
+            file = locate(self.mlp)
+        except SentbedError as error:
+            yield str(error)
+            return
+        if file.suffix != ".safetensors":
+            yield (
+                f"`mlp` is `{self.mlp}`, expected a file `*.safetensors`; convert pickled weights on a "
+                "machine where you trust them"
+            )
 
     @property
     def traits(self) -> PoolerTraits:
@@ -36,7 +57,14 @@ class ClsMLP(Pooler):
         )
 
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, width)`."""
-        from sentbed_poolers._torch.cls_mlp import ClsMLPPooling
+        """Return `module(TokenStates) -> (batch, width)`.
 
-        return ClsMLPPooling(width, self.mlp_only_train)
+        Raises:
+            ModelError: if the file of `mlp` has no such layer, or one of another width.
+        """
+        from sentbed_poolers._torch.cls_mlp import ClsMLPPooling, start_from
+
+        module = ClsMLPPooling(width, self.mlp_only_train)
+        if self.mlp is not None:
+            start_from(module.dense, self.mlp)
+        return module
