@@ -107,7 +107,7 @@ def _watched(watched: Watched) -> dict[str, Any]:
         **fields(watched, "encoder evaluator steps primary"),
         "series": [
             {
-                **fields(score, "task metric direction protocol"),
+                **fields(score, "task metric direction protocol axis"),
                 "values": [look[index] for look in watched.values],
             }
             for index, score in enumerate(watched.scores)

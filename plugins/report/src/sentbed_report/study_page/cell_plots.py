@@ -31,7 +31,7 @@ def learning_curves(data: StudyData, name: str) -> tuple[Plot, ...]:
     panels: dict[tuple[str, str], dict[str, list[_Points]]] = {}
     for cell in data.cells:
         for run in cell.runs:
-            for stage in _mappings(run.record.get("stages")):
+            for stage in mappings(run.record.get("stages")):
                 if points := _pairs(stage.get("validations")):
                     key = str(stage.get("name", "")), str(stage.get("metric", "validation"))
                     panels.setdefault(key, {}).setdefault(cell.name, []).append(points)
@@ -80,7 +80,7 @@ def ranking_plot(data: StudyData, name: str) -> Plot | None:
             if not isinstance(ranking, Mapping):
                 continue
             evaluators[str(ranking.get("evaluator", ""))] = None
-            for row in _mappings(ranking.get("rows")):
+            for row in mappings(ranking.get("rows")):
                 value = row.get("score")
                 if value is not None and _is_number(value):
                     scores, without = found.setdefault(cell.name, ([], []))
@@ -258,7 +258,8 @@ def _mean_curve(runs: Sequence[_Points]) -> _Points:
     return [(step, fmean(values[step] for values in found)) for step in common]
 
 
-def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+def mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the tables in a list that a program may have written otherwise."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         yield from (item for item in value if isinstance(item, Mapping))
 
