@@ -15,8 +15,8 @@ from sentbed.tools import score_of
 from sentbed_report.figures import Plot
 from sentbed_report.score_tables import Plane
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page.line_styles import TONES, chosen
 from sentbed_report.study_page.cell_plots import mappings
+from sentbed_report.study_page.line_styles import TONES, chosen
 from sentbed_report.watch_plots import (
     Place,
     Trajectory,
