@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sentbed import DataError
 from sentbed._document.structure import make_converter
 from sentbed._registry.registry import load_plugins
+from sentbed_data.dropout import Dropout
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.nsp import Nsp
 
@@ -17,6 +21,29 @@ Put = Callable[[str, str], str]
 def pairs(table: FilteredTable) -> list[tuple[str, str]]:
     rows = table.rows(range(len(table)))
     return list(zip(rows["anchor"], rows["positive"], strict=True))
+
+
+def table_file(path: Path, columns: dict[str, list[Any]]) -> str:
+    """Write a table in the format of the file's suffix and return its path."""
+    import pyarrow
+    from pyarrow import parquet
+
+    path.parent.mkdir(exist_ok=True)
+    rows = list(zip(*columns.values(), strict=True))
+    match path.suffix:
+        case ".parquet":
+            parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
+        case ".arrow":
+            table = pyarrow.table(columns)
+            with pyarrow.ipc.new_file(str(path), table.schema) as writer:
+                writer.write_table(table, max_chunksize=2)
+        case ".jsonl":
+            path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+        case suffix:
+            blank = "," if suffix == ".csv" else "\t"
+            lines = [blank.join(map(str, row)) for row in [tuple(columns), *rows]]
+            path.write_text("\n".join(lines) + "\n")
+    return str(path)
 
 
 def test_a_pair_is_two_lines_in_a_row_of_one_document(put: Put) -> None:
@@ -108,6 +135,93 @@ def test_what_cannot_be_read_is_refused(put: Put, tmp_path: Path) -> None:
     }
     for message, source in faults.items():
         assert [message in problem for problem in source.check()] == [True], message
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("ids", [["a", "a", "a", "b", "c", "c"], [7, 7, 7, 1, 2, 2]])
+def test_rows_of_a_table_with_the_same_id_are_a_document(
+    tmp_path: Path, suffix: str, ids: list[str | int]
+) -> None:
+    file = table_file(tmp_path / f"a.{suffix}", {"book": ids, "text": list("123456")})
+    source = Nsp(path=file, document="book")
+    assert list(source.check()) == []
+    assert pairs(source.open()) == [("1", "2"), ("2", "3"), ("5", "6")]
+
+
+def test_a_table_of_sentences_without_ids_is_one_document_as_a_file_is(put: Put, tmp_path: Path) -> None:
+    tables = tuple(table_file(tmp_path / name, {"text": ["1", "2", "3"]}) for name in ("a.csv", "b.parquet"))
+    text = put("c.txt", "1\n2\n3\n")
+    expected = [("1", "2"), ("2", "3")]
+    assert pairs(Nsp(path=(*tables, text)).open()) == expected * 3
+
+
+def test_a_row_of_prose_is_a_document_or_with_ids_a_passage_of_one(tmp_path: Path) -> None:
+    prose = ["He left. She\nstayed.\n\nA heading\r\n\r\nIt rained.", "They came back."]
+    sentences = ["He left.", "She stayed.", "A heading", "It rained.", "They came back."]
+    file = table_file(tmp_path / "a.jsonl", {"text": prose, "book": [1, 1]})
+    assert pairs(Nsp(path=file, format="text").open()) == list(pairwise(sentences[:-1]))
+    assert pairs(Nsp(path=file, format="text", document="book").open()) == list(pairwise(sentences))
+
+
+def test_a_data_set_of_the_hub_gives_dropout_and_nsp_the_same_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    sentences = [f"sentence {n}" for n in range(3000)]
+    table_file(tmp_path / "set" / "train.csv", {"text": sentences})
+    location = f"hub:{tmp_path / 'set'}"
+    source = Nsp(path=location, limit=2000)
+    assert list(source.check()) == []
+    assert pairs(source.open()) == list(pairwise(sentences))[:2000]
+    repeated = Dropout(path=location, limit=2000).open().rows(range(2000))
+    assert list(repeated["anchor"]) == sentences[:2000]
+
+
+def test_nsp_is_fetched_where_one_of_its_locations_is() -> None:
+    assert Nsp(path=("a.txt", "hub:nobody/nothing")).traits.fetches
+    assert not Nsp(path=("a.txt", "b.csv")).traits.fetches
+
+
+def test_a_table_without_header_has_the_text_and_then_the_document(put: Put) -> None:
+    source = Nsp(path=put("a.csv", "1,x\n2,x\n3,y\n4,y\n"), document="d", header=False)
+    assert list(source.check()) == []
+    assert pairs(source.open()) == [("1", "2"), ("3", "4")]
+
+
+def test_a_document_that_begins_again_is_refused(tmp_path: Path) -> None:
+    file = table_file(tmp_path / "a.csv", {"book": ["x", "y", "y", "x"], "text": list("1234")})
+    with pytest.raises(DataError, match=r"row 4 of the data, column `book`: the document 'x' begins again"):
+        Nsp(path=file, document="book").open()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"book": [1, 1.5], "text": ["1", "2"]}, "column `book`: found 1.5"),
+        ({"book": [1, True], "text": ["1", "2"]}, "column `book`: found True"),
+        ({"book": [1, 1], "text": ["1", 2]}, "column `text`: found 2"),
+        ({"book": [1, 1], "text": ["1", " "]}, "the text is empty"),
+        ({"page": [1, 1], "text": ["1", "2"]}, "no column `book`; found `page`, `text`"),
+    ],
+)
+def test_a_table_is_read_strictly(tmp_path: Path, rows: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Nsp(path=table_file(tmp_path / "a.jsonl", rows), document="book").open()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"document": "book"}, "remove `document`"),
+        ({"header": False}, "`header = false` is for CSV and TSV files, and .* are none"),
+        ({"split": "test"}, "`split` is for a `hub:` data set, and .* are files"),
+    ],
+)
+def test_options_of_tables_are_refused_for_text_files(put: Put, fields: dict[str, Any], message: str) -> None:
+    (problem,) = Nsp(path=(put("a.txt", "1\n2\n"), put("b.txt", "3\n4\n")), **fields).check()
+    assert re.search(message, problem)
 
 
 def test_the_fingerprint_is_that_of_the_rows(put: Put) -> None:

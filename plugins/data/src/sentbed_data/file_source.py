@@ -61,39 +61,31 @@ class FileSource(DataSource):
         hub = self.path.startswith(HUB)
         try:
             codec(self.encoding)
-            if hub:
-                require("datasets", "hub")
-            else:
-                resolve(self.path, self._suffixes())
+            require_readable(self.path, self._suffixes())
             if self.stream and not hub:
                 require("pyarrow", "arrow")
         except DataError as error:
             known = known_file(self.path)
             get = f"; `sentbed data get {known[0].name}` downloads it" if known else ""
             yield f"{error}{get}"
-        suffix = "" if hub else Path(self.path).suffix.lower()
-        if not self.header and suffix not in (".csv", ".tsv"):
-            yield f"`header = false` is for CSV and TSV files, and `{self.path}` is neither; remove `header`"
-        if self.encoding != "utf-8" and (hub or suffix in (PARQUET, ARROW)):
-            yield f"`encoding` is for text files, and `{self.path}` is none; remove `encoding`"
+        yield from option_problems(
+            (self.path,),
+            header=self.header,
+            encoding=self.encoding,
+            config=self.config,
+            split=self.split,
+            revision=self.revision,
+        )
         if self.stream and hub:
             yield (
                 f"`stream` is for files, and `{self.path}` is a data set of the hub; "
                 "save it as Parquet and name that file, or remove `stream`"
             )
-        if not hub:
-            given = {"config": self.config, "revision": self.revision}
-            if self.split != "train":
-                given["split"] = self.split
-            for name, value in given.items():
-                if value is not None:
-                    yield f"`{name}` is for a `hub:` data set, and `{self.path}` is a file; remove `{name}`"
 
     @property
     def traits(self) -> DataTraits:
         """The papers, and whether the data must be downloaded from the hub."""
-        fetches = self.path.startswith(HUB) and not is_here(self.path)
-        return DataTraits(cites=self.papers, fetches=fetches)
+        return DataTraits(cites=self.papers, fetches=must_be_fetched(self.path))
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES
@@ -140,3 +132,44 @@ class FileSource(DataSource):
                 "your own another name",
                 locate(self.path),
             )
+
+
+def require_readable(location: str, suffixes: Sequence[str]) -> None:
+    """Raise `DataError` if there is no such file with one of `suffixes`, or its reader is not installed."""
+    if location.startswith(HUB):
+        require("datasets", "hub")
+    else:
+        resolve(location, suffixes)
+
+
+def must_be_fetched(location: str) -> bool:
+    """Whether a location is a data set of the hub that is not on this machine."""
+    return location.startswith(HUB) and not is_here(location)
+
+
+def option_problems(
+    locations: Sequence[str],
+    *,
+    header: bool,
+    encoding: str,
+    config: str | None,
+    split: str,
+    revision: str | None,
+) -> Iterator[str]:
+    """Yield the reading options that apply to none of the locations."""
+    hub = [location for location in locations if location.startswith(HUB)]
+    suffixes = [Path(location).suffix.lower() for location in locations if location not in hub]
+    listed = ", ".join(f"`{location}`" for location in locations)
+    several = len(locations) > 1
+    if not header and not {".csv", ".tsv"}.intersection(suffixes):
+        is_none = "are none" if several else "is neither"
+        yield f"`header = false` is for CSV and TSV files, and {listed} {is_none}; remove `header`"
+    if encoding != "utf-8" and {PARQUET, ARROW}.issuperset(suffixes):
+        is_none = "are none" if several else "is none"
+        yield f"`encoding` is for text files, and {listed} {is_none}; remove `encoding`"
+    if not hub:
+        is_file = "are files" if several else "is a file"
+        given = {"config": config, "revision": revision, "split": None if split == "train" else split}
+        for name, value in given.items():
+            if value is not None:
+                yield f"`{name}` is for a `hub:` data set, and {listed} {is_file}; remove `{name}`"

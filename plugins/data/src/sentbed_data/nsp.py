@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,9 +12,12 @@ import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
 
+from sentbed_data.file_source import must_be_fetched, option_problems, require_readable
 from sentbed_data.filtered_table import FilteredTable
-from sentbed_data.library_formats import require
-from sentbed_data.text_formats import codec
+from sentbed_data.known_collections import known_file
+from sentbed_data.library_formats import HUB, require
+from sentbed_data.readers import TABLES, read_rows
+from sentbed_data.text_formats import chomp, codec
 from sentbed_data.text_lines import numbered_lines, several
 from sentbed_data.word_splitting import WORD
 
@@ -25,17 +29,36 @@ class Nsp(DataSource):
     """A sentence and the next one of its document: SentBench's NSP (Devlin et al., 2019).
 
     A document with n sentences gives n - 1 rows, in reading order. A file always ends a document.
+
+    In a table, rows are in reading order too, and `document` says which rows are one document. Without it,
+    a table of sentences is one document, and in a table of prose each row is one. The hub's BookCorpus does
+    not name its 11,038 books: of its 74 million pairs, one in about 6,700 has sentences of two of them.
     """
 
     name: ClassVar[str] = "nsp"
-    traits = DataTraits(cites=("liu2023sentbench", "devlin2019bert"))
 
     path: FilePath | tuple[FilePath, ...]
-    """A text file, a directory (its `.txt` files, in the order of their names), or an array of both."""
+    """A text file, a directory (its `.txt` files, in the order of their names), a table, or several of these.
+
+    A table is a file that ends in `.csv`, `.tsv`, `.jsonl`, `.parquet` (needs `sentbed-data[parquet]`) or
+    `.arrow` (needs `sentbed-data[arrow]`), or `hub:ID` (needs `sentbed-data[hub]`). A file with any other
+    suffix is text.
+    """
     format: Literal["sentences", "text"] = "sentences"
-    """`sentences`: one sentence per line, a blank line ends a document. `text`: prose in English, German or
-    Spanish, each file one document; a blank line ends a paragraph, and no sentence crosses it. syntok
-    splits the sentences (needs `sentbed-data[sentences]`), and line breaks inside them become blanks."""
+    """`sentences`: one sentence per line, a blank line ends a document; in a table, one sentence per row.
+    `text`: prose in English, German or Spanish, each file or row of a table one document; a blank line ends a
+    paragraph, and no sentence crosses it. syntok splits the sentences (needs `sentbed-data[sentences]`), and
+    line breaks inside them become blanks."""
+    column: str = "text"
+    """Column of a table with the sentences or the prose; ignored for text files."""
+    document: str | None = None
+    """Column of a table with the document's id, a text or a whole number. Rows with the same id follow each
+    other and are one document; with `format = "text"` they are its passages, and no sentence crosses them."""
+    header: bool = True
+    """Whether the first row of a CSV or TSV file names its columns.
+
+    Without a header, the fields must be exactly `column` and, if given, `document`, in this order.
+    """
     min_words: int | None = attrs.field(default=None, validator=_COUNT)
     """Smallest number of words of a sentence, at least 1; pairs with a shorter one are left out. Words are
     separated by blanks; in Chinese, Japanese and Korean script every character is a word."""
@@ -43,6 +66,12 @@ class Nsp(DataSource):
     """Largest number of words of a sentence, at least 1; pairs with a longer one are left out."""
     encoding: str = "utf-8"
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
+    config: str | None = None
+    """Configuration (subset) of a `hub:` data set; default: the data set's own default."""
+    split: str = "train"
+    """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
+    revision: str | None = None
+    """Branch, tag or commit of a `hub:` data set; default: the newest. Only a commit is reproducible."""
     limit: int | None = attrs.field(default=None, validator=_COUNT)
     """Number of first rows to return, at least 1; default: all."""
 
@@ -51,14 +80,44 @@ class Nsp(DataSource):
         """`anchor` and `positive`."""
         return ("anchor", "positive")
 
+    @property
+    def traits(self) -> DataTraits:
+        """The papers, and whether the data must be downloaded from the hub."""
+        fetches = any(must_be_fetched(location) for location in several(self.path))
+        return DataTraits(cites=("liu2023sentbench", "devlin2019bert"), fetches=fetches)
+
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
         try:
             codec(self.encoding)
-            list(self._files())
             self._require()
         except DataError as error:
             yield str(error)
+        if not self.path:
+            yield "`path` is empty; expected a file, a directory or `hub:ID`; name one"
+        for location in several(self.path):
+            try:
+                if _is_table(location):
+                    require_readable(location, TABLES)
+                else:
+                    _text_files(location)
+            except DataError as error:
+                known = known_file(location)
+                get = f"; `sentbed data get {known[0].name}` downloads it" if known else ""
+                yield f"{error}{get}"
+        yield from option_problems(
+            several(self.path),
+            header=self.header,
+            encoding=self.encoding,
+            config=self.config,
+            split=self.split,
+            revision=self.revision,
+        )
+        if self.document is not None and not any(map(_is_table, several(self.path))):
+            yield (
+                f"`document = {self.document!r}` is a column of a table, and `path` names text files only; "
+                "remove `document`"
+            )
         if self.min_words and self.max_words and self.min_words > self.max_words:
             yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
 
@@ -87,25 +146,48 @@ class Nsp(DataSource):
             {"pairs outside of min_words and max_words": left_out} if left_out else {},
         )
 
-    def _files(self) -> Iterator[Path]:
-        if not self.path:
-            raise DataError("`path` is empty; expected a file or a directory; name one")
-        for location in several(self.path):
-            place = locate(location)
-            files = sorted(place.glob("*.txt")) if place.is_dir() else [place]
-            if not files:
-                raise DataError("the directory has no `.txt` file; name another, or the files", place)
-            yield from files
-
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        for file in self._files():
-            lines = numbered_lines(file, self.encoding)
-            blocks = _blocks(line for _, line in lines)
+        for location in several(self.path):
+            read = self._table_documents if _is_table(location) else self._text_documents
+            for document in read(location):
+                yield from pairwise(document)
+
+    def _text_documents(self, location: str) -> Iterator[Iterable[str]]:
+        """Yield the sentences of each document in a file or directory."""
+        for file in _text_files(location):
+            blocks = _blocks(line for _, line in numbered_lines(file, self.encoding))
             if self.format == "text":
-                yield from pairwise(sentence for block in blocks for sentence in _sentences(block))
+                yield (sentence for block in blocks for sentence in _sentences(block))
             else:
-                for document in blocks:
-                    yield from pairwise(document)
+                yield from blocks
+
+    def _table_documents(self, location: str) -> Iterator[Iterable[str]]:
+        """Yield the sentences of each document in a table."""
+        rows = read_rows(
+            location,
+            [self.column] if self.document is None else [self.column, self.document],
+            header=self.header,
+            encoding=self.encoding,
+            config=self.config,
+            split=self.split,
+            revision=self.revision,
+            labels=() if self.document is None else (self.document,),
+        )
+        if self.document is not None:
+            for texts in _by_document(rows, self.document, location):
+                yield self._sentences_of(texts)
+        elif self.format == "text":
+            for row in rows:
+                yield self._sentences_of([row[0]])
+        else:
+            yield (row[0] for row in rows)
+
+    def _sentences_of(self, texts: Iterable[str]) -> Iterable[str]:
+        """Return the sentences of a document's rows."""
+        if self.format == "sentences":
+            return texts
+        blocks = (block for text in texts for block in _blocks(map(chomp, text.split("\n"))))
+        return (sentence for block in blocks for sentence in _sentences(block))
 
     def _fits(self, sentence: str) -> bool:
         if self.min_words is None and self.max_words is None:
@@ -116,6 +198,41 @@ class Nsp(DataSource):
     def _require(self) -> None:
         if self.format == "text":
             require("syntok", "sentences")
+
+
+def _is_table(location: str) -> bool:
+    """Whether a location has rows with named columns."""
+    return location.startswith(HUB) or Path(location).suffix.lower() in TABLES
+
+
+def _text_files(location: str) -> list[Path]:
+    """Return the file, or the text files of the directory, that `location` names."""
+    place = locate(location)
+    files = sorted(place.glob("*.txt")) if place.is_dir() else [place]
+    if not files:
+        raise DataError("the directory has no `.txt` file; name another, or the files", place)
+    return files
+
+
+def _by_document(rows: Iterable[Sequence[str]], column: str, location: str) -> Iterator[list[str]]:
+    """Yield the texts of each run of `(text, document)` with one document.
+
+    Raises:
+        DataError: if a document comes twice; with its id and the number of its row.
+    """
+    seen: set[str] = set()
+    first = 1
+    for document, run in groupby(rows, key=itemgetter(1)):
+        if document in seen:
+            raise DataError(
+                f"row {first} of the data, column `{column}`: the document {document!r:.80} begins again "
+                "after another; expected its rows to follow each other; put them together in reading order",
+                location,
+            )
+        seen.add(document)
+        texts = [row[0] for row in run]
+        first += len(texts)
+        yield texts
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -7,7 +7,7 @@ the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -49,24 +49,26 @@ def read_rows(
     split: str = "train",
     revision: str | None = None,
     limit: int | None = None,
+    labels: Collection[str] = (),
 ) -> Iterator[Sequence[str]]:
     """Yield rows of one text for each of `names`; there is at least one row.
 
     `location` is a location for `sentbed.locate` with a suffix in `TABLES`, or `hub:ID`. With `header=False`,
     a CSV or TSV file has no header row and its fields must be exactly `names`, in order. `config`, `split`
-    and `revision` apply to `hub:ID`; `limit` reads only the first rows.
+    and `revision` apply to `hub:ID`; `limit` reads only the first rows. A whole number in one of the columns
+    `labels` is read as text.
 
     Raises:
         DataError: if a file, column or row is missing, empty or malformed; with file and line.
     """
     if location.startswith(HUB):
         rows = hub_rows(location, names, config, split, revision, limit)
-        return _checked(rows, names, location, limit, "row ")
+        return _checked(rows, names, location, limit, "row ", labels)
     path = resolve(location, TABLES)
     suffix = path.suffix.lower()
     if suffix in (PARQUET, ARROW):
         rows = parquet_rows(path, names) if suffix == PARQUET else arrow_rows(path, names)
-        return _checked(rows, names, path, limit, "row ")
+        return _checked(rows, names, path, limit, "row ", labels)
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         rows = jsonl_rows(path, lines, names)
@@ -74,7 +76,7 @@ def read_rows(
         rows = select(path, csv_rows(path, lines), names, header, "quote a text that contains a comma")
     else:
         rows = select(path, tsv_rows(lines), names, header, "a text must not contain a tab")
-    return _checked(rows, names, path, limit, None)
+    return _checked(rows, names, path, limit, None, labels)
 
 
 def read_columns(location: str, names: Sequence[str], **options: Any) -> list[list[str]]:
@@ -143,12 +145,23 @@ def fault(value: object) -> str | None:
 
 
 def _checked(
-    rows: Rows, names: Sequence[str], file: object, limit: int | None, counted: str | None
+    rows: Rows,
+    names: Sequence[str],
+    file: object,
+    limit: int | None,
+    counted: str | None,
+    labels: Collection[str],
 ) -> Iterator[Sequence[str]]:
     """Yield the rows, checking that all values are texts; `counted` is what numbers count, if not lines."""
     empty = True
+    numeric = [names.index(name) for name in labels]
     for number, values in islice(rows, limit):
         empty = False
+        if numeric:
+            values = list(values)  # noqa: PLW2901
+            for place in numeric:
+                if type(values[place]) is int:
+                    values[place] = str(values[place])
         for name, value in zip(names, values, strict=True):
             if message := fault(value):
                 where, line = (f"{counted}{number}, ", None) if counted else ("", number)
