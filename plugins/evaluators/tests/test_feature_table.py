@@ -51,6 +51,12 @@ def test_the_kind_of_features_is_the_callers(tmp_path: Path, monkeypatch: pytest
     np.testing.assert_array_equal(table, pair_features(VECTORS[FIRST], VECTORS[SECOND], "senteval"))
 
 
+def test_a_concatenation_is_the_two_vectors_side_by_side(tmp_path: Path) -> None:
+    table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "concatenation")
+    expected = [[*VECTORS[i], *VECTORS[j]] for i, j in zip(FIRST, SECOND, strict=True)]
+    np.testing.assert_array_equal(table, np.array(expected, np.float32))
+
+
 def test_a_single_sentence_has_its_vector(tmp_path: Path) -> None:
     np.testing.assert_array_equal(feature_table(VECTORS, [FIRST], tmp_path), VECTORS[FIRST])
 

@@ -8,9 +8,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PairFeatures: TypeAlias = Literal["senteval", "infersent"]
+PairFeatures: TypeAlias = Literal["senteval", "infersent", "concatenation"]
 
-FORMULAS: dict[PairFeatures, str] = {"senteval": "[|u-v|, u*v]", "infersent": "[u, v, u*v, |u-v|]"}
+FORMULAS: dict[PairFeatures, str] = {
+    "senteval": "[|u-v|, u*v]",
+    "infersent": "[u, v, u*v, |u-v|]",
+    "concatenation": "[u, v]",
+}
 """Descriptions of the features for a score's protocol."""
 
 
@@ -20,10 +24,13 @@ def pair_features(
     """Return the features of pairs `(n, 2 * width)` or `(n, 4 * width)` from their vectors `(n, width)`.
 
     `senteval` is SentEval's formula for MRPC, `infersent` its formula for NLI (Conneau et al., 2017), which
-    Sentence-T5 (section 5.1) uses for every pair task of SentGLUE.
+    Sentence-T5 (section 5.1) uses for every pair task of SentGLUE. `concatenation` is the two vectors alone,
+    of which a linear classifier cannot see whether they are alike.
     """
     import numpy as np
 
+    if kind == "concatenation":
+        return np.concatenate((first, second), axis=1)
     product, distance = first * second, np.abs(first - second)
     parts = (distance, product) if kind == "senteval" else (first, second, product, distance)
     return np.concatenate(parts, axis=1)

@@ -75,7 +75,8 @@ class SentBench(Evaluator):
 
     The paper calls its classifier simple and does not give its features. A linear function of [u, v] is the
     sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach 96;
-    so the default is [u, v, u*v, |u-v|], SentEval's features for natural language inference.
+    so the default is [u, v, u*v, |u-v|], SentEval's features for natural language inference. The other kinds
+    are in `features`; the protocol of a pair score names its formula.
 
     A task's pair score has the metric `accuracy`, its contrast score `contrast-accuracy`. `AVG` is the mean
     over the six tasks of a paradigm, and is given only if all six ran. `primary` is the mean of the
@@ -105,7 +106,8 @@ class SentBench(Evaluator):
     mode: Literal["test", "fast"] = "test"
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
     features: PairFeatures = "infersent"
-    """Features of the classifier of pairs: `infersent` is [u, v, u*v, |u-v|], `senteval` is [|u-v|, u*v]."""
+    """Features of the classifier of pairs: `infersent` is [u, v, u*v, |u-v|], `senteval` is [|u-v|, u*v],
+    `concatenation` is [u, v]."""
     seed: int = 1111
     """Seed of the classifiers. SentEval's is 1111."""
     set_seed: int = 0

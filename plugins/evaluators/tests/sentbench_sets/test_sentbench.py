@@ -87,15 +87,19 @@ def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
     assert score.note == "11 ties, which count as wrong"
 
 
-@pytest.mark.parametrize("features", ["infersent", "senteval"])
+@pytest.mark.parametrize(
+    ("features", "formula"),
+    [("infersent", "[u, v, u*v, |u-v|]"), ("senteval", "[|u-v|, u*v]"), ("concatenation", "[u, v]")],
+)
 def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
-    features: Any, data: Path, cache: Path, encoder: Any, recorder: Recorder
+    features: Any, formula: str, data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
     evaluator = SentBench(paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data))
     (score,) = evaluator.prepare().evaluate(encoder).scores
     assert len(encoder.calls) == 1
     assert len(set(encoder.calls[0])) == len(encoder.calls[0])
     sets = built_sets(find_files(data, "CQA"), seed=0)
+    assert score.protocol["features"] == formula
     ((kind, examples),) = recorder.given
     assert kind == "split"
     for split, given in zip(SPLITS, examples, strict=True):
