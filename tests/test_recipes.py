@@ -105,6 +105,16 @@ def test_no_two_studies_write_to_one_directory() -> None:
     assert len(set(names)) == len(names) > 0
 
 
+@pytest.mark.parametrize("name", ["figure-2", "table-2", "table-3", "table-4"])
+def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name: str) -> None:
+    study = load_study(ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False)
+    data = [stage.data for cell in study.cells for stage in cell.recipe.stage]
+    assert {source.name for source in data} == {"dropout", "nsp", "synonyms"}
+    assert {(source.path, source.column, source.limit) for source in data} == {
+        ("hub:rojagtap/bookcorpus", "text", 1_000_000)
+    }
+
+
 ABSENT = (
     "there is no WordNet in",
     "`sentbed data get nli-for-simcse` downloads it",
