@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 from sentbed import DataError
+from sentbed_data.nlpaug_rules import TAGGER_FILES, find_tagger
 from sentbed_data.synonyms import Synonyms
 from sentbed_data.wordnet import find_lexicon
 
@@ -103,6 +108,99 @@ def test_most_sentences_of_a_novel_change(real: Callable[[str], str]) -> None:
     rows = table.rows(range(1430))
     changed = sum(a != b for a, b in zip(rows["anchor"], rows["positive"], strict=True))
     assert changed > 1430 / 2
+
+
+TAGGED = (
+    "The/DT big/JJ house/NN ,/, soon/RB !/.",
+    "The/DT houses/NNS saw/VBD a/DT number/NN ./.",
+    "Big/JJ HOUSE/NN",
+    "BIG/JJ garden/NN seen/VBN on/IN earth/NN ./.",
+)
+
+
+@pytest.fixture
+def tagger(tmp_path: Path) -> Path:
+    """NLTK's tagger, trained on the words of the tests."""
+    from nltk.tag.perceptron import PerceptronTagger
+
+    trained = PerceptronTagger(load=False)
+    trained.train([[tuple(pair.rsplit("/", 1)) for pair in line.split()] for line in TAGGED * 30])
+    directory = tmp_path / "taggers" / "averaged_perceptron_tagger_eng"
+    directory.mkdir(parents=True)
+    parts = (trained.model.weights, trained.tagdict, sorted(trained.classes))
+    for name, part in zip(TAGGER_FILES, parts, strict=True):
+        (directory / name).write_text(json.dumps(part))
+    return directory
+
+
+@pytest.fixture
+def nlpaug(put: Put, wordnet: Path, tagger: Path) -> Callable[..., Synonyms]:
+    """Return a source of one sentence, by the rules of nlpaug."""
+
+    def source(text: str, **fields: Any) -> Synonyms:
+        path = put("a.txt", text + "\n")
+        return Synonyms(path=path, rules="nlpaug", lexicon=str(wordnet), tagger=str(tagger), **fields)
+
+    return source
+
+
+def test_nlpaug_takes_every_sense_of_the_tagged_part_and_keeps_a_capital(
+    nlpaug: Callable[..., Synonyms],
+) -> None:
+    source = nlpaug("The big house, soon!", rate=1.0)
+    assert list(source.check()) == []
+    houses = ("dwelling", "abode", "firm")
+    assert positives(source) == {f"The large {house}, shortly!" for house in houses}
+    assert positives(nlpaug("Big HOUSE", rate=1.0)) == {f"Large {house}" for house in houses}
+
+
+def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
+    nlpaug: Callable[..., Synonyms],
+) -> None:
+    # `saw` is tagged as a verb: WordNet has it as one, and as a form of `see`, which is a synonym then.
+    text = "The houses saw a number ."
+    found = positives(nlpaug(text, rate=1.0), 300)
+    words = [set(column) for column in zip(*(positive.split(" a ") for positive in found), strict=True)]
+    assert words[1] == {"figure ."}
+    firsts = {first.removeprefix("The ").split(" ", 1)[0] for first in words[0]}
+    assert firsts == {"house", "dwelling", "abode", "firm"}
+    seconds = {first.removeprefix("The ").split(" ", 1)[1] for first in words[0]}
+    assert seconds == {"see", "perceive", "cut through"}
+
+
+@pytest.mark.parametrize(
+    ("words", "rate", "replaced"), [(1, 0.3, 1), (4, 0.3, 2), (10, 0.3, 4), (40, 0.3, 10), (9, 1.0, 9)]
+)
+def test_nlpaug_rounds_the_share_of_all_tokens_up_to_at_most_ten(
+    nlpaug: Callable[..., Synonyms], words: int, rate: float, replaced: int
+) -> None:
+    # With the full stop as a token: 0.3 x 5 is 1.5, so 2 are replaced.
+    found = positives(nlpaug(" ".join(["big"] * words) + ".", rate=rate), 5)
+    assert {positive.count("large") for positive in found} == {replaced}
+
+
+def test_nlpaug_says_which_fields_it_does_not_use_and_what_is_missing(
+    nlpaug: Callable[..., Synonyms], put: Put, wordnet: Path, tagger: Path
+) -> None:
+    assert ["remove `senses`" in problem for problem in nlpaug("big", senses=2).check()] == [True]
+    careful = Synonyms(path=put("a.txt", "big\n"), lexicon=str(wordnet), tagger=str(tagger))
+    assert ["remove `tagger`" in problem for problem in careful.check()] == [True]
+    assert {*nlpaug("big").files()} - {*careful.files()} == {tagger / name for name in TAGGER_FILES}
+    (tagger / TAGGER_FILES[1]).write_text("{")
+    with pytest.raises(DataError, match="tagger cannot be read"):
+        nlpaug("big").open()
+    (tagger / TAGGER_FILES[1]).unlink()
+    assert ["it has no file" in problem for problem in nlpaug("big").check()] == [True]
+
+
+def test_the_tagger_is_found_in_a_directory_of_nltk(
+    nlpaug: Callable[..., Synonyms], tagger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NLTK_DATA", f"/nowhere{os.pathsep}{tagger.parent.parent}")
+    assert find_tagger(None) == tagger
+    named = nlpaug("The big house, soon!")
+    assert named.open().fingerprint == attrs.evolve(named, tagger=None).open().fingerprint
+    assert named.open().fingerprint != attrs.evolve(named, rules="careful", tagger=None).open().fingerprint
 
 
 @pytest.mark.parametrize("variable", ["WNSEARCHDIR", "WNHOME", None])

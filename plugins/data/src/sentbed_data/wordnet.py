@@ -71,6 +71,21 @@ class Lexicon:
                 found = self._known[word] = () if word in _FUNCTION_WORDS else self._look_up(word)
         return found
 
+    def lemmas(self, word: str, part: str | None) -> tuple[str, ...]:
+        """Return the lemmas of all senses of a word or of its base forms, as often as they occur.
+
+        `part` is WordNet's letter of a part of speech (`n`, `v`, `a`, `r`); None is all of them.
+        """
+        key = f"{word.lower()}/{part}"
+        found = self._known.get(key)
+        if found is None:
+            with _readable(self.place):
+                synsets = self.reader.synsets(word, part)
+                found = self._known[key] = tuple(
+                    lemma.name() for synset in synsets for lemma in synset.lemmas()
+                )
+        return found
+
     def _look_up(self, word: str) -> tuple[str, ...]:
         # `synsets` also returns those of words that `word` may be an inflected form of: they lack the word.
         readings: list[tuple[int, list[Any]]] = []

@@ -1,0 +1,123 @@
+"""Synonyms by the rules of nlpaug's `SynonymAug`, version 1.1.11 with its defaults."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import string
+import sys
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+from sentbed import DataError, locate
+
+from sentbed_data.wordnet import Lexicon
+
+TAGGER = "averaged_perceptron_tagger_eng"
+"""Name of NLTK's tagger, and of its directory."""
+
+TAGGER_FILES = tuple(f"{TAGGER}.{part}.json" for part in ("weights", "tagdict", "classes"))
+"""The files of the tagger."""
+
+MOST = 10
+"""Largest number of words that are replaced in a sentence."""
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+# First letters of a tag of the Penn Treebank -> WordNet's part of speech; words with other tags may be any.
+_PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r", "IN": "a"}
+
+_GET_IT = (
+    f"get it (`python -m nltk.downloader {TAGGER}`), or name the directory of its files by `tagger` or "
+    "NLTK's by the environment variable `NLTK_DATA`"
+)
+
+
+@attrs.frozen(eq=False)
+class NlpaugRules:
+    """Replaces words of a sentence as nlpaug's `SynonymAug` does; see `Synonyms`."""
+
+    lexicon: Lexicon
+    tagger: Any
+    """NLTK's `PerceptronTagger`."""
+    rate: float
+    fingerprint: str
+    """SHA-256 over the files of the tagger."""
+
+    def replace(self, text: str, random: Random) -> str:
+        """Return the sentence with synonyms; what is between its tokens stays as it is."""
+        tokens = list(_TOKEN.finditer(text))
+        tagged = [tag for _, tag in self.tagger.tag([token[0] for token in tokens])]
+        places = [
+            place
+            for place, token in enumerate(tokens)
+            if token[0] not in string.punctuation and tagged[place] != "DT"
+        ]
+        # The share is of all tokens, punctuation and articles too.
+        count = min(max(1, math.ceil(self.rate * len(tokens))), MOST, len(places))
+        for place in sorted(random.sample(places, count), reverse=True):
+            token = tokens[place]
+            word = token[0]
+            found = self.lexicon.lemmas(word, _PARTS.get(tagged[place][:2]))
+            others = [lemma for lemma in found if lemma.lower() != word.lower()]
+            if others:
+                synonym = random.choice(others).replace("_", " ").replace("-", " ").lower()
+                if _is_capitalised(word) and synonym.islower():
+                    synonym = synonym.capitalize()
+                text = text[: token.start()] + synonym + text[token.end() :]
+        return text
+
+
+def _is_capitalised(word: str) -> bool:
+    """Whether the first letter alone is a capital."""
+    return word[0].isupper() and not any(letter.isupper() for letter in word[1:])
+
+
+def find_tagger(tagger: str | None) -> Path:
+    """Return the directory of the tagger's files: `tagger`, or that in one of NLTK's directories.
+
+    Raises:
+        DataError: if there is none, or it lacks a file.
+    """
+    if tagger is not None:
+        place = locate(tagger)
+    else:
+        named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(os.pathsep) if name]
+        usual = [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
+        usual += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
+        places = [directory / "taggers" / TAGGER for directory in (*named, *usual)]
+        found = next((path for path in places if path.is_dir()), None)
+        if found is None:
+            listed = ", ".join(f"`{path.parent.parent}`" for path in places)
+            raise DataError(f"there is no tagger of NLTK in {listed}; {_GET_IT}")
+        place = found
+    for name in TAGGER_FILES:
+        if not (place / name).is_file():
+            raise DataError(f"this is no tagger of NLTK: it has no file `{name}`; {_GET_IT}", place)
+    return place
+
+
+def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRules:
+    """Load the tagger (some seconds); `tagger` as for `find_tagger`.
+
+    Raises:
+        DataError: if there is no tagger, or its files are damaged.
+    """
+    from nltk.tag.perceptron import PerceptronTagger
+
+    place = find_tagger(tagger)
+    try:
+        files = [(place / name).read_bytes() for name in TAGGER_FILES]
+        weights, tags, classes = map(json.loads, files)
+        # Not `load_from_json`, which refuses directories outside of NLTK's own.
+        loaded = PerceptronTagger(load=False)
+        loaded.model.weights, loaded.tagdict = dict(weights), dict(tags)
+        loaded.classes = loaded.model.classes = set(classes)
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place) from error
+    return NlpaugRules(lexicon, loaded, rate, sha256(b"".join(files)).hexdigest())
