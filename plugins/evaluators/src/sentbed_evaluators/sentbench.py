@@ -6,7 +6,8 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
@@ -44,6 +45,8 @@ from sentbed_evaluators.tasks import (
 from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files
 
 if TYPE_CHECKING:
+    from sentbed_evaluators.classifier import Classifier, Outcome
+    from sentbed_evaluators.classifier_data import Examples
     from sentbed_evaluators.transfer import TransferTask
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
@@ -110,6 +113,9 @@ class SentBench(Evaluator):
     `concatenation` is [u, v]."""
     seed: int = 1111
     """Seed of the classifiers. SentEval's is 1111."""
+    runs: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """Number of runs of each classifier, at least 1, with `seed`, `seed + 1` and so on; the score is their
+    mean. The values of the paper's tables 2 and 3 appear to be means of three."""
     set_seed: int = 0
     """Seed of the pairs and triples that are built."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(2)))
@@ -254,46 +260,74 @@ class SentBench(Evaluator):
         from sentbed_evaluators.transfer import transfer_scores
 
         names = {SINGLE[task]: task for task in self._of("single")}
-        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
-        for score in transfer_scores(vectors, tasks, classifier):
-            if score.metric == "accuracy":
+        classifiers = self._classifiers(vectors)
+        runs = [list(transfer_scores(vectors, tasks, classifier)) for classifier in classifiers]
+        for scores in zip(*runs, strict=True):
+            if scores[0].metric == "accuracy":
+                score = _mean_of_runs(scores)
                 protocol = {
                     **score.protocol,
-                    "id": f"sentbench-single{classifier.suffix}",
+                    "id": f"sentbench-single{classifiers[0].suffix}",
                     "task": score.task,
                 }
                 yield attrs.evolve(score, task=names[score.task], protocol=protocol)
 
-    def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
-        import numpy as np
+    def _classifiers(self, vectors: Vectors) -> list[Classifier]:
+        """Return the classifier of each run."""
+        return [classifier_of(vectors, self.protocol, self.mode, self.seed + run) for run in range(self.runs)]
 
-        classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
-        progress = part_progress(vectors, sets.task)
+    def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
+
+        classifiers = self._classifiers(vectors)
+        outcomes = []
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
             train, valid, test = rows.examples(sets.pairs, self.features, Path(directory))
-            if len(valid):
-                outcome = classifier.split(train, valid, test, 2, progress)
-            else:
-                outcome = classifier.folded(train, test, 2, progress)
+            for classifier in classifiers:
+                progress = part_progress(vectors, sets.task)
+                if len(valid):
+                    outcomes.append(classifier.split(train, valid, test, 2, progress))
+                else:
+                    outcomes.append(classifier.folded(train, test, 2, progress))
         sizes = {split: len(sets.pairs[split]) for split in SPLITS}
         paper = attrs.asdict(sets.paper, filter=lambda field, _: field.name in SPLITS)
         protocol = {
-            "id": f"sentbench-pair{classifier.suffix}",
+            "id": f"sentbench-pair{classifiers[0].suffix}",
             "aggregation": "single",
             "split": "test",
             "size": "paper" if sizes == paper else "smaller",
             **sizes,
             "identical": sum(label and first == second for first, second, label in sets.pairs["test"]),
             "features": FORMULAS[self.features],
-            "classifier": classifier.describe(),
+            "classifier": classifiers[0].describe(),
             "penalty": "validation set" if len(valid) else "cross-validation on train",
             **sets.describe(),
             "data": sets.pairs_hash,
         }
-        correct = (outcome.predicted == test.labels).astype(np.float64)
-        degenerate = one_class(outcome.predicted)
-        items = Items("mean", correct)
-        return Score(sets.task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
+        return _mean_of_runs([_pair_score(sets.task, outcome, test, protocol) for outcome in outcomes])
+
+
+def _pair_score(task: str, outcome: Outcome, test: Examples, protocol: dict[str, Any]) -> Score:
+    import numpy as np
+
+    items = Items("mean", (outcome.predicted == test.labels).astype(np.float64))
+    degenerate = one_class(outcome.predicted)
+    return Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
+
+
+def _mean_of_runs(scores: Sequence[Score]) -> Score:
+    """Return the mean of a task's scores under several seeds, its items the mean of theirs."""
+    import numpy as np
+
+    first = scores[0]
+    if len(scores) == 1:
+        return first
+    return attrs.evolve(
+        first,
+        value=fmean(score.value for score in scores),
+        protocol={**first.protocol, "runs": len(scores)},
+        items=Items("mean", np.mean([score.items.x for score in scores if score.items], axis=0)),
+        degenerate=next((score.degenerate for score in scores if score.degenerate), ""),
+    )
 
 
 def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:

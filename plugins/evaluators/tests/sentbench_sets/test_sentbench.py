@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
+from sentbed.protocols import Score
 from sentbed_evaluators import feature_table, sentbench, transfer
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.classifier_data import Examples
@@ -16,6 +17,7 @@ from sentbed_evaluators.pair_features import pair_features
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentbench_sets import SOURCES, SPLITS, built_sets, find_files
 from sentbed_evaluators.sentbench_sets.store import VERSION
+from sentbed_evaluators.transfer_files import Split
 
 PAPER = ["ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"]
 
@@ -111,6 +113,33 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     assert score.items is not None
     assert score.items.x.tolist() == labels.tolist()
     assert score.value == pytest.approx(100 * labels.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize(("paradigm", "task"), [("single", "MR"), ("pair", "CQA"), ("pair", "ROC")])
+def test_a_score_of_several_runs_is_their_mean(
+    paradigm: Any, task: str, data: Path, cache: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = Split((tuple(f"sentence {i}" for i in range(30)),), tuple(i % 2 for i in range(30)))
+    monkeypatch.setattr(transfer, "missing_tasks", lambda root, tasks: {})
+    monkeypatch.setattr(sentbench, "find_transfer_root", lambda data_dir: Path())
+    # SentEval's files have a fixed size, too large for a unit test.
+    small = [transfer.TransferTask("MR", {"all": split}, "hash")]
+    monkeypatch.setattr(transfer, "read_tasks", lambda tasks, data_dir: small[: len(tasks)])
+
+    def score(**fields: Any) -> Score:
+        evaluator = SentBench((paradigm,), (task,), "senteval", "fast", data_dir=str(data), **fields)
+        (found,) = evaluator.prepare().evaluate(encoder).scores
+        assert found.items is not None
+        return found
+
+    runs = [score(seed=seed) for seed in (5, 6, 7)]
+    together = score(seed=5, runs=3)
+    # Otherwise the mean could be that of one run thrice.
+    assert len({run.items.x.tobytes() for run in runs}) > 1
+    assert together.value == pytest.approx(sum(run.value for run in runs) / 3)
+    np.testing.assert_allclose(together.items.x, np.mean([run.items.x for run in runs], axis=0))
+    assert together.protocol == {**runs[0].protocol, "runs": 3}
+    assert together.degenerate == next((run.degenerate for run in runs if run.degenerate), "")
 
 
 def test_positive_test_pairs_with_two_equal_sides_are_counted(
