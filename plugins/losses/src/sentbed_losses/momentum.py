@@ -29,7 +29,7 @@ class Momentum(Queue):
     papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=65_536, validator=ge(0))
-    """Number of vectors in the memory, at least the batch size; 0 is none. 65,536 in MoCo."""
+    """Number of vectors in the memory; 0 is none. 65,536 in MoCo."""
     momentum: float = attrs.field(default=0.999, validator=and_(ge(0), lt(1)))
     """Share of the average that a step keeps, in [0, 1): 0.999 in MoCo."""
 
@@ -39,5 +39,5 @@ class Momentum(Queue):
         return attrs.evolve(super().traits, momentum=self.momentum, keys=frozenset({"positive"}))
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield why the memory cannot work in a stage with these batches."""
-        yield from self._too_small(batch_size)
+        """Yield nothing: the moving average may belong to a tower that is trained."""
+        yield from ()

@@ -31,8 +31,8 @@ class Queue(Contrastive):
     papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
-    """Number of vectors in the memory, at least the batch size; 0 is none. 10,000 for base and 200,000 for
-    large models in the translation-pair paper."""
+    """Number of vectors in the memory; one that is smaller than a batch keeps its last. 0 is none. 10,000 for
+    base and 200,000 for large models in the translation-pair paper."""
     in_batch: bool = True
     """Whether the other positives and the hard negatives of the batch are negatives too. Off, negatives come
     from the memory alone, as in MoCo: hard negatives are not encoded, and the first step of a stage, which
@@ -46,7 +46,7 @@ class Queue(Contrastive):
         if self.size == 0:
             yield (
                 "`in_batch = false` takes negatives from the memory alone, and `size = 0` is no memory; give "
-                "it a `size` of at least a batch, or take `in_batch` out"
+                "it a `size`, or take `in_batch` out"
             )
         if self.symmetric:
             yield (
@@ -72,7 +72,6 @@ class Queue(Contrastive):
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield why the memory cannot work in a stage with these batches and these `fixed` columns."""
-        yield from self._too_small(batch_size)
         if self.size and "positive" not in fixed:
             yield (
                 f"the loss `{self.name}` remembers the positives of earlier steps, but this stage trains the "
@@ -83,10 +82,3 @@ class Queue(Contrastive):
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator, memory included."""
         return (super().negatives(batch_size, columns) if self.in_batch else 0) + self.size
-
-    def _too_small(self, batch_size: int) -> Iterator[str]:
-        if 0 < self.size < batch_size:
-            yield (
-                f"the memory of the loss `{self.name}` has {self.size} places, fewer than the {batch_size} "
-                "rows of a batch; give it a `size` of at least a batch, or 0 for no memory"
-            )
