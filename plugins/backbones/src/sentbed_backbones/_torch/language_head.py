@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from sentbed import ModelError
-from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 LOGITS = 2**24
 """Largest number of logits computed at a time."""
@@ -27,9 +27,9 @@ class GivenStates(torch.nn.Module):
         """Itself: OPT's head calls its transformer's decoder."""
         return self
 
-    def forward(self, *_: Any, **__: Any) -> BaseModelOutputWithPast:
+    def forward(self, *_: Any, **__: Any) -> BaseModelOutputWithPastAndCrossAttentions:
         """Return the states."""
-        return BaseModelOutputWithPast(last_hidden_state=self.states)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.states)
 
 
 class LanguageHead:
