@@ -120,7 +120,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Path) -> None:
     """This environment has release 6."""
     import numpy as np
-    from sentbed._document.structure import structure
+    from sentbed._document.structuring import structure
     from sentbed._document.toml import Document
     from sentbed._encoder.encoder import Encoder
     from sentbed._recipe.recipe import EncoderRecipe

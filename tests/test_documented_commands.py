@@ -111,7 +111,7 @@ def _load(command: str, given: Mapping[str, Any], place: Path, plugins: Plugins)
     """Load the recipe of a command as the command does, but for a look at this machine."""
     settings = given.get("overrides", ())
     if command == "reproduce":
-        from sentbed_studies.reproduce import find_table
+        from sentbed_studies.published_tables import find_table
 
         paper, _, table = (given["what"] or "").partition(":")
         if table:

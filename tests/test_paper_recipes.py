@@ -15,7 +15,7 @@ import pytest
 import sentbed
 from paper_runs import RUNS, SAMPLE, STEPS, local, small
 from sentbed._document.overrides import apply_overrides
-from sentbed._document.structure import unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._recipe.recipe import Recipe

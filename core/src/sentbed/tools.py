@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS, leaves
     from sentbed._document.overrides import apply_overrides, set_values
-    from sentbed._document.structure import structure, unstructure
+    from sentbed._document.structuring import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import ModelId
-from sentbed._document.structure import make_converter, unstructure
+from sentbed._document.structuring import make_converter, unstructure
 from sentbed._registry.registry import load_plugins
 from sentbed_backbones.adaptation import Freeze, LoRA, problems_of_adaptation, problems_of_adapter
 

@@ -17,7 +17,7 @@ from sentbed import DataError, ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
-from sentbed_backbones.files import MOST_LAYERS, problems_of
+from sentbed_backbones.model_file_checks import MOST_LAYERS, problems_of
 
 SaveModel = Callable[..., Path]
 

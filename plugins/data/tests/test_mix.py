@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import DataError, RecipeError, load_recipe
-from sentbed._document.structure import unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._run.sampling import Sampler
 from sentbed.protocols import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed._document.structure import make_converter
+from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_data.nli import Nli
 

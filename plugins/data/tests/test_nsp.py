@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sentbed import DataError
-from sentbed._document.structure import make_converter
+from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_data.dropout import Dropout
 from sentbed_data.filtered_table import FilteredTable

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
-from sentbed_evaluators.pairs import PairFile
+from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.sts import STS
 from sentbed_report.statistics import value
 
@@ -98,7 +98,7 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
 
 
 def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) -> None:
-    from sentbed._document.structure import make_converter
+    from sentbed._document.structuring import make_converter
     from sentbed._registry.registry import load_plugins
 
     write("p.tsv", "")

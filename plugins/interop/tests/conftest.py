@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from sentbed._document.structure import structure
+from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import EncoderRecipe

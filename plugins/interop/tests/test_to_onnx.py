@@ -20,7 +20,7 @@ from sentbed_testing import check_component
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
-from sentbed_interop._torch import onnx_export, onnx_graph
+from sentbed_interop._torch import onnx_folder, onnx_graph
 from sentbed_interop.to_onnx import PACKAGES, ToONNX
 
 TINY = {"init": "random", "size": "tiny", "vocab_size": 400}
@@ -96,7 +96,7 @@ def test_it_keeps_the_rules_of_components() -> None:
 @pytest.mark.parametrize("name", SLOW)
 def test_onnxruntime_gives_the_vectors_of_torch(name: str, exported: Callable[[str], Exported]) -> None:
     made = exported(name)
-    encoder, longest = made.encoder, onnx_export.longest_input(made.encoder)
+    encoder, longest = made.encoder, onnx_folder.longest_input(made.encoder)
     # No adapter is merged here, and no batch padded.
     module = encoder.placed.module.eval()
     known = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(np.int64)
@@ -180,7 +180,7 @@ def test_other_vectors_are_an_error_with_the_figure(
 ) -> None:
     made = exported("bert-projection")
     graph = (made.to / "model.onnx").read_bytes()
-    monkeypatch.setattr(onnx_export, "write_graph", lambda _, path, *__: path.write_bytes(graph))
+    monkeypatch.setattr(onnx_folder, "write_graph", lambda _, path, *__: path.write_bytes(graph))
     encoder = Encoder.load(made.directory)
     ToONNX().write(encoder, tmp_path)
     with torch.no_grad():

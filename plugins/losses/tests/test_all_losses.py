@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sentbed_losses
 import torch
-from sentbed._document.structure import make_converter, unstructure
+from sentbed._document.structuring import make_converter, unstructure
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import LossOutput
 from sentbed_losses.info_nce import InfoNCE

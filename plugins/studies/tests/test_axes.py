@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sentbed import RecipeError
-from sentbed._document.structure import structure
+from sentbed._document.structuring import structure
 from sentbed._document.toml import Document, parse
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_studies.axes import (

@@ -15,7 +15,7 @@ import tomli
 from click.testing import CliRunner, Result
 from sentbed import API_VERSION
 from sentbed._cli import main as cli
-from sentbed._document.structure import unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._recipe.load import load_recipe
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS

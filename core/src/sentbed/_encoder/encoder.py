@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from sentbed._document.structure import structure, unstructure
+from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums

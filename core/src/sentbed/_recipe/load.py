@@ -10,7 +10,7 @@ import attrs
 
 from sentbed._document.extends import extend
 from sentbed._document.overrides import EVERYWHERE, apply_overrides
-from sentbed._document.structure import structure
+from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
 from sentbed._files import read_file
 from sentbed._recipe.checks import check

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import attrs
 from attrs.validators import and_, ge, le, matches_re, min_len, optional
 
-from sentbed._document.structure import unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._document.toml import Document
 from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.protocols import (

@@ -137,7 +137,7 @@ def _listed(variable: str) -> dict[str, str] | None:
 
 def _parsed(file: Path, content: bytes) -> Settings:
     # Imported here: these are slow to import, and few users have a configuration.
-    from sentbed._document.structure import structure
+    from sentbed._document.structuring import structure
     from sentbed._document.toml import parse
     from sentbed.kinds import KINDS
 

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed._document.structure import unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
 from sentbed._files import cannot_write

@@ -12,7 +12,7 @@ import attrs
 from attrs.validators import and_, ge, gt, lt
 from sentbed import ModelId, SentbedError, locate
 
-from sentbed_backbones.files import ADAPTER_CONFIG, is_local
+from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, is_local
 
 ALL_LINEAR = "all-linear"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"

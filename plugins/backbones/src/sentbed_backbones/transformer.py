@@ -11,7 +11,7 @@ from sentbed import ModelId, SentbedError, locate
 from sentbed.protocols import Backbone, BackboneTraits, Outline, OutlineContext
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
-from sentbed_backbones.files import is_local, problems_of
+from sentbed_backbones.model_file_checks import is_local, problems_of
 
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 

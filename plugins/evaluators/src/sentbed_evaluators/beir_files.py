@@ -10,7 +10,7 @@ from sentbed import DataError
 from sentbed.errors import suggest
 
 from sentbed_evaluators.json_lines import read_objects, text_of
-from sentbed_evaluators.retrieval_data import Collection
+from sentbed_evaluators.retrieval_collection import Collection
 from sentbed_evaluators.text_lines import Hashes, lines
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"

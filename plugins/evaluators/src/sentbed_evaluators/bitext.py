@@ -21,8 +21,8 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.degenerate import collapsed
 from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
-from sentbed_evaluators.pairs import read_lines
 from sentbed_evaluators.parallel_files import ParallelFiles
+from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.text_lines import Hashes
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 from sentbed import FilePath, locate
 
-from sentbed_evaluators.pairs import PairFile
 from sentbed_evaluators.parallel_files import ParallelFiles
+from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.senteval_files import find_root, read_task
 from sentbed_evaluators.text_lines import Hashes
 

@@ -11,7 +11,7 @@ from sentbed import DataError
 from sentbed.errors import suggest
 
 from sentbed_evaluators import data_directories
-from sentbed_evaluators.pairs import parse_score
+from sentbed_evaluators.scored_pair_files import parse_score
 from sentbed_evaluators.text_lines import lines
 
 Split: TypeAlias = Literal["train", "dev"]

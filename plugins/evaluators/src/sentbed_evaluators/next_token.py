@@ -23,7 +23,7 @@ from sentbed.protocols import (
     TextEncoder,
 )
 
-from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import require_finite
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 from sentbed import DataError, locate
 
-from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.text_lines import Hashes, encoding_problems
 
 

@@ -22,11 +22,11 @@ from sentbed.protocols import (
 from sentbed_evaluators import beir_files
 from sentbed_evaluators.degenerate import collapsed
 from sentbed_evaluators.nearest import CHUNK, nearest, unit
-from sentbed_evaluators.retrieval_data import Collection, of_pairs
+from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.text_lines import Hashes
-from sentbed_evaluators.text_pairs import TextPairFile
+from sentbed_evaluators.text_pair_files import TextPairFile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from sentbed import DataError
 from sentbed.helpers import sha256
 
 from sentbed_evaluators import data_directories
-from sentbed_evaluators.pairs import PairFile, ScoredPairs, parse_score, read_lines
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score, read_lines
 from sentbed_evaluators.text_lines import Hashes
 
 YEARS: dict[str, tuple[str, ...]] = {

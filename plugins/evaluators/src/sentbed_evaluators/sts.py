@@ -20,7 +20,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.pairs import PairFile, ScoredPairs
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.similarity import (
     correlate,
     cosines,

@@ -13,7 +13,7 @@ from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, RunError, locate
 from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
 
-from sentbed_evaluators.pairs import read_lines
+from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import require_finite
 from sentbed_evaluators.text_lines import Hashes
 

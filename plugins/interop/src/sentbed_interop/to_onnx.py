@@ -54,6 +54,6 @@ class ToONNX(Exporter):
         """
         for problem in self.check():
             raise ModelError(problem)
-        from sentbed_interop._torch.onnx_export import export
+        from sentbed_interop._torch.onnx_folder import export
 
         export(encoder, directory, self.opset)

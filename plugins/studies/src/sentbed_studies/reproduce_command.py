@@ -46,7 +46,7 @@ def reproduce(
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.cells import load_study
     from sentbed_studies.commands import entries, listed, plan_lines, reported, time_of
-    from sentbed_studies.reproduce import (
+    from sentbed_studies.published_tables import (
         comparison,
         find_papers,
         find_table,

@@ -27,7 +27,7 @@ from sentbed_backbones.adaptation import (
     LoRA,
     problems_of_adapter,
 )
-from sentbed_backbones.files import ADAPTER_CONFIG, LARGEST_JSON
+from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, LARGEST_JSON
 
 # On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
 # fetch compiled code from the hub.

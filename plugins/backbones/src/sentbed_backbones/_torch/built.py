@@ -25,7 +25,7 @@ from sentbed.protocols import (
 from sentbed_backbones._torch.language_head import LanguageHead, Vocabulary
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
-from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local
+from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer

@@ -22,7 +22,7 @@ from sentbed_backbones._torch.built import (
     Family,
     quiet,
 )
-from sentbed_backbones.files import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
+from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer

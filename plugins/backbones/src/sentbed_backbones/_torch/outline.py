@@ -23,7 +23,7 @@ from sentbed_backbones._torch.built import DTYPES, Family, base_of, quiet
 from sentbed_backbones._torch.loading import _initialise, _set_dropout
 from sentbed_backbones._torch.pass_costs import costs
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
-from sentbed_backbones.files import TOKENIZERS, is_local, problems_of
+from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer import Transformer

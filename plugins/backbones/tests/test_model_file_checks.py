@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sentbed_backbones.files import LARGEST_JSON, is_local, problems_of
+from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import toy_plugin
 from attrs.validators import ge, in_, optional
 from sentbed import FilePath, ModelId
-from sentbed._document.structure import structure, unstructure
+from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import parse
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import Backbone, DataSource, Evaluator, Loss

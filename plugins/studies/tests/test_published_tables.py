@@ -17,8 +17,8 @@ from sentbed.tools import read_document
 from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import Number
 from sentbed_report.study.study_data import StudyData
-from sentbed_studies import reproduce
-from sentbed_studies.reproduce import comparison, find_papers, missed, numbers_of, tables_of, verdict
+from sentbed_studies import published_tables
+from sentbed_studies.published_tables import comparison, find_papers, missed, numbers_of, tables_of, verdict
 from sentbed_studies.reproduce_command import reproduce as command
 
 ROOT = Path(__file__).parents[3]
@@ -142,7 +142,7 @@ def test_papers_are_found_above_the_directory_then_in_what_is_installed(
         place.mkdir(parents=True)
     monkeypatch.chdir(here)
     assert find_papers() == PAPERS
-    monkeypatch.setattr(reproduce, "INSTALLED", installed)
+    monkeypatch.setattr(published_tables, "INSTALLED", installed)
     assert find_papers() == installed
     (tmp_path / "a" / "recipes" / "papers").mkdir(parents=True)
     assert find_papers() == tmp_path / "a" / "recipes" / "papers"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed_evaluators.pairs import PairFile, read_lines
+from sentbed_evaluators.scored_pair_files import PairFile, read_lines
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sentbed import DataError
-from sentbed_evaluators.text_pairs import TextPairFile
+from sentbed_evaluators.text_pair_files import TextPairFile
 
 Write = Callable[[str, str | bytes], Path]
 
