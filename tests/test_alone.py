@@ -59,10 +59,14 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     )
     listed = json.loads(answer.stdout)
     found = {entry["distribution"] for entry in listed["plugins"]}
-    assert found == {f"sentbed-{part}" for part in parts}
+    # `common` is a library, no plugin.
+    assert found == {f"sentbed-{part}" for part in parts if part != "common"}
     assert [entry["problem"] for entry in listed["plugins"] if entry["problem"]] == []
     offered = [entry["name"] for entry in listed["components"]]
-    assert bool(offered) == (plugin not in TOOLS - {"interop"} or "jobs" in parts)
+    assert bool(offered) == (plugin not in {"common", *TOOLS} - {"interop"} or "jobs" in parts)
+    if "common" in parts:
+        code = "import sentbed_common as c; [getattr(c, name) for name in dir(c)]"
+        subprocess.run([binaries / "python", "-c", code], check=True, cwd=tmp_path)
 
 
 @pytest.mark.alone
