@@ -544,10 +544,17 @@ def test_a_failed_import_names_the_sentbed_that_its_distribution_asks_for(
         f"; it asks for sentbed>=99, and this is sentbed {__version__}: install the sentbed that it asks "
         "for, or another release of `new-dist`"
     )
-    metadata.write_text(metadata.read_text().replace(">=99", ">=0.1"))
+    whole = metadata.read_text()
+    metadata.write_text(whole.replace("sentbed>=99", "sentbed[standard]>=99"))
     (found,) = load_plugins(points).plugins
     assert found.problem is not None
-    assert "asks for" not in found.problem
+    assert "; it asks for sentbed>=99, and" in found.problem
+    # Another version suits it, or only an extra of it asks.
+    for suits in (">=0.1", '>=99; extra == "new"'):
+        metadata.write_text(whole.replace(">=99", suits))
+        (found,) = load_plugins(points).plugins
+        assert found.problem is not None
+        assert "asks for" not in found.problem
 
 
 # --- two of one name ---------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ def unmet_sentbed(distribution: str) -> str:
 
     try:
         lines = map(Requirement, metadata.requires(distribution) or ())
-        wanted = [line for line in lines if line.name.lower() == "sentbed" and not line.extras]
+        wanted = [one for one in lines if one.name.lower() == "sentbed"]
+        wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
     except (metadata.PackageNotFoundError, ValueError):  # what it asks for cannot be read
         return ""
     if all(one.specifier.contains(__version__, prereleases=True) for one in wanted):
