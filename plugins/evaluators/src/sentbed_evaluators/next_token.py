@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +23,7 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import require_finite
+from sentbed_evaluators.text_lines import text_file_problems, texts_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,11 +97,8 @@ class NextToken(Evaluator):
             yield "`texts` and `path` exclude each other; remove one"
         if self.path is None and not (self.texts and all(map(str.strip, self.texts))):
             yield "`texts` is empty or has an empty sentence; give sentences, or leave it out"
-        try:
-            if self.path is not None and locate(self.path).is_dir():
-                yield f"`{self.path}` is a directory; name a text file, one sentence a line"
-        except DataError as error:
-            yield str(error)
+        if self.path is not None:
+            yield from text_file_problems(self.path)
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
         """Yield why the vectors of these parts predict no token."""
@@ -158,7 +154,7 @@ class NextToken(Evaluator):
             "id": self.name,
             "sentences": len(texts),
             "vocabulary": len(words),
-            "data": digest(texts),
+            "data": texts_digest(texts),
         }
         top = Items("mean", chances[:, 0])
         bits = Items("mean", entropy, scale=1.0)
@@ -171,11 +167,6 @@ class NextToken(Evaluator):
             primary=distinct,
             predictions=predictions,
         )
-
-
-def digest(texts: tuple[str, ...]) -> str:
-    """Return the SHA-256 of a list of texts."""
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _likeliest(

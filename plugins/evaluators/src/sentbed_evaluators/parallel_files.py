@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError, locate
 
 from sentbed_evaluators.scored_pair_files import read_lines
-from sentbed_evaluators.text_lines import Hashes, encoding_problems
+from sentbed_evaluators.text_lines import Hashes, encoding_problems, text_file_problems
 
 
 @attrs.frozen
@@ -36,12 +36,7 @@ class ParallelFiles:
 
     def problems(self) -> Iterator[str]:
         """Yield problems that show without reading the files."""
-        for path in (self.first, self.second):
-            try:
-                if locate(path).is_dir():
-                    yield f"`{path}` is a directory; name a text file, one sentence a line"
-            except DataError as error:
-                yield str(error)
+        yield from text_file_problems(self.first, self.second)
         if not 1 <= self.positives <= self.pairs:
             yield (
                 f"`positives` is {self.positives} and `pairs` is {self.pairs}; "

@@ -30,8 +30,8 @@ from sentbed_evaluators.tasks import (
     classifier_of,
     missing_problems,
     part_progress,
+    prepare_present,
     task_problems,
-    with_skipped,
 )
 
 
@@ -79,12 +79,7 @@ class SentEvalProbing(Evaluator):
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TASKS, self.name)
-        try:
-            missing = self._missing()
-        except DataError as error:
-            yield str(error)
-            return
-        yield from missing_problems(missing, self.tasks, self.skip_missing)
+        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
 
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if there is none at all."""
@@ -101,9 +96,7 @@ class SentEvalProbing(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         if self.skip_missing and (missing := self._missing()):
-            left = tuple(task for task in self.tasks if task not in missing)
-            present = attrs.evolve(self, tasks=left, skip_missing=False)
-            return with_skipped(present.prepare(), lambda _: tuple(missing))
+            return prepare_present(self, missing)
         root = find_root(self.data_dir)
         tasks = {}
         for task in self.tasks:

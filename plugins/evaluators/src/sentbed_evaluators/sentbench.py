@@ -132,13 +132,8 @@ class SentBench(Evaluator):
         """Yield unknown or repeated paradigms and tasks, and missing data."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
-        try:
-            missing = self._missing()
-        except DataError as error:
-            yield str(error)
-            return
         asked = tuple(task for paradigm in self.paradigms for task in self._of(paradigm))
-        yield from missing_problems(missing, asked, self.skip_missing)
+        yield from missing_problems(self._missing, asked, self.skip_missing)
 
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if no directory is known."""

@@ -40,7 +40,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
-from sentbed_evaluators.tasks import missing_problems, task_problems, with_skipped
+from sentbed_evaluators.tasks import missing_problems, prepare_present, task_problems
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
@@ -92,12 +92,7 @@ class SentEvalSTS(Evaluator):
         yield from task_problems(self.tasks, TASKS, self.name)
         if self.whitening is not None:
             yield from self.whitening.problems()
-        try:
-            missing = self._missing()
-        except DataError as error:
-            yield str(error)
-            return
-        yield from missing_problems(missing, self.tasks, self.skip_missing)
+        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
 
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if there is none at all."""
@@ -110,9 +105,7 @@ class SentEvalSTS(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         if self.skip_missing and (missing := self._missing()):
-            left = tuple(task for task in self.tasks if task not in missing)
-            present = attrs.evolve(self, tasks=left, skip_missing=False)
-            return with_skipped(present.prepare(), lambda _: tuple(missing))
+            return prepare_present(self, missing)
         root = find_root(self.data_dir)
         tasks = [read_task(root, name, self.check_sizes) for name in self.tasks]
         for task in tasks:

@@ -34,8 +34,8 @@ from sentbed_evaluators.tasks import (
     classifier_of,
     missing_problems,
     part_progress,
+    prepare_present,
     task_problems,
-    with_skipped,
 )
 
 if TYPE_CHECKING:
@@ -115,12 +115,7 @@ class SentGLUE(Evaluator):
         yield from task_problems(self.tasks, TASKS, self.name)
         if not 0 < self.development_share < 1:
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
-        try:
-            missing = self._missing()
-        except DataError as error:
-            yield str(error)
-            return
-        yield from missing_problems(missing, self.tasks, self.skip_missing)
+        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
 
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if there is none at all."""
@@ -138,9 +133,7 @@ class SentGLUE(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         if self.skip_missing and (missing := self._missing()):
-            left = tuple(task for task in self.tasks if task not in missing)
-            present = attrs.evolve(self, tasks=left, skip_missing=False)
-            return with_skipped(present.prepare(), lambda _: tuple(missing))
+            return prepare_present(self, missing)
         root = find_root(self.data_dir)
         folders = dict.fromkeys(TASKS[task].folder for task in self.tasks)
         read = [

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 import attrs
-from sentbed.errors import suggest
+from sentbed.errors import DataError, suggest
 from sentbed.protocols import Evaluation, Items, Prepared, Score, Vectors
 
 from sentbed_evaluators.classifier import Classifier, Progress
@@ -50,16 +50,30 @@ def task_problems(
             yield f"{what} `{task}` is listed twice; remove one"
 
 
-def missing_problems(missing: Mapping[str, str], tasks: Sequence[str], skip: bool) -> Iterator[str]:
+def missing_problems(
+    find: Callable[[], Mapping[str, str]], tasks: Sequence[str], skip: bool
+) -> Iterator[str]:
     """Yield the problems of tasks without data; with `skip`, only if all are, as then nothing is left.
 
-    `missing` has the message of each such task, in the order of `tasks`.
+    `find` returns the message of each such task, in the order of `tasks`, or raises `DataError`.
     """
+    try:
+        missing = find()
+    except DataError as error:
+        yield str(error)
+        return
     messages = tuple(dict.fromkeys(missing.values()))
     if not skip:
         yield from messages
     elif messages and missing.keys() >= set(tasks):
         yield f"`skip_missing` leaves no task: {messages[0]}"
+
+
+def prepare_present(evaluator: Any, missing: Collection[str]) -> Prepared:
+    """Prepare an evaluator with the fields `tasks` and `skip_missing` without its missing tasks."""
+    left = tuple(task for task in evaluator.tasks if task not in missing)
+    prepared = attrs.evolve(evaluator, tasks=left, skip_missing=False).prepare()
+    return with_skipped(prepared, lambda _: tuple(missing))
 
 
 def with_skipped(prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]) -> Prepared:

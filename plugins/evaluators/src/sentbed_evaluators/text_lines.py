@@ -6,11 +6,12 @@ import codecs
 import csv
 import hashlib
 import io
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from sentbed import DataError
+from sentbed import DataError, locate
 from sentbed.helpers import bounded_lines, open_file
 
 _MARK = "\ufeff"
@@ -20,6 +21,21 @@ _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
 
 Hashes: TypeAlias = dict[Path, str]
 """File -> SHA-256 of the bytes that were read from it, all of them."""
+
+
+def text_file_problems(*paths: str) -> Iterator[str]:
+    """Yield why these locations are no text files, without reading them."""
+    for path in paths:
+        try:
+            if locate(path).is_dir():
+                yield f"`{path}` is a directory; name a text file, one sentence a line"
+        except DataError as error:
+            yield str(error)
+
+
+def texts_digest(texts: Sequence[str]) -> str:
+    """Return the SHA-256 of a list of texts."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 class _Hashing(io.BufferedReader):

@@ -29,8 +29,8 @@ from sentbed_evaluators.tasks import (
     classifier_of,
     missing_problems,
     part_progress,
+    prepare_present,
     task_problems,
-    with_skipped,
 )
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
@@ -88,12 +88,7 @@ class SentEvalTransfer(Evaluator):
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
         yield from task_problems(self.tasks, TRANSFER, self.name)
-        try:
-            missing = self._missing()
-        except DataError as error:
-            yield str(error)
-            return
-        yield from missing_problems(missing, self.tasks, self.skip_missing)
+        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
 
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if there is none at all."""
@@ -104,9 +99,7 @@ class SentEvalTransfer(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         if self.skip_missing and (missing := self._missing()):
-            left = tuple(task for task in self.tasks if task not in missing)
-            present = attrs.evolve(self, tasks=left, skip_missing=False)
-            return with_skipped(present.prepare(), lambda _: tuple(missing))
+            return prepare_present(self, missing)
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
         return Prepared(transfer_lists(tasks), partial(self._score, tasks))
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed import DataError, FilePath, RunError, locate
+from sentbed import FilePath, RunError, locate
 from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
 
 from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import require_finite
-from sentbed_evaluators.text_lines import Hashes
+from sentbed_evaluators.text_lines import Hashes, text_file_problems, texts_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,11 +46,8 @@ class Whitening:
 
     def problems(self) -> Iterator[str]:
         """Yield problems that show without reading the file."""
-        try:
-            if self.path is not None and locate(self.path).is_dir():
-                yield f"`{self.path}` is a directory; name a text file, one sentence a line"
-        except DataError as error:
-            yield str(error)
+        if self.path is not None:
+            yield from text_file_problems(self.path)
 
     def applied(self, prepared: Prepared) -> Prepared:
         """Return an evaluation of whitened vectors; raises `DataError` if the file cannot be read.
@@ -131,8 +126,7 @@ class _Whitened(Vectors):
         return white
 
     def _fitted(self, rows: NDArray[np.float32], texts: list[str]) -> Fit:
-        digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
-        said = {"fitted_on": "the texts of the task", "texts": len(texts), "data": digest}
+        said = {"fitted_on": "the texts of the task", "texts": len(texts), "data": texts_digest(texts)}
         return Fit(*fit_whitening(rows, self.width), said)
 
 
