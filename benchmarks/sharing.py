@@ -41,7 +41,7 @@ MOST = 1.35
 def cells(precision: str, tasks: Sequence[str] | None) -> list[Recipe]:
     """Return the recipes of the eight cells."""
     plugins = load_plugins()
-    common = [f"runtime.precision={precision}", "evaluate.*.skip_missing=true"]
+    common = [f"runtime.precision={precision}", "evaluate.*.skip_missing=true", "report.scatters=false"]
     if tasks:
         common.append(f"evaluate.0.tasks={json.dumps(tasks)}")
     return [
