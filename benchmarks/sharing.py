@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentbed.helpers import CACHE_VARIABLE
 from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
+from sentbed_common import CACHE_VARIABLE
 from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.shared_work import groups
 

@@ -156,9 +156,9 @@ def test_scores_that_are_no_numbers_are_told(returns: str, wrong: str, run: Run)
 )
 def test_rows_that_are_no_texts_are_told(returns: str, wrong: str, run: Run) -> None:
     body = f"""def open(self):
-        from sentbed.helpers import InMemoryDataset
+        from toy_dataset import ToyDataset
 
-        class Rows(InMemoryDataset):
+        class Rows(ToyDataset):
             def rows(self, indices, epoch=0): return {returns}
 
         return Rows({{column: [*"abcdefghijk"] for column in self.columns}})

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 from sentbed import Encoder, RunError, build_encoder
 from sentbed._encoder.encoder import Encoder as EncoderClass
-from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._recipe.recipe import Recipe
 from sentbed._run.trainer_inputs import FrozenColumn, text_numbers
+from toy_dataset import ToyDataset
 from toy_plugin import RECIPE, VaryingTable
 
 Load = Callable[..., Recipe]
 TEXTS = ["one", "two", "three", "four", "one", "six"]
-DATA = InMemoryDataset({"anchor": TEXTS})
+DATA = ToyDataset({"anchor": TEXTS})
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return seen
 
 
-def column(encoder: Encoder, path: Path | None, data: InMemoryDataset = DATA) -> FrozenColumn:
+def column(encoder: Encoder, path: Path | None, data: ToyDataset = DATA) -> FrozenColumn:
     return FrozenColumn.of(encoder, 16, False, data, path)
 
 
@@ -139,7 +139,7 @@ def test_a_file_of_other_data_or_another_width_is_not_used(encoder: Encoder, rec
     epoch(column(encoder, tmp_path / "v"))
     wider = build_encoder(recipe_of(RECIPE, "encoder.backbone.width=8"))
     assert epoch(column(wider, tmp_path / "v")).shape == (6, 8)
-    longer = InMemoryDataset({"anchor": [*TEXTS, "seven"]})
+    longer = ToyDataset({"anchor": [*TEXTS, "seven"]})
     vectors = column(wider, tmp_path / "v", longer).vectors(np.array([6]), ["seven"])
     np.testing.assert_allclose(vectors, wider.encode(["seven"]), rtol=1e-6)
 

@@ -13,7 +13,7 @@ import pytest
 from sentbed import DataError, ModelError, RecipeError, run
 from sentbed._cli.check import _check
 from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
-from sentbed._files import LONGEST_LINE, bounded_lines, open_file, read_file, sha256
+from sentbed._files import open_file, read_file, sha256
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed.errors import ALIKE, LONGEST_MESSAGE, Problem, SentbedError, foreign, printable
@@ -144,20 +144,6 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path):
     assert read_file(file, 10) == b"x" * 10
     with pytest.raises(DataError, match=r"more than 9 bytes.*/a$"):
         read_file(file, 9)
-
-
-def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
-    file = tmp_path / "a"
-    file.write_bytes(b"one\n" + b"x" * (LONGEST_LINE - 1) + b"\nthree")
-    with file.open("rb") as stream:
-        assert [len(line) for line in bounded_lines(stream, file)] == [4, LONGEST_LINE, 5]
-    with file.open("ab") as stream:
-        stream.truncate(40 * LONGEST_LINE)
-    with file.open("rb") as stream, pytest.raises(DataError, match=r"more than 1,048,576 bytes.*/a:3$"):
-        list(bounded_lines(stream, file))
-    with file.open("rb") as stream:
-        stream.seek(-100, os.SEEK_END)
-        assert stream.read() == b"\0" * 100
 
 
 class Panic(BaseException):

@@ -8,12 +8,9 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-import platformdirs
 import pytest
-from platformdirs.macos import MacOS
-from platformdirs.unix import Unix
 from sentbed import DataError, RunError, locate
-from sentbed._files import absolute, atomic_file, cache_root, data_root, sha256, write_atomic, write_directory
+from sentbed._files import absolute, atomic_file, data_root, sha256, write_atomic, write_directory
 
 # --- locate ------------------------------------------------------------------------------------------------
 
@@ -302,23 +299,3 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_pat
     assert names(tmp_path) == ["d", "f"]
     assert (tmp_path / "f").read_text() == "old"
     assert names(tmp_path / "d") == ["old"]
-
-
-# --- cache_root --------------------------------------------------------------------------------------------
-
-
-def test_the_cache_is_in_the_users_cache_directory_unless_told_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
-    assert cache_root() == tmp_path / "cache"
-    monkeypatch.delenv("SENTBED_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
-    assert cache_root() == tmp_path / ".cache" / "sentbed"
-    monkeypatch.setattr(platformdirs, "PlatformDirs", MacOS)
-    assert cache_root() == tmp_path / "Library" / "Caches" / "sentbed"
-    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_root() == tmp_path / "xdg" / "sentbed"

@@ -489,7 +489,7 @@ def test_a_plugin_for_this_api_or_for_none_is_taken(api: str | None, distribute:
 def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
     ours: str, theirs: str, remedy: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("sentbed._registry.plugin_code.API_VERSION", ours)
+    monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", ours)
     source = f"sentbed_api = {theirs!r}\n" + LOSS.replace("return [Mine]", "raise AssertionError('asked')")
     plugins = load_plugins(distribute("d", {"d_plugin": source}))
     (found,) = plugins.plugins
@@ -504,7 +504,7 @@ def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
 
 
 def test_an_older_minor_version_of_this_api_is_taken(distribute: Distribute, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sentbed._registry.plugin_code.API_VERSION", "1.10")
+    monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", "1.10")
     (found,) = load_plugins(distribute("d", {"d_plugin": "sentbed_api = '1.9'\n" + LOSS})).plugins
     assert found.status == "loaded"
 

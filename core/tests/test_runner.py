@@ -11,12 +11,12 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, Encoder, PluginError, RecipeError, RunError, hookimpl, load_recipe, run
-from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
 from sentbed._run.runner import RunResult, build_encoder, build_encoders
 from sentbed.protocols import LossTraits, Prepared
+from toy_dataset import ToyDataset
 from toy_plugin import RECIPE, TOWERS, Characters, Engine, Gap, Grade, Recorder, Table, Toy, Words, quicken
 
 Load = Callable[..., Recipe]
@@ -179,7 +179,7 @@ def test_data_of_any_stage_that_lacks_something_is_found_before_anything_is_buil
     assert built == []
 
 
-class Dry(InMemoryDataset):
+class Dry(ToyDataset):
     """Gives a row less than it is asked for."""
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[Any]]:

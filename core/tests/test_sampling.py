@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._run.sampling import Batch, Sampler
 from sentbed.errors import DataError
 from sentbed.protocols import Dataset, Mixture
+from toy_dataset import ToyDataset
 
 KEY = (42, 1)
 
@@ -222,11 +222,11 @@ def test_the_place_of_a_single_row_is_evenly_distributed() -> None:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> InMemoryDataset:
+def tables(draw: st.DrawFn) -> ToyDataset:
     rows = draw(st.integers(2, 30))
     text = st.integers(0, draw(st.integers(3, 60))).map(str)
     column = st.lists(text, min_size=rows, max_size=rows)
-    return InMemoryDataset({"anchor": draw(column), "positive": draw(column), "negative": draw(column)})
+    return ToyDataset({"anchor": draw(column), "positive": draw(column), "negative": draw(column)})
 
 
 def clashes(batch: Batch) -> list[tuple[int, int]]:
@@ -234,9 +234,7 @@ def clashes(batch: Batch) -> list[tuple[int, int]]:
     return [(i, j) for j in range(len(rows)) for i in range(j) if set(rows[i]) & set(rows[j])]
 
 
-def naive_distinct(
-    table: InMemoryDataset, batch_size: int, key: tuple[int, int]
-) -> Iterator[list[int] | None]:
+def naive_distinct(table: ToyDataset, batch_size: int, key: tuple[int, int]) -> Iterator[list[int] | None]:
     """Row by row, of those that wait up to four batches, then an endless list; None where no row fits."""
     rows, wanted = len(table), min(batch_size, len(table))
     stream = (row for e in count() for row in np.random.default_rng([*key, e]).permutation(rows).tolist())
@@ -265,7 +263,7 @@ def naive_distinct(
 
 @given(table=tables(), batch_size=st.integers(2, 6), key=seeds)
 def test_distinct_batches_are_those_of_a_naive_loop(
-    table: InMemoryDataset, batch_size: int, key: tuple[int, int]
+    table: ToyDataset, batch_size: int, key: tuple[int, int]
 ) -> None:
     sampler = Sampler(table, table.columns, batch_size, key, distinct=True)
     assert sampler.batches_an_epoch == max(1, len(table) // batch_size)
@@ -282,7 +280,7 @@ def test_distinct_batches_are_those_of_a_naive_loop(
 
 @given(table=tables(), data=mixtures(), buffer=buffers, batch_size=st.integers(2, 6), key=seeds)
 def test_distinct_batches_of_mixtures_share_no_text(
-    table: InMemoryDataset, data: Numbered, buffer: int | None, batch_size: int, key: tuple[int, int]
+    table: ToyDataset, data: Numbered, buffer: int | None, batch_size: int, key: tuple[int, int]
 ) -> None:
     mixture = data.mixture
     assert mixture is not None
@@ -310,7 +308,7 @@ def test_distinct_batches_of_mixtures_share_no_text(
 
 def test_a_row_that_clashes_waits_for_the_next_batch() -> None:
     texts = [*"aabcdefgh"]
-    table = InMemoryDataset({"anchor": texts, "positive": [f"+{i}" for i in range(9)]})
+    table = ToyDataset({"anchor": texts, "positive": [f"+{i}" for i in range(9)]})
     for seed in range(20):
         sampler = Sampler(table, table.columns, 3, (seed, 0), distinct=True)
         rows = rows_of(epoch_of(sampler))
@@ -320,16 +318,16 @@ def test_a_row_that_clashes_waits_for_the_next_batch() -> None:
 
 
 def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_at_all() -> None:
-    crossed = InMemoryDataset({"anchor": [*"abcd"], "positive": [*"xyzw"], "negative": [*"yuvs"]})
+    crossed = ToyDataset({"anchor": [*"abcd"], "positive": [*"xyzw"], "negative": [*"yuvs"]})
     for seed in range(10):
         batch = Sampler(crossed, crossed.columns, 3, (seed, 0), distinct=True).next()
         assert not {0, 1} <= set(batch.rows.tolist())
-    own = InMemoryDataset({"anchor": [*"abcd"], "positive": [*"abcd"], "label": ["yes"] * 4})
+    own = ToyDataset({"anchor": [*"abcd"], "positive": [*"abcd"], "label": ["yes"] * 4})
     assert len(Sampler(own, own.columns, 4, KEY, distinct=True).next().rows) == 4
 
 
 def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct() -> None:
-    table = InMemoryDataset({"anchor": [*"aaaaabbbbbccccc"], "positive": [str(i) for i in range(15)]})
+    table = ToyDataset({"anchor": [*"aaaaabbbbbccccc"], "positive": [str(i) for i in range(15)]})
     sampler = Sampler(table, table.columns, 4, KEY, distinct=True)
     with pytest.raises(DataError, match=r"4 rows .* only 3 distinct rows.* set `batch_size` to 3 or less"):
         sampler.next()
@@ -339,7 +337,7 @@ def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct()
 def test_a_text_that_most_rows_share_does_not_make_batches_slow() -> None:
     """Nine rows in ten wait; they are not all looked at for every batch."""
     rows = 20_000
-    table = InMemoryDataset({"anchor": ["same" if i % 10 else f"text {i}" for i in range(rows)]})
+    table = ToyDataset({"anchor": ["same" if i % 10 else f"text {i}" for i in range(rows)]})
     sampler = Sampler(table, ["anchor"], 8, KEY, distinct=True)
     began = time.perf_counter()
     for _ in range(1000):
@@ -362,7 +360,7 @@ def test_from_every_position_a_restored_sampler_goes_on_alike(
 @settings(max_examples=40)
 @given(table=tables(), batch_size=st.integers(2, 6), buffer=buffers)
 def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
-    table: InMemoryDataset, batch_size: int, buffer: int | None
+    table: ToyDataset, batch_size: int, buffer: int | None
 ) -> None:
     _goes_on_alike(
         lambda: Sampler(table, table.columns, batch_size, KEY, distinct=True, shuffle_buffer=buffer)

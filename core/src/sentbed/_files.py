@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, AnyStr, BinaryIO, NewType
+from typing import BinaryIO, NewType
 
 from sentbed.errors import DataError, RunError
 
@@ -28,7 +28,6 @@ ModelId = NewType("ModelId", str)
 """A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
 
 DATA_VARIABLE = "SENTBED_DATA"
-CACHE_VARIABLE = "SENTBED_CACHE"
 SUMS_FILE = "checksums.json"
 """File with the SHA-256 of every file below its directory; see `write_sums`."""
 
@@ -78,18 +77,6 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     return content
 
 
-def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
-    """Yield the lines of a stream, with their ends. Raises `DataError` for an overlong line."""
-    number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            unit = "bytes" if isinstance(line, bytes) else "characters"
-            message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
-            raise DataError(message, file, number)
-        yield line
-
-
 def _resolve(location: str) -> Path:
     scheme, _, rest = location.partition(":")
     if scheme == "pkg":
@@ -122,15 +109,6 @@ def data_root() -> Path | None:
     """Return the directory that `SENTBED_DATA` names, or None if it is not set."""
     value = os.environ.get(DATA_VARIABLE)
     return Path(value).expanduser() if value else None
-
-
-def cache_root() -> Path:
-    """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
-    if value := os.environ.get(CACHE_VARIABLE):
-        return Path(value).expanduser()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("sentbed", appauthor=False, opinion=False)
 
 
 def sha256(path: Path) -> str:

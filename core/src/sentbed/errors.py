@@ -153,14 +153,20 @@ def foreign(error_of: Callable[[str], SentbedError], what: str, advice: str) -> 
         raise error_of(f"{what}: {' '.join(reason_of(error).split()):.400}; {advice}") from error
 
 
-def release_of(module: str) -> str:
-    """Return distribution and version of the plugin that a module belongs to, or the module if of none."""
+def distribution_of(module: str) -> tuple[str, str] | None:
+    """Return name and version of the distribution whose plugin a module belongs to, or None."""
     from importlib.metadata import entry_points
 
     top = module.partition(".")[0]
     names = (f"{top}.", f"{top}:")
     points = [one for one in entry_points(group="sentbed") if f"{one.value}.".startswith(names)]
-    return next((f"`{one.dist.name}` {one.dist.version}" for one in points if one.dist), f"`{module}`")
+    return next(((one.dist.name, one.dist.version) for one in points if one.dist), None)
+
+
+def release_of(module: str) -> str:
+    """Return distribution and version of the plugin that a module belongs to, or the module if of none."""
+    found = distribution_of(module)
+    return f"`{found[0]}` {found[1]}" if found else f"`{module}`"
 
 
 def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginError:

@@ -11,12 +11,9 @@ if TYPE_CHECKING:
     from sentbed._clock import STARTED
     from sentbed._encoder.batching import pad, plan_batches
     from sentbed._files import (
-        CACHE_VARIABLE,
         DATA_VARIABLE,
         LONGEST_LINE,
         atomic_file,
-        bounded_lines,
-        cache_root,
         cannot_write,
         data_root,
         is_device,
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
         write_directory,
         write_sums,
     )
-    from sentbed._in_memory_dataset import InMemoryDataset
     from sentbed._lazy import lazy
     from sentbed._machine import physical_memory, usable_cores
     from sentbed._seeds import derive

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Evaluator,
         Executor,
         Exporter,
-        Finding,
         Importer,
         Lazy,
         Loss,
@@ -136,10 +135,10 @@ def known_data() -> Sequence[Any]:
 
 
 @hookspec
-def findings(plugins: Any) -> Sequence[Finding]:
-    """Return what this machine can do with the plugin, for `sentbed doctor`; it may load what it looks at.
+def findings(plugins: Any) -> Sequence[Any]:
+    """Return what this machine can do with the plugin, for `sentbed doctor`: a `sentbed_common.Finding` each.
 
-    `plugins` are all loaded plugins (`sentbed.tools.Plugins`).
+    It may load what it looks at. `plugins` are all loaded plugins (`sentbed.tools.Plugins`).
     """
 
 

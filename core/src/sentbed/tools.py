@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         resolved_toml,
     )
     from sentbed._registry.catalog import catalog, owner_of
+    from sentbed._registry.plugin_compatibility import requirements
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
     from sentbed._registry.rules import promise_fault
     from sentbed._registry.user_config import Settings

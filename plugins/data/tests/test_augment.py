@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sentbed._in_memory_dataset import InMemoryDataset
+from sentbed_common import InMemoryDataset
 from sentbed_data.augment import Augmented
 from sentbed_data.crop import Crop
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sentbed_data
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.protocols import Finding
+from sentbed_common import Finding
 from sentbed_data import doctor
 from sentbed_data.catalog import collections, look
 

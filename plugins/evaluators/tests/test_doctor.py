@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sentbed_evaluators
-from sentbed.protocols import Finding
+from sentbed_common import Finding
 from sentbed_evaluators import doctor
 
 EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][

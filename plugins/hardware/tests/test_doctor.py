@@ -18,8 +18,7 @@ import pytest
 import sentbed_hardware
 import torch
 from sentbed import RunError
-from sentbed.protocols import Finding
-from sentbed_common import Trial
+from sentbed_common import Finding, Trial
 from sentbed_hardware import doctor, doctor_devices, doctor_jax
 from sentbed_workbench.doctor import AREAS
 

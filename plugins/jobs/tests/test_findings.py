@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import sentbed_jobs.plugin
-from sentbed.protocols import Finding
+from sentbed_common import Finding
 
 
 def found() -> dict[str, Finding]:

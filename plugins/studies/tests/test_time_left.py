@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Device
+from sentbed_common import Device
 from sentbed_studies import commands
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.cells import load_study

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sentbed_trackers
-from sentbed.protocols import Finding
+from sentbed_common import Finding
 from sentbed_testing import offered
 from sentbed_trackers import doctor
 

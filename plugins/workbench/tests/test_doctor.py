@@ -15,12 +15,12 @@ from sentbed import __version__, helpers
 from sentbed._registry.catalog import catalog
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import PluginError
-from sentbed.protocols import Finding
+from sentbed_common import Finding
 from sentbed_workbench import doctor
 from sentbed_workbench.doctor import AREAS, Diagnosis, examine
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
-HEAD = "import sentbed\nfrom sentbed_common.findings import Trial\nfrom sentbed.protocols import Finding\n"
+HEAD = "import sentbed\nfrom sentbed_common.findings import Finding, Trial\n"
 GIB = 2**30
 
 

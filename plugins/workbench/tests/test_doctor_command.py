@@ -9,8 +9,7 @@ from importlib.metadata import EntryPoint, distribution
 import pytest
 from click.testing import CliRunner, Result
 from sentbed._cli import main as cli
-from sentbed.protocols import Finding
-from sentbed_common import Trial
+from sentbed_common import Finding, Trial
 from sentbed_workbench import doctor
 from sentbed_workbench.doctor import Diagnosis
 

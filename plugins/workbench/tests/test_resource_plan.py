@@ -16,16 +16,8 @@ from click.testing import CliRunner
 from sentbed import DataError, ModelError, RuntimeUnavailableError
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import (
-    Cost,
-    DataSource,
-    DataTraits,
-    Device,
-    Head,
-    Outline,
-    OutlineContext,
-    Sketch,
-)
+from sentbed.protocols import DataSource, DataTraits, Head
+from sentbed_common import Cost, Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 from sentbed_workbench.plan_costs import FILLED
 from sentbed_workbench.resource_plan import Plan, Planner, plan
 from toy_plugin import RECIPE, TOWERS
@@ -46,7 +38,7 @@ COST = {"forward": Cost(token=10), "backward": Cost(token=20), "activations": Co
 
 
 @attrs.frozen
-class Characters(toy_plugin.Characters):
+class Characters(toy_plugin.Characters, PlannedBackbone):
     """The toy's backbone, outlined: ten numbers, of which four are trained."""
 
     seen: list[OutlineContext] = attrs.field(factory=list, eq=False, repr=False)
@@ -75,7 +67,7 @@ class Characters(toy_plugin.Characters):
 
 
 @attrs.frozen
-class Toy(toy_plugin.Toy):
+class Toy(toy_plugin.Toy, PlannedRuntime):
     """The toy's runtime, on an abacus."""
 
     device: Device = SLOW
@@ -115,7 +107,7 @@ class Same(DataSource):
         return DataTraits(fetches=self.fetches)
 
     def open(self) -> Any:
-        from sentbed._in_memory_dataset import InMemoryDataset
+        from sentbed_common import InMemoryDataset
 
         if self.rows < 0:
             raise DataError("the file is gone")

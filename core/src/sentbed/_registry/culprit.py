@@ -6,27 +6,26 @@ import traceback
 
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._version import __version__
-from sentbed.errors import reason_of
+from sentbed.errors import distribution_of, reason_of, release_of
 
 
 def blame(error: BaseException, plugins: Plugins | None = None) -> str:
     """Return a sentence: whose code raised the error, what it said, where, and what to do."""
     plugins = plugins or load_plugins()
-    owners = {plugin.value.partition(":")[0].partition(".")[0]: plugin for plugin in plugins.plugins}
     said, place = " ".join(reason_of(error).split()), ""
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         module, own = str(frame.f_globals.get("__name__")), f" @ {frame.f_code.co_filename}:{line}"
         place = place or own
-        if (top := module.partition(".")[0]) == "sentbed":
+        if module.partition(".")[0] == "sentbed":
             break
-        if (plugin := owners.get(top)) is None:
+        if (owner := distribution_of(module)) is None:
             continue
-        offered = [one for one in plugins.components.values() if one.distribution == plugin.distribution]
+        offered = [one for one in plugins.components.values() if one.distribution == owner[0]]
         name = getattr(frame.f_locals.get("self"), "name", None)
         named = [one for one in offered if one.name == name] or [o for o in offered if o.module == module]
         one, *others = [*(named or offered), None]
         what = f"the {one.kind} `{one.name}` of " if one and others == [None] else ""
         test = "test it with `sentbed_testing.check_component`, or " if named else ""
         rest = f"{test}tell its authors (`--traceback` shows the rest)"
-        return f"{what}`{plugin.distribution}` {plugin.version} raised {said}{own}; {rest}"
+        return f"{what}{release_of(module)} raised {said}{own}; {rest}"
     return f"sentbed {__version__} raised {said}{place}; tell its authors what `--traceback` shows"

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed._registry.plugin_code import file_of, place_of
+from sentbed._registry.plugin_source import file_of, place_of
 from sentbed._registry.rules import fault_of
 from sentbed.errors import PluginError, reason_of
 from sentbed.protocols.lazy import Lazy

@@ -13,7 +13,7 @@ from typing import Any
 import pluggy
 
 from sentbed import hookspecs
-from sentbed._registry.plugin_code import place_of
+from sentbed._registry.plugin_source import place_of
 from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.history import History

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Schedule,
         Tracker,
     )
-    from sentbed.protocols.doctor import Finding
     from sentbed.protocols.engine import (
         Columns,
         Engine,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
     from sentbed.protocols.lazy import Lazy
-    from sentbed.protocols.planning import Cost, Device, Outline, OutlineContext, Sketch
     from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
     from sentbed.protocols.report import (
         START,

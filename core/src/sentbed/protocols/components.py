@@ -13,7 +13,6 @@ from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
-from sentbed.protocols.planning import Outline, OutlineContext
 from sentbed.protocols.tokens import Module, Tensor, Tokenizer
 from sentbed.protocols.traits import (
     BackboneTraits,
@@ -123,13 +122,6 @@ class Backbone(Component):
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield a problem for each conflict between its fields and a pooler's needs."""
         return iter(())
-
-    def outline(self, context: OutlineContext) -> Outline | None:
-        """Return its dimensions from the configuration, for `sentbed plan`, or None if unknown.
-
-        Raises a `SentbedError` that explains why they cannot be determined here.
-        """
-        return None
 
 
 class Pooler(Component):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from sentbed.protocols.components import BuiltBackbone, Component, Loss, Optimizer, Pooler, Schedule
-from sentbed.protocols.planning import Device, Sketch
 from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
 from sentbed.protocols.traits import RuntimeTraits
 
@@ -244,15 +243,3 @@ class Runtime(Component):
         Return True after serving. Only the first process runs the recipe and writes files.
         """
         return False
-
-    def outline(self, on: str | None) -> Device | None:
-        """Describe this machine, or devices named `on`, for `sentbed plan`; return None if unknown."""
-        return None
-
-    def sketch_pooler(self, pooler: Pooler, width: int) -> Sketch | None:
-        """Return the size and cost of a pooler's module on this runtime, or None if unknown."""
-        return None
-
-    def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch | None:
-        """Return the size and cost of a loss's module on this runtime, or None if unknown."""
-        return None

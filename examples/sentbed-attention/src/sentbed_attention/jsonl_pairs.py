@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import Dataset, DataSource
+from sentbed_common import InMemoryDataset
 
 
 @attrs.frozen(kw_only=True)

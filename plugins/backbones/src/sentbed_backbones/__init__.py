@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, Lazy
+from sentbed.protocols import Lazy
+
+if TYPE_CHECKING:
+    from sentbed_common import Finding
 
 sentbed_api = "2.0"
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import attrs
 from sentbed import RunError
-from sentbed.protocols import Finding
-from sentbed_common import Trial, elsewhere, packages, present, version_of
+from sentbed_common import Finding, Trial, elsewhere, packages, present, version_of
 
 from sentbed_backbones.adaptation import RUNS_BITSANDBYTES
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
-from sentbed.protocols import Backbone, BackboneTraits, Outline, OutlineContext
+from sentbed.protocols import BackboneTraits
+from sentbed_common import Outline, OutlineContext, PlannedBackbone
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
 from sentbed_backbones.model_file_checks import is_local, problems_of
@@ -25,7 +26,7 @@ def _not_empty(_: Any, __: Any, value: Layers) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Transformer(Backbone):
+class Transformer(PlannedBackbone):
     """The source and precision of weights, the layers to read and the parts to train."""
 
     papers: ClassVar[tuple[str, ...]] = ()

@@ -8,12 +8,31 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
+    from sentbed_common.cache_directory import CACHE_VARIABLE, cache_root
     from sentbed_common.data_collections import KnownArchive, KnownData, KnownFile, KnownMade
     from sentbed_common.docstrings import field_docs
-    from sentbed_common.findings import Trial, elsewhere, packages, present, requirements, version_of
+    from sentbed_common.findings import (
+        Finding,
+        Trial,
+        elsewhere,
+        packages,
+        present,
+        version_of,
+    )
+    from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.machine import core_quota, memory_limit
+    from sentbed_common.planning import (
+        Cost,
+        Device,
+        Outline,
+        OutlineContext,
+        PlannedBackbone,
+        PlannedRuntime,
+        Sketch,
+    )
     from sentbed_common.progress import progress_bars
     from sentbed_common.source_code import code_of, package_code
+    from sentbed_common.text_lines import bounded_lines
     from sentbed_common.vector_space import Space, space_of
 
 if not TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Helpers for `findings` hooks: package versions, checks in a subprocess, slow checks."""
+"""Findings about a machine, for `sentbed doctor`: package versions, checks in a subprocess, slow checks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, requires, version
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.protocols import Finding
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
+from sentbed.tools import requirements
 
 _MARK = "sentbed-answer:"
+
+
+@attrs.frozen
+class Finding:
+    """Whether this machine can do one thing, for `sentbed doctor`."""
+
+    area: str
+    """Heading under which it is listed: `devices`, `precisions`, `attention`, `adapters`, ..."""
+    what: str
+    """Subject in a few words, such as `bf16` or `runtime cuda`."""
+    status: Literal["yes", "no", "limited"]
+    detail: str = ""
+    """Details, such as a version, a device's name or a number."""
+    remedy: str = ""
+    """Clause on how to get it if it is missing; empty if nothing can be done."""
 
 
 @attrs.frozen
@@ -34,16 +46,6 @@ def version_of(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
-
-
-def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
-    """Yield the requirements of an installed distribution on this machine, including those of `extra`."""
-    from packaging.requirements import Requirement
-
-    for line in (requires(distribution) or ()) if version_of(distribution) else ():
-        requirement = Requirement(line)
-        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
-            yield requirement
 
 
 def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str = "") -> Finding:

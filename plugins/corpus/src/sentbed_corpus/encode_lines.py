@@ -14,9 +14,9 @@ from typing import IO, Any
 import click
 from sentbed import Encoder
 from sentbed.errors import DataError
-from sentbed.helpers import atomic_file, bounded_lines
+from sentbed.helpers import atomic_file
 from sentbed.tools import WINDOW
-from sentbed_common import progress_bars
+from sentbed_common import bounded_lines, progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
 from sentbed_corpus.input_rows import text_row

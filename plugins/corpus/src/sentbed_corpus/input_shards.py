@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from sentbed.errors import DataError
-from sentbed.helpers import bounded_lines
+from sentbed_common import bounded_lines
 
 from sentbed_corpus.input_files import Shard, Source, kind_of, open_text, parquet_file, readable, state_of
 from sentbed_corpus.input_rows import json_row, parquet_texts, require_parquet_columns, text_row

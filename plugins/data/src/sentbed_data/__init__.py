@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, Lazy
-from sentbed_common import KnownData
+from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
+    from sentbed_common import Finding, KnownData
 
 
 sentbed_api = "2.0"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.helpers import data_root
-from sentbed.protocols import Finding
-from sentbed_common import packages
+from sentbed_common import Finding, packages
 
 from sentbed_data.catalog import INCOMPLETE, MISSING, collections, look
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import Dataset, DataSource, DataTraits
+from sentbed_common import InMemoryDataset
 
 from sentbed_data.known_collections import known_file
 from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from sentbed.helpers import InMemoryDataset
+from sentbed_common import InMemoryDataset
 
 
 @attrs.frozen(eq=False)

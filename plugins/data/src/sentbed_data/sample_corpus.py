@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import FilePath
-from sentbed.helpers import InMemoryDataset
 from sentbed.protocols import DataSource
+from sentbed_common import InMemoryDataset
 
 from sentbed_data.triplets import Triplets
 

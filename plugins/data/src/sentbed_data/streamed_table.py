@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, sha256, write_atomic
+from sentbed.helpers import atomic_file, sha256, write_atomic
 from sentbed.protocols import Dataset
+from sentbed_common import CACHE_VARIABLE, cache_root
 
 from sentbed_data.library_formats import ARROW, arrow_batches, readable_arrow, require
 from sentbed_data.readers import NUL, fault

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed import DataError
-from sentbed.helpers import bounded_lines, open_file
+from sentbed.helpers import open_file
+from sentbed_common import bounded_lines
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Line number (row number in formats without lines), from 1, and one value for each wanted column."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, Lazy
-from sentbed_common import KnownData
+from sentbed.protocols import Lazy
 
 if TYPE_CHECKING:
     from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
+    from sentbed_common import Finding, KnownData
 
 sentbed_api = "2.0"
 

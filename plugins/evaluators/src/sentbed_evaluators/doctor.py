@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentbed.protocols import Finding
-from sentbed_common import packages
+from sentbed_common import Finding, packages
 
 OWNER = "sentbed-evaluators"
 

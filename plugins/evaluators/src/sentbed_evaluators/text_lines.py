@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed import DataError, locate
-from sentbed.helpers import bounded_lines, open_file
+from sentbed.helpers import open_file
+from sentbed_common import bounded_lines
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import RunError
-from sentbed.protocols import Finding
-from sentbed_common import Trial, elsewhere, present, version_of
+from sentbed_common import Finding, Trial, elsewhere, present, version_of
 
 from sentbed_hardware.doctor_devices import attention, cuda, first_line, processor
 from sentbed_hardware.doctor_jax import jax

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sentbed import RunError
-from sentbed.protocols import Finding
-from sentbed_common import Trial, elsewhere, packages, present, version_of
+from sentbed_common import Finding, Trial, elsewhere, packages, present, version_of
 
 PACKAGES = ("jax", "jaxlib", "torchax", "optax")
 START_SECONDS, CLAIM_SECONDS = 60.0, 180.0

@@ -1,14 +1,15 @@
-"""The runtimes' part of `sentbed plan`; see `sentbed.protocols.planning`."""
+"""The runtimes' part of `sentbed plan`; see `sentbed_common.planning`."""
 
 from __future__ import annotations
 
 import os
 
 from sentbed import RuntimeUnavailableError
-from sentbed.protocols import Device, Loss, Pooler, Runtime, Sketch
+from sentbed.protocols import Loss, Pooler
+from sentbed_common import Device, PlannedRuntime, Sketch
 
 
-class Planned(Runtime):
+class TorchPlanned(PlannedRuntime):
     """A runtime that runs torch modules; poolers and losses are built with tensors without content."""
 
     __slots__ = ()
@@ -26,7 +27,7 @@ class Planned(Runtime):
         return sketch_loss(loss, width, batch_size, columns)
 
 
-class PlannedProcessor(Planned):
+class PlannedProcessor(TorchPlanned):
     """A runtime on the host's processor."""
 
     __slots__ = ()
@@ -45,7 +46,7 @@ class PlannedProcessor(Planned):
         return cpu(self)
 
 
-class PlannedAccelerator(Planned):
+class PlannedAccelerator(TorchPlanned):
     """A runtime on devices with published peak rates."""
 
     __slots__ = ()

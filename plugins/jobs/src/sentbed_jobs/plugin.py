@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.protocols import Finding, Lazy
+from sentbed.protocols import Lazy
+
+if TYPE_CHECKING:
+    from sentbed_common import Finding
 
 sentbed_api = "2.0"
 
@@ -24,7 +28,7 @@ def executors() -> Mapping[str, Lazy]:
 @hookimpl
 def findings() -> list[Finding]:
     """Return which executors can be used here."""
-    from sentbed_common import packages
+    from sentbed_common import Finding, packages
 
     return [
         Finding("executors", "local", "yes"),

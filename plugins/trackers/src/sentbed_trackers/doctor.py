@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sentbed.protocols import Finding
-from sentbed_common import packages
+from sentbed_common import Finding, packages
 
 PACKAGES = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy")}
 """Tracker, which is also the extra of this distribution -> the packages that it needs."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
-from sentbed.protocols import Finding
-from sentbed_common import Trial, requirements, version_of
+from sentbed.tools import requirements
+from sentbed_common import Finding, Trial, version_of
 
 if TYPE_CHECKING:
     import pluggy
@@ -193,7 +193,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _disks() -> Iterator[Finding]:
-    from sentbed.helpers import CACHE_VARIABLE, cache_root
+    from sentbed_common import CACHE_VARIABLE, cache_root
 
     yield _disk("disk for runs", Path("runs"), "`--out DIR`")
     yield _disk("disk for the cache", cache_root(), f"`export {CACHE_VARIABLE}=DIR`")

@@ -43,7 +43,7 @@ def _as_json(found: Diagnosis) -> str:
     import json
 
     import attrs
-    from sentbed.protocols import Finding
+    from sentbed_common import Finding
 
     names = [field.name for field in attrs.fields(Finding)]
     findings = [{name: getattr(finding, name) for name in names} for finding in found.findings]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed.errors import SentbedError, returned
 from sentbed.helpers import plan_batches, reason_of
-from sentbed.protocols import Cost, Dataset, Evaluator, Outline, Preparation, Prepared
+from sentbed.protocols import Dataset, Evaluator, Preparation, Prepared
 from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
+from sentbed_common import Cost, Outline
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ import click
 from sentbed.tools import set_option
 
 if TYPE_CHECKING:
-    from sentbed.protocols import Device
+    from sentbed_common import Device
 
     from sentbed_workbench.resource_plan import EncoderPlan, Plan, StagePlan
 

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
-from sentbed.protocols import Component, Device, Outline, Sketch
+from sentbed.protocols import Component
 from sentbed.tools import EncoderRecipe, Recipe, Stage
+from sentbed_common import Device, Outline, PlannedRuntime, Sketch
 
 from sentbed_workbench.plan_batches import Texts, Work, draw, encode, train
 
@@ -255,8 +256,9 @@ def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str
     """Return the sketch of a stage's loss, or why there is none."""
     columns = frozenset(stage.columns_used)
     try:
-        sketch = recipe.runtime.sketch_loss(stage.loss, width, rows, columns)
-        return known(sketch, recipe.runtime, "sketch_loss")
+        if not isinstance(recipe.runtime, PlannedRuntime):
+            raise unsaid(recipe.runtime, "sketch_loss")
+        return recipe.runtime.sketch_loss(stage.loss, width, rows, columns)
     except SentbedError as error:
         return f"the loss `{stage.loss.name}`: {error}"
 
@@ -288,5 +290,10 @@ def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
 def known(found: T | None, component: Component, name: str) -> T:
     """Return the result of a component's method. Raises `PluginError` if it is None."""
     if found is None:
-        raise PluginError(f"`{component.name}` does not say: it has no `{name}`")
+        raise unsaid(component, name)
     return found
+
+
+def unsaid(component: Component, name: str) -> PluginError:
+    """Return the error for a component without a method that a plan needs."""
+    return PluginError(f"`{component.name}` does not say: it has no `{name}`")

@@ -1,6 +1,6 @@
 """Plan of a recipe's needs without loading anything: parameters, memory, steps, time.
 
-Components say what they know (`sentbed.protocols.planning`); here it is put together, stage by stage. Where a
+Components say what they know (`sentbed_common.planning`); here it is put together, stage by stage. Where a
 part does not say, or what it needs is not on this machine, the number is None and `problems` has the reason.
 """
 
@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 import attrs
 from sentbed.errors import SentbedError
-from sentbed.protocols import Backbone, Device, Outline, OutlineContext, Runtime, Sketch
+from sentbed.protocols import Backbone, Runtime
 from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Validate, Watch, unstructure
+from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
 from sentbed_workbench.plan_batches import encoded, listed, look
-from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, known, numbers
+from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, numbers, unsaid
 
 T = TypeVar("T")
 
@@ -255,16 +256,19 @@ def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
         parallel=said.get("parallel", "ddp"),
     )
     try:
-        device: Device = known(runtime.outline(on), runtime, "outline")
+        if not isinstance(runtime, PlannedRuntime):
+            raise unsaid(runtime, "outline")
+        return runtime.outline(on), ""
     except SentbedError as error:
         return unknown, str(error)
-    return device, ""
 
 
 def _outline(backbone: Backbone, context: OutlineContext) -> Outline | str:
     """Return the outline of a backbone, or why there is none."""
     try:
-        return known(backbone.outline(context), backbone, "outline")
+        if not isinstance(backbone, PlannedBackbone):
+            raise unsaid(backbone, "outline")
+        return backbone.outline(context)
     except SentbedError as error:
         return str(error)
 
@@ -272,7 +276,9 @@ def _outline(backbone: Backbone, context: OutlineContext) -> Outline | str:
 def _sketch(runtime: Runtime, recipe: EncoderRecipe, width: int) -> Sketch | str:
     """Return the sketch of an encoder's pooler, or why there is none."""
     try:
-        return known(runtime.sketch_pooler(recipe.pooler, width), runtime, "sketch_pooler")
+        if not isinstance(runtime, PlannedRuntime):
+            raise unsaid(runtime, "sketch_pooler")
+        return runtime.sketch_pooler(recipe.pooler, width)
     except SentbedError as error:
         return str(error)
 

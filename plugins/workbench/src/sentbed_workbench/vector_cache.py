@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import CACHE_VARIABLE, atomic_file, cache_root, write_atomic
+from sentbed.helpers import atomic_file, write_atomic
 from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
-from sentbed_common import Space, space_of
+from sentbed_common import CACHE_VARIABLE, Space, cache_root, space_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 from sentbed import ModelError, locate
-from sentbed.protocols import Outline, OutlineContext
+from sentbed_common import Outline, OutlineContext
 from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.built import DTYPES, Family, base_of, quiet
@@ -62,7 +62,7 @@ class _Vocabulary:
 
 
 def outline(parameters: Transformer, context: OutlineContext) -> Outline:
-    """See `sentbed.protocols.planning`. Raises `ModelError` if no configuration is available."""
+    """See `sentbed_common.planning`. Raises `ModelError` if no configuration is available."""
     module = importlib.import_module(f"sentbed_backbones._torch.{parameters.name}")
     family: Family = getattr(module, FAMILIES[parameters.name])(parameters, context.needs)
     with quiet():

@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.helpers import CACHE_VARIABLE, cache_root, sha256, write_directory
+from sentbed.helpers import sha256, write_directory
+from sentbed_common import CACHE_VARIABLE, cache_root
 
 from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair, TooFewRowsError, Triple, build_sets
 from sentbed_evaluators.sentbench_sets.rows import Row

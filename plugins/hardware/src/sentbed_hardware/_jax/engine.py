@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
 from sentbed.errors import returned
-from sentbed.helpers import cache_root
 from sentbed.protocols import (
     BuiltBackbone,
     Engine,
@@ -24,6 +23,7 @@ from sentbed.protocols import (
     TokenBatch,
     Training,
 )
+from sentbed_common import cache_root
 
 from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
 from sentbed_hardware._common.faults import origin_of_nan, require_finite

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import physical_memory, usable_cores
-from sentbed.protocols import LABEL, Device, Loss, Module, Pooler, Sketch
-from sentbed_common import memory_limit
+from sentbed.protocols import LABEL, Loss, Module, Pooler
+from sentbed_common import Device, Sketch, memory_limit
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -122,14 +122,14 @@ def _present(kind: str) -> tuple[str, int | None]:
 
 
 def sketch_pooler(pooler: Pooler, width: int) -> Sketch:
-    """See `sentbed.protocols.planning`."""
+    """See `sentbed_common.planning`."""
     with torch.device("meta"):
         module = pooler.build(width)
     return Sketch(trained=_shapes(module))
 
 
 def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
-    """See `sentbed.protocols.planning`; the loss is run on vectors without content."""
+    """See `sentbed_common.planning`; the loss is run on vectors without content."""
     kept: dict[int, int] = {}
     alive: list[Any] = []
 

@@ -67,7 +67,7 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
         ),
         "data": Template(
             "data source",
-            (),
+            ("sentbed-common",),
             (),
             ("stage.0.data.use={name}", "stage.0.data.path=pkg:sentbed_data/sample/sts-dev.tsv"),
         ),

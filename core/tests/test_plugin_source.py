@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
-from sentbed._registry.plugin_code import would_offer, written_api
+from sentbed._registry.plugin_compatibility import written_api
+from sentbed._registry.plugin_source import would_offer
 from sentbed.errors import reason_of
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
@@ -54,42 +54,6 @@ def test_a_hook_that_names_components_lazily_is_known_by_its_keys(body: str, dis
     assert would_offer("lazy_plugin", "poolers", "first")
     assert not would_offer("lazy_plugin", "poolers", "second")
     assert not would_offer("lazy_plugin", "losses", "first")
-
-
-@pytest.mark.parametrize(
-    ("value", "api"),
-    [
-        ("packed.plugin:thing", "1.0"),
-        ("packed.inner", "1.2"),
-        ("packed.inner.deep", "1.2"),
-        ("packed.silent", "1.9"),
-        ("packed", "1.9"),
-    ],
-)
-def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
-    value: str, api: str, put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    for file, said in {
-        "__init__": "1.9",
-        "a_template": "9.0",
-        "plugin": "1.0",
-        "inner/__init__": "1.2",
-        "inner/a_template": "9.1",
-    }.items():
-        put(f"packed/{file}.py", f"sentbed_api = '{said}'\nraise AssertionError('run')\n")
-    put("packed/silent.py", "")
-    put("packed/inner/deep.py", "")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert written_api(value) == api
-
-
-def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    put("space/one/plugin.py", "sentbed_api = '1.1'\n")
-    put("space/a_neighbour/plugin.py", "sentbed_api = '9.9'\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert written_api("space.one.plugin") == "1.1"
 
 
 def test_an_error_without_words_is_called_by_its_type():

@@ -1,91 +1,30 @@
-"""Facts read from a plugin's code: the API it was made for, where it failed, what it would offer.
+"""What the source of a plugin says: the place of a fault, a constant, whether it would offer a component.
 
-For a plugin that is not loaded they are read from the source: a disabled plugin must not run.
+The source is parsed, not imported: a disabled plugin must not run.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from importlib.util import find_spec
-from itertools import accumulate
 from pathlib import Path
-
-from sentbed._version import API_VERSION, __version__
-
-API_NAME = "sentbed_api"
-"""Name in a plugin's module for the API version it was made for."""
-
-
-def declared_api(value: str, plugin: object) -> object:
-    """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
-    modules = reversed(list(accumulate(_module(value).split("."), "{}.{}".format)))
-    for thing in (plugin, *map(sys.modules.get, modules)):
-        found = getattr(thing, API_NAME, None)
-        if found is not None:
-            return found
-    return None
-
-
-def written_api(value: str) -> str | None:
-    """Return `sentbed_api` as written in the source, for a plugin whose import fails; None if absent."""
-    return next((api for body in _bodies(value) for api in _assigned(body, API_NAME)), None)
-
-
-def api_refusal(api: object, distribution: str) -> str | None:
-    """Return why a plugin made for this API cannot be used, and a remedy; None if it can."""
-    if api is None:
-        return None
-    found = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
-    if found is None:
-        return (
-            f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
-            f'such as "{API_VERSION}"'
-        )
-    wanted = tuple(map(int, found.groups()))
-    ours = tuple(map(int, API_VERSION.split(".")))
-    if wanted[0] == ours[0] and wanted <= ours:
-        return None
-    release = f"get a release of `{distribution}` for API {ours[0]}"
-    remedy = f"upgrade sentbed (`pip install --upgrade sentbed`), or {release}" if wanted > ours else release
-    return f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; {remedy}"
-
-
-def unmet_sentbed(distribution: str) -> str:
-    """Return a clause naming the sentbed version that a distribution requires; "" if this one is suitable."""
-    from packaging.requirements import Requirement
-
-    try:
-        lines = map(Requirement, metadata.requires(distribution) or ())
-        wanted = [one for one in lines if one.name.lower() == "sentbed"]
-        wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
-    except (metadata.PackageNotFoundError, ValueError):  # what it asks for cannot be read
-        return ""
-    if all(one.specifier.contains(__version__, prereleases=True) for one in wanted):
-        return ""
-    asked = ", ".join(str(one.specifier) for one in wanted)
-    return (
-        f"; it asks for sentbed{asked}, and this is sentbed {__version__}: install the sentbed that it asks "
-        f"for, or another release of `{distribution}`"
-    )
 
 
 def place_of(error: BaseException, value: str) -> str | None:
     """Return `file:line` of the innermost frame in the plugin's code, or of a syntax error; else its file."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    top = _module(value).partition(".")[0]
+    top = module_of(value).partition(".")[0]
     found = [
         f"{frame.f_code.co_filename}:{line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
         if str(frame.f_globals.get("__name__")).partition(".")[0] == top != "sentbed"
     ]
-    return found[-1] if found else file_of(_module(value))
+    return found[-1] if found else file_of(module_of(value))
 
 
 def defined_at(thing: object) -> str | None:
@@ -113,13 +52,19 @@ def would_offer(value: str, hook: str, name: str) -> bool:
     return hook in hooks and (lazy or any(name in _assigned(node.body, "name") for node in classes))
 
 
-def _module(value: str) -> str:
+def assigned_text(value: str, name: str) -> str | None:
+    """Return the string that a plugin's module, or a parent package, assigns to `name`; None if absent."""
+    return next((text for body in _bodies(value) for text in _assigned(body, name)), None)
+
+
+def module_of(value: str) -> str:
+    """Return the module that the value of an entry point names."""
     return value.partition(":")[0].strip()
 
 
 def _bodies(value: str) -> Iterator[list[ast.stmt]]:
     """Yield the statements of a plugin's module, then of its parent packages, without importing them."""
-    first, *inner = _module(value).split(".")
+    first, *inner = module_of(value).split(".")
     try:
         spec = find_spec(first)
     except (ImportError, ValueError):

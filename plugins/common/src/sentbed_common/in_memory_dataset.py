@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-
 from sentbed.protocols import Dataset
 
 

@@ -1,12 +1,12 @@
-"""Descriptions of components without loading them, for `sentbed plan`."""
+"""Sizes and costs of components, known without loading them, for `sentbed plan`."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 
 import attrs
-
-from sentbed.protocols.tokens import Tokenizer
+from sentbed.protocols import Backbone, Loss, Pooler, Runtime, Tokenizer
 
 
 @attrs.frozen
@@ -117,3 +117,37 @@ class Device:
     """Minimum duration of a step in seconds."""
     token_budget: int = 4096
     """Tokens per batch for encoding; see `Engine`."""
+
+
+class PlannedBackbone(Backbone):
+    """Backbone whose size and cost are known before it is built."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def outline(self, context: OutlineContext) -> Outline:
+        """Return its dimensions, from its configuration alone.
+
+        Raises a `SentbedError` that explains why they cannot be determined here.
+        """
+
+
+class PlannedRuntime(Runtime):
+    """Runtime that knows its devices, and the cost of poolers and losses on them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def outline(self, on: str | None = None) -> Device:
+        """Return this machine's device, or the one named `on`.
+
+        Raises a `SentbedError` that explains why it cannot be described here.
+        """
+
+    @abstractmethod
+    def sketch_pooler(self, pooler: Pooler, width: int) -> Sketch:
+        """Return the size and cost of a pooler's module over token states of this width."""
+
+    @abstractmethod
+    def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
+        """Return the size and cost of a loss's module over vectors of this width."""

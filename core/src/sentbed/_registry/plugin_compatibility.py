@@ -1,0 +1,81 @@
+"""Which sentbed a plugin is for: the API version that it declares, and what its distribution requires."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from sentbed._registry.plugin_source import assigned_text, module_of
+from sentbed._version import API_VERSION, __version__
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+API_NAME = "sentbed_api"
+"""Name in a plugin's module for the API version it was made for."""
+
+
+def declared_api(value: str, plugin: object) -> object:
+    """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
+    modules = reversed(list(accumulate(module_of(value).split("."), "{}.{}".format)))
+    for thing in (plugin, *map(sys.modules.get, modules)):
+        found = getattr(thing, API_NAME, None)
+        if found is not None:
+            return found
+    return None
+
+
+def written_api(value: str) -> str | None:
+    """Return `sentbed_api` as written in the source, for a plugin whose import fails; None if absent."""
+    return assigned_text(value, API_NAME)
+
+
+def api_refusal(api: object, distribution: str) -> str | None:
+    """Return why a plugin made for this API cannot be used, and a remedy; None if it can."""
+    if api is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
+    if found is None:
+        return (
+            f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
+            f'such as "{API_VERSION}"'
+        )
+    wanted = tuple(map(int, found.groups()))
+    ours = tuple(map(int, API_VERSION.split(".")))
+    if wanted[0] == ours[0] and wanted <= ours:
+        return None
+    release = f"get a release of `{distribution}` for API {ours[0]}"
+    remedy = f"upgrade sentbed (`pip install --upgrade sentbed`), or {release}" if wanted > ours else release
+    return f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; {remedy}"
+
+
+def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
+    """Yield what a distribution requires on this machine, with `extra`; nothing if it is not installed."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = metadata.requires(distribution) or ()
+    except metadata.PackageNotFoundError:
+        return
+    for requirement in map(Requirement, lines):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement
+
+
+def unmet_sentbed(distribution: str) -> str:
+    """Return a clause naming the sentbed version that a distribution requires; "" if this one is suitable."""
+    try:
+        wanted = [one for one in requirements(distribution) if one.name.lower() == "sentbed"]
+    except ValueError:  # what it asks for cannot be read
+        return ""
+    if all(one.specifier.contains(__version__, prereleases=True) for one in wanted):
+        return ""
+    asked = ", ".join(str(one.specifier) for one in wanted)
+    return (
+        f"; it asks for sentbed{asked}, and this is sentbed {__version__}: install the sentbed that it asks "
+        f"for, or another release of `{distribution}`"
+    )
