@@ -347,6 +347,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return chips
 
         monkeypatch.setattr("sentbed_common.findings.version_of", versions.get)
+        monkeypatch.setattr("sentbed_common.findings.requirements", lambda *_: iter(()))
         monkeypatch.setattr(doctor_jax, "version_of", versions.get)
         monkeypatch.setattr(doctor_jax, "elsewhere", answer)
 
