@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Component,
         Dataset,
         DataSource,
+        Executor,
         Exporter,
         Importer,
         Loss,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         Texts,
         Vectors,
     )
-    from sentbed.protocols.executors import Executor, Lost, Start, TaskPool, Tell, Told
     from sentbed.protocols.lazy import Lazy
     from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
     from sentbed.protocols.report import (

@@ -321,6 +321,19 @@ class Importer(Component):
         """
 
 
+class Executor(Component):
+    """Runs the tasks of a long job. Its fields are options of the command line, such as `workers`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def build(self, say: Callable[[str], Any]) -> Any:
+        """Return a `sentbed_common.TaskPool`; `say` is called with messages about workers that died.
+
+        Raises `RuntimeUnavailableError` if a package is missing or no cluster responds.
+        """
+
+
 class Optimizer(Component):
     """Gradients -> new weights."""
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Executor, Lost, Start, TaskPool, Told
+from sentbed.protocols import Executor
+from sentbed_common import Lost, Start, TaskPool, Told
 
 
 @attrs.frozen

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from sentbed_common.progress import progress_bars
     from sentbed_common.source_code import code_of, package_code
+    from sentbed_common.task_pool import Lost, Start, TaskPool, Tell, Told
     from sentbed_common.text_lines import bounded_lines
     from sentbed_common.vector_space import Space, space_of
 

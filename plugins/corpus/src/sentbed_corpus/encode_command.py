@@ -139,7 +139,7 @@ def _encode_corpus(
 
     from sentbed.helpers import Stop
     from sentbed.tools import load_plugins
-    from sentbed_jobs.task_pool import executor_of
+    from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_corpus import Request, encode_corpus
     from sentbed_corpus.encode_lines import bar

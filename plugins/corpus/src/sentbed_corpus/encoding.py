@@ -16,9 +16,10 @@ import attrs
 from sentbed import Encoder
 from sentbed.errors import DataError, ModelError, RecipeError, RunError
 from sentbed.helpers import sha256
-from sentbed.protocols import Runtime, TaskPool, Tell
+from sentbed.protocols import Runtime
 from sentbed.tools import Document, Plugins, is_locked, load_plugins, locked, saved_recipe, structure
-from sentbed_jobs.task_pool import executor_of
+from sentbed_common import TaskPool, Tell
+from sentbed_jobs.executor_lookup import executor_of
 
 from sentbed_corpus.digests import FILE as DIGESTS
 from sentbed_corpus.digests import add_digest, is_intact, read_digests, write_digests

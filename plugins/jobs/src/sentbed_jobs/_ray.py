@@ -15,7 +15,7 @@ import ray
 from ray.exceptions import RayError
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
-from sentbed.protocols import Lost, Start, Told
+from sentbed_common import Lost, Start, Told
 
 from sentbed_jobs.pool import RETRIES, Died, Done, Event, Failed, Result, Say, Task, TaskRunner, run_pool
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Executor, TaskPool
+from sentbed.protocols import Executor
+from sentbed_common import TaskPool
 
 
 @attrs.frozen

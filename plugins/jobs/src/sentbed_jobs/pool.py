@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.protocols import Lost, Start, Tell, Told
+from sentbed_common import Lost, Start, Tell, Told
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

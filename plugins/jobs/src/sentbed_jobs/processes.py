@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 from sentbed.helpers import usable_cores
-from sentbed.protocols import Lost, Start, Tell, Told
+from sentbed_common import Lost, Start, Tell, Told
 
 from sentbed_jobs.pool import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import Executor, TaskPool
+from sentbed.protocols import Executor
+from sentbed_common import TaskPool
 
 
 @attrs.frozen

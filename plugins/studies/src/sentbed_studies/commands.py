@@ -89,7 +89,7 @@ def run(
     Cells that have finished are not run again, whoever ran them: several processes may work on one study.
     """
     from sentbed.tools import load_plugins
-    from sentbed_jobs.task_pool import executor_of
+    from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.cells import load_study

@@ -41,7 +41,7 @@ def reproduce(
     `sentbed reproduce sentence-t5:table-2 --size base` runs one.
     """
     from sentbed.tools import load_plugins
-    from sentbed_jobs.task_pool import executor_of
+    from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.cells import load_study

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.protocols import RecipeTable, TaskPool, Tell
+from sentbed.protocols import RecipeTable
 from sentbed.tools import (
     CHECKPOINTS,
     MANIFEST,
@@ -30,7 +30,8 @@ from sentbed.tools import (
     own_recipe,
     resume,
 )
-from sentbed_jobs.task_pool import executor_of
+from sentbed_common import TaskPool, Tell
+from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.recipe_tables import ReportTable
 from sentbed_report.study.cell_run import RANKING
 

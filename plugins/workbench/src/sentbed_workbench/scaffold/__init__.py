@@ -88,7 +88,7 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
         ),
         "executor": Template(
             "executor",
-            (),
+            ("sentbed-common",),
             (),
             (),
             "sentbed encode ENCODER --input corpus.txt --output vectors --executor {name}",

@@ -1,12 +1,9 @@
-"""Executors, which run the tasks of a long job."""
+"""`TaskPool`, which an executor builds: it runs the tasks of a long job."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
-
-from sentbed.protocols.components import Component
+from typing import Protocol, TypeAlias, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -42,17 +39,4 @@ class TaskPool(Protocol):
         names it by its `str`; with `lost`, its result is `lost(task, message)` instead, and the other tasks
         continue. If the function raises an exception, nothing is retried: all tasks end, and the exception is
         raised here. Workers end when the generator is closed: use `contextlib.closing`.
-        """
-
-
-class Executor(Component):
-    """Runs the tasks of a long job. Its fields are options of the command line, such as `workers`."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the task pool; `say` is called with messages about workers that died.
-
-        Raises `RuntimeUnavailableError` if a package is missing or no cluster responds.
         """

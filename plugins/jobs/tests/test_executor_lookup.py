@@ -6,8 +6,8 @@ from importlib.metadata import distribution
 import pytest
 from sentbed import RunError, RuntimeUnavailableError
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.processes import LocalPool
-from sentbed_jobs.task_pool import executor_of
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The task pool of an executor, by its name."""
+"""Lookup of an executor by its name, with the options of a command."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sentbed import RecipeError, RunError
-from sentbed.protocols import Executor, TaskPool
+from sentbed.protocols import Executor
 from sentbed.tools import Plugins, component_of
+from sentbed_common import TaskPool
 
 
 def executor_of(
@@ -24,4 +25,5 @@ def executor_of(
         raise RunError(
             "; ".join(f"the executor `{name}`: {problem.message}" for problem in error.problems)
         ) from error
-    return executor.build(say)
+    pool: TaskPool = executor.build(say)
+    return pool
