@@ -91,6 +91,21 @@ def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(paper:
     assert cells == {"a": {"MR": 1.0, "AVG/accuracy": 2.0, "STSB": 3.0, "AVG/spearman": 4.0}}
 
 
+def test_the_rows_of_a_system_in_several_tables_become_one_reference(paper: Path) -> None:
+    (paper / "table.csv").write_text(HEAD + ROWS + "p,table 1,B,MR,1,\n", "utf-8")
+    first = (
+        '[table-1]\ncolumns = { MR = "MR" }\nleft_out = { B = "x" }\nreferences.figure-1 = { B = "BERT" }\n'
+    )
+    second = '[table-2.references]\nfigure-1 = { B = "BERT" }\ntable-2 = { B = "BERT" }\n'
+    (paper / "p" / "published.toml").write_text(MAPPING + first + second, "utf-8")
+    assert generate(paper / "table.csv", recipes=paper).stderr == ""
+    both = tomllib.loads((paper / "p" / "published" / "figure-1.toml").read_text("utf-8"))
+    scores = {"MR": 1.0, "STSB": -3.0}
+    assert both["study"]["references"] == {"BERT": {"source": "table 2, table 1", "scores": scores}}
+    beside = tomllib.loads((paper / "p" / "published" / "table-2.toml").read_text("utf-8"))
+    assert beside["study"]["references"] == {"BERT": {"source": "table 2", "scores": {"STSB": -3.0}}}
+
+
 def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) -> None:
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
     assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
@@ -115,6 +130,11 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
             "the row 'A | NLI' is in both `rows` and `left_out`",
         ),
         ("B =", 'C = ""\nB =', "there is no row 'C'"),
+        (
+            "[table-2.left_out]",
+            '[table-2.references.more]\nC = ""\n[table-2.left_out]',
+            "there is no row 'C'",
+        ),
         ('Avg = "a mean"', "", "the column 'Avg' is in none of `columns` and `left_out_columns`"),
         ("[left_out_columns]\n", 'X = "Y"\n[left_out_columns]\nX = ""\n', ""),
         ('Avg = "a mean"', "[columns2]", "`[columns2]` is no table of the paper"),

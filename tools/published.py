@@ -18,6 +18,8 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
     tolerance = 1.0
     [table-2.studies.table-2-baselines.rows]
     "SBERT-NLI | NLI" = "SBERT"
+    [table-2.references.figure-1]   # row -> system beside the cells of a study, in tables and plots
+    "SBERT-NLI | NLI" = "SBERT"
     [table-2.elsewhere]             # row -> the study of another paper that has it, and the cell there
     "SimCSE | NLI" = "sentence-t5/table-3: simcse, base, bert, cls-mlp"
     [table-2.left_out]              # row -> why no recipe has it
@@ -25,7 +27,8 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
 
 A column that a row has twice has a key for each column that stands before it: `Avg = { MRPC =
 "AVG/accuracy", SICK-R = "AVG/spearman" }`. A table may have `columns` and `left_out_columns` of its own,
-which go before those of the paper. Every row and every column is in one of its places.
+which go before those of the paper. Every row and every column is in one of its places; a row of
+`references` is so besides. What a study has of a system in several tables becomes one reference.
 """
 
 from __future__ import annotations
@@ -88,6 +91,7 @@ def read_numbers(path: Path) -> Tables:
 def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any]) -> dict[str, str]:
     """Return the name of each study's file -> its content. Raises `FaultsError` with all that is wrong."""
     written: dict[str, list[str]] = {}
+    references: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     faults: list[str] = []
     for table, found in numbers.items():
         name = table.replace(" ", "-")
@@ -102,6 +106,13 @@ def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any
                 written.setdefault(f"{study}.toml", []).append(
                     _fragment(table, found, {**said, "columns": own["columns"]})
                 )
+            for study, rows in own.get("references", {}).items():
+                systems = references.setdefault(study, {})
+                for _, system, key, value, _ in _scores(found, {"rows": rows, "columns": own["columns"]}):
+                    systems.setdefault(system, {}).setdefault(table, {})[key] = value
+    for study, systems in references.items():
+        parts = written.setdefault(f"{study}.toml", [])
+        parts += (_reference(system, tables) for system, tables in systems.items())
     known = {table.replace(" ", "-") for table in numbers} | {"columns", "left_out_columns"}
     faults += [f"`[{name}]` is no table of the paper" for name in mapping if name not in known]
     if faults:
@@ -131,7 +142,7 @@ def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    known = (*SAID, *PLACES["row"], *PLACES["column"], "studies")
+    known = (*SAID, *PLACES["row"], *PLACES["column"], "studies", "references")
     yield from (f"unknown key `{key}`" for key in own if key not in known)
     for name, said in _studies(own):
         yield from (f"unknown key `studies.{name}.{key}`" for key in said if key not in (*SAID, "rows"))
@@ -144,7 +155,8 @@ def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
             if len(having) != 1:
                 found = f"both {' and '.join(having)}" if having else f"none of {', '.join(most)} and {last}"
                 yield f"the {what} {name!r} is in {found}"
-    yield from (f"there is no row {n!r}" for there in rows_of(own).values() for n in there if n not in rows)
+    named = [*rows_of(own).values(), *map(set, own.get("references", {}).values())]
+    yield from (f"there is no row {n!r}" for there in named for n in there if n not in rows)
     for number in numbers:
         keys = own["columns"].get(number.column, "")
         if not isinstance(keys, str) and number.before not in keys:
@@ -190,6 +202,14 @@ def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> 
         lines += [f"{_key(key)} = {value!r}" for key, value in scores.items()]
     if not cells:
         lines.append("cells = {}")
+    return "\n".join(lines) + "\n"
+
+
+def _reference(system: str, tables: Mapping[str, Mapping[str, float]]) -> str:
+    """Return what a study has of a system: table -> key of a score -> number."""
+    name = f"study.references.{_text(system)}"
+    lines = [f"[{name}]", f"source = {_text(', '.join(tables))}", "", f"[{name}.scores]"]
+    lines += [f"{_key(key)} = {value!r}" for scores in tables.values() for key, value in scores.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,8 @@ from statistics import fmean, stdev
 import attrs
 import numpy as np
 import pytest
-from sentbed_report.study.published import Published
+from sentbed_report.study.exports import to_json
+from sentbed_report.study.published import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report
@@ -648,3 +649,56 @@ def test_the_head_does_not_say_a_value_of_an_axis_of_which_one_label_alone_has_c
     assert [line for line in head if "pooler" in line] == ["- pooler: first · decoder"]
     assert any(line.startswith("- left out: decoder, 0.01: ") for line in head)
     assert "left out" in page.text
+
+
+def with_references(data: StudyData) -> StudyData:
+    tasks = {"STS12": 70.0, "STS13": 71.0, "STSB": 72.0, "SICKR": 73.0}
+    references = {
+        "BERT": Reference({**tasks, "AVG/spearman": 71.5}, source="Table 1"),
+        "other tasks": Reference({"MR": 81.0}, source="Table 2"),
+        "untrained": Reference(cell="first, 0.25"),
+    }
+    return attrs.evolve(data, references=references)
+
+
+def test_published_references_are_rows_and_all_references_dashed_lines(write) -> None:
+    data = with_references(study())
+    (summary,) = summarise(data, resamples=10)
+    (own,) = (row.cells[-1].mean for row in summary.rows if row.cell == "first, 0.25")
+    assert [(one.name, one.values[-1]) for one in summary.references] == [("BERT", 71.5), ("untrained", own)]
+    (plot,) = number_plots(data, summary, "n")
+    assert plot.svg.count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
+    assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {own:.2f} (this study).")
+    page, markdown = write(data)
+    assert "| BERT (Table 1) | 70.00 | 71.00 | 72.00 | 73.00 | 71.50 |" in markdown
+    assert "| untrained" not in markdown
+    assert len(page.all("tfoot")) == 1
+
+
+def test_the_cells_of_references_are_no_points_of_a_line() -> None:
+    data = study()
+    (before,) = number_plots(data, summarise(data, resamples=10)[0], "n")
+    cells = {name: Reference(cell=name) for name in ("first, 0.25", "mean, 0.25")}
+    data = attrs.evolve(data, references=cells)
+    (after,) = number_plots(data, summarise(data, resamples=10)[0], "n")
+    assert "0.25: " in before.svg
+    assert "0.25: " not in after.svg.partition("Dashed")[0]
+
+
+def test_an_average_over_other_tasks_has_no_reference() -> None:
+    data = attrs.evolve(
+        study(),
+        references={"BERT": Reference({"STS12": 70.0, "AVG/spearman": 71.5}), "x": Reference({"AVG": 1})},
+    )
+    (summary,) = summarise(data, resamples=10)
+    assert [(one.name, one.values) for one in summary.references] == [
+        ("BERT", (70.0, None, None, None, None))
+    ]
+
+
+def test_the_references_of_a_study_are_in_its_results() -> None:
+    data = with_references(study())
+    tables = json.loads(to_json(data, summarise(data, resamples=10)))["tables"]
+    bert, untrained = tables[0]["references"]
+    assert (bert["name"], bert["source"], bert["values"][-1]) == ("BERT", "Table 1", 71.5)
+    assert untrained["cell"] == "first, 0.25"

@@ -451,3 +451,28 @@ def test_paths_that_axes_set_start_where_the_axis_is_written(
     (cell,) = load_study("top.toml", plugins=plugins).cells
     data: Any = cell.recipe.stage[0].data
     assert data.path == str(tmp_path / "axes" / "lines.txt")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{}", "neither `cell` nor `scores`; give it the `cell` that computes it, or published `scores`"),
+        ('{ cell = "0.2, chase", scores = { gap = 1 } }', "the reference has both `cell` and `scores`"),
+        ('{ cell = "0.2, chse" }', "there is no cell `0.2, chse`"),
+    ],
+)
+def test_a_reference_is_a_cell_of_the_study_or_has_scores(
+    study: Callable[..., Study], given: str, message: str
+):
+    (problem,) = problems(study, f"{LOSSES}[study.references]\nBERT = {given}\n")
+    assert message in problem
+    assert "s.toml:" in problem
+
+
+def test_the_cells_of_a_study_know_nothing_of_its_references(study: Callable[..., Study]):
+    given = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
+    text = f"{LOSSES}[study.references]\n{given}"
+    assert study(text).table.references["SBERT"].scores == {"gap": 1}
+    assert [cell.recipe.tables for cell in study(text).cells] == [
+        cell.recipe.tables for cell in study(LOSSES).cells
+    ]

@@ -343,6 +343,16 @@ def _unknown_cells(
             if known and name not in known:
                 message = unknown_cell(name, list(known))
                 yield document.problem(message, ("study", "expected", title, "cells", name))
+    for system, reference in table.references.items():
+        place = ("study", "references", system)
+        if bool(reference.cell) == bool(reference.scores):
+            found = "both `cell` and `scores`" if reference.cell else "neither `cell` nor `scores`"
+            yield document.problem(
+                f"the reference has {found}; give it the `cell` that computes it, or published `scores`",
+                place,
+            )
+        elif reference.cell and known and reference.cell not in known:
+            yield document.problem(unknown_cell(reference.cell, list(known)), (*place, "cell"))
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:

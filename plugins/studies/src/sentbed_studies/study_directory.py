@@ -98,6 +98,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "baseline": study.baseline,
         "excluded": [[one.name, one.reasons] for one in study.excluded],
         "expected": {title: attrs.asdict(found) for title, found in study.table.expected.items()},
+        "references": {name: attrs.asdict(found) for name, found in study.table.references.items()},
         "order": study.table.order,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import attrs
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
@@ -260,6 +261,7 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
             for c in summary.columns
         ],
         "rows": [_row(row) for row in summary.rows],
+        "references": [attrs.asdict(reference) for reference in summary.references],
     }
 
 

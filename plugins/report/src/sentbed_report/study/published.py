@@ -1,4 +1,4 @@
-"""`[study.expected."TABLE"]`: numbers from a paper's table or figure for a study's cells."""
+"""Published numbers in a recipe: of cells (`[study.expected]`) and of others (`[study.references]`)."""
 
 from __future__ import annotations
 
@@ -24,3 +24,20 @@ class Published:
     """Approximate duration of one cell on that hardware in hours."""
     note: str = ""
     """Known differences between the paper, its code and this recipe."""
+
+
+@attrs.frozen
+class Reference:
+    """`[study.references."SYSTEM"]`: a system that cells are compared with, drawn as a dashed line.
+
+    Its numbers are published ones (`scores`), or those of a cell of the study (`cell`).
+    """
+
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    """Key of a score, as in `[expected]`, without an encoder -> published number. They are a row of the table
+    whose columns they name, and a line where that column is drawn. An average that the report computes needs
+    a number of each of its tasks besides, so that it is known to be over the same."""
+    cell: str = ""
+    """Cell of the study: its own score is the line, and it is no point of the plots over numbers."""
+    source: str = ""
+    """Where the numbers are published."""

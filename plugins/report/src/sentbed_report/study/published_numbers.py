@@ -10,7 +10,7 @@ from sentbed.protocols import ExpectedRow
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.study.published import Published
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.study.summary import Measured, ReferenceRow, Summary, SummaryColumn, SummaryRow
 from sentbed_report.wording import expected_digits, expected_verdict, number, signed
 
 
@@ -24,10 +24,11 @@ class Number:
 
 
 def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """Return the tables with published numbers added to the values that they name."""
+    """Return the tables with published numbers added to the values that they name, and the references."""
     return tuple(
         attrs.evolve(
             summary,
+            references=tuple(_references(data, summaries, summary)),
             rows=tuple(
                 attrs.evolve(
                     row,
@@ -83,6 +84,36 @@ def _beside(
             found = _named(summaries, cell, key, numbers)
             if len(found) == 1 and found[0] is measured:
                 yield _compared(title, published, key, value, found)
+
+
+def _references(data: StudyData, summaries: Sequence[Summary], summary: Summary) -> Iterator[ReferenceRow]:
+    """Yield the systems that have a number in a column of a table."""
+    if not summary.rows:
+        return
+    any_row = attrs.evolve(summary.rows[0], encoder="")
+    for name, reference in data.references.items():
+        own = next(
+            (row for row in summary.rows if row.cell == reference.cell and row.status == "finished"), None
+        )
+        if own is not None:
+            values = [cell.mean for cell in own.cells]
+        else:
+            keys = [
+                _keys(summary, any_row, column)
+                if not column.part
+                and (
+                    not column.average
+                    or column.protocol
+                    or _is_mean_of(summaries, summary, any_row, column, reference.scores)
+                )
+                else set()
+                for column in summary.columns
+            ]
+            values = [
+                next((v for key, v in reference.scores.items() if key in named), None) for named in keys
+            ]
+        if any(value is not None for value in values):
+            yield ReferenceRow(name, reference.source, reference.cell, tuple(values))
 
 
 def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]) -> list[Measured]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Score
 
-from sentbed_report.study.published import Published
+from sentbed_report.study.published import Published, Reference
 
 CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "interrupted"]
 
@@ -81,6 +81,8 @@ class StudyData:
     """The study's recipe, as TOML."""
     directory: Path | None = None
     """Directory of the study, to which the runs' directories are relative."""
+    references: Mapping[str, Reference] = attrs.field(factory=dict)
+    """Name of another system -> its numbers; see `StudyTable.references`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

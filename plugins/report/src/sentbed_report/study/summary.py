@@ -123,6 +123,19 @@ class SummaryRow:
         return f"{self.status}, {len(self.seeds)} of {self.total}" if self.seeds else self.status
 
 
+@attrs.frozen
+class ReferenceRow:
+    """Numbers of a system that cells are compared with; see `Reference`."""
+
+    name: str
+    source: str
+    """Where they are published; empty for those of a cell."""
+    cell: str
+    """Cell whose numbers they are; empty for published ones."""
+    values: tuple[float | None, ...]
+    """One number per column; None where there is none that can be compared."""
+
+
 @attrs.frozen(repr=False)
 class Summary:
     """Table of comparable scores of one evaluator and protocol."""
@@ -146,6 +159,8 @@ class Summary:
     """Number of resamples of the items."""
     seeds: tuple[int, ...]
     """Every seed that has a score here, in the study's order."""
+    references: tuple[ReferenceRow, ...] = ()
+    """Systems with a number in a column, in the recipe's order."""
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,6 +28,9 @@ _TICKS = 8
 _THIN = 60
 """More lines behind the mean are a surface."""
 
+_DASHES = ((6.0, 3.0), (3.0, 2.0), (1.5, 2.0), (8.0, 2.0, 2.0, 2.0), (4.0, 2.0, 1.0, 2.0), (10.0, 4.0))
+"""Lengths of dash and gap of the references, which all have one colour: they are no axis of the study."""
+
 
 @attrs.frozen
 class _Line:
@@ -36,6 +39,19 @@ class _Line:
     name: str
     places: tuple[tuple[float, float, float | None], ...]
     """Number, mean and standard deviation, in the order of the numbers."""
+
+
+@attrs.frozen
+class _Reference:
+    """Dashed line of a system that cells are compared with."""
+
+    name: str
+    value: float
+    source: str
+
+    def style(self, index: int) -> tuple[int, tuple[float, ...]]:
+        """Return the dashes of the line with this number."""
+        return 0, _DASHES[index % len(_DASHES)]
 
 
 def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
@@ -74,18 +90,51 @@ def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
 
 
 def number_plots(data: StudyData, summary: Summary, name: str) -> tuple[Plot, ...]:
-    """Draw the last column over each axis of numbers, model sizes among them."""
+    """Draw the last column over each axis of numbers, model sizes among them, with the references.
+
+    A cell that computes a reference is a dashed line instead of a point.
+    """
+    lines_of = tuple(_references(summary))
+    data, summary = _without_references(data, summary)
     sized = attrs.evolve(data, axes=tuple(map(with_sizes, data.axes)))
     plots = []
     for index, effect in enumerate(main_effects(sized, summary)):
         axis = next(axis for axis in sized.axes if axis.name == effect.axis)
         if len(set(axis.numbers or ())) > 1 and (lines := _lines(sized, axis, effect, summary)):
-            plots.append(_number_plot(axis, effect, lines, summary, f"{name}{index}"))
+            plots.append(_number_plot(axis, effect, lines, lines_of, summary, f"{name}{index}"))
     return tuple(plots)
 
 
+def _references(summary: Summary) -> Iterator[_Reference]:
+    for one in summary.references:
+        value = one.values[-1]
+        if value is not None and math.isfinite(value):
+            yield _Reference(one.name, value, one.source or "this study")
+
+
+def _without_references(data: StudyData, summary: Summary) -> tuple[StudyData, Summary]:
+    """Return study and table without the cells that compute a reference, and labels that only these have."""
+    drawn = {reference.cell for reference in data.references.values()}
+    cells = tuple(cell for cell in data.cells if cell.name not in drawn)
+    if len(cells) == len(data.cells):
+        return data, summary
+    axes = []
+    for axis in data.axes:
+        kept = [label for label in axis.labels if any(cell.labels[axis.name] == label for cell in cells)]
+        numbers = None if axis.numbers is None else dict(zip(axis.labels, axis.numbers, strict=True))
+        left = None if numbers is None else tuple(numbers[label] for label in kept)
+        axes.append(attrs.evolve(axis, labels=tuple(kept), numbers=left))
+    rows = tuple(row for row in summary.rows if row.cell not in drawn)
+    return attrs.evolve(data, axes=tuple(axes), cells=cells), attrs.evolve(summary, rows=rows)
+
+
 def _number_plot(
-    axis: AxisInfo, effect: AxisEffect, lines: Sequence[_Line], summary: Summary, name: str
+    axis: AxisInfo,
+    effect: AxisEffect,
+    lines: Sequence[_Line],
+    references: Sequence[_Reference],
+    summary: Summary,
+    name: str,
 ) -> Plot:
     coloured = len(lines) <= TONES
 
@@ -111,17 +160,21 @@ def _number_plot(
             )
         if not coloured and effect.points:
             axes.plot(*zip(*effect.points, strict=True), color=colour("c0"), marker="o", linewidth=2.4)
+        for index, one in enumerate(references):
+            text = label_text(one.name, 28)
+            axes.axhline(one.value, color=colour("fg"), linewidth=1.3, linestyle=one.style(index), label=text)
         axes.set_xlabel(label_text(axis.name))
         axes.set_ylabel(label_text(summary.headings[-1]))
         axes.margins(x=0.06, y=0.1)
         _number_axis(axes, axis)
-        if coloured and len(lines) > 1:
+        if references or (coloured and len(lines) > 1):
             legend(axes)
 
     points = "; ".join(f"{x:g}: {number(y, summary.digits)}" for x, y in effect.points)
     title = f"{title_of(summary)} by {axis.name}"
-    label = label_text(f"{title}. Mean by number: {points}", 400)
-    parts = []
+    dashed = "; ".join(f"{one.name} {number(one.value, summary.digits)} ({one.source})" for one in references)
+    label = label_text(f"{title}. Mean by number: {points}" + (f". Dashed: {dashed}" if dashed else ""), 800)
+    parts = [f"Dashed: {dashed}."] if dashed else []
     if coloured:
         if any(spread for line in lines for *_, spread in line.places):
             parts.append("Bars: standard deviation over the seeds.")
@@ -129,7 +182,8 @@ def _number_plot(
         parts.append(f"Thin: cells that differ in {axis.name} only; thick: their mean.")
         if len(lines) > _THIN:
             parts.append(f"The first {_THIN} of {len(lines):,} lines are drawn, the mean is over all.")
-    height = 290 + 17 * math.ceil(len(lines) / 3) * coloured
+    entries = len(lines) * coloured + len(references)
+    height = 290 + 17 * math.ceil(entries / 3)
     return Plot(draw(name, label, WIDTH, height, paint), title, " ".join(parts))
 
 

@@ -73,6 +73,10 @@ def _results(table: ResultTable) -> str:
         (escape(row.title), *map(_entry, line.entries))
         for row, line in zip(table.printed.rows, table.rows, strict=True)
     ]
+    rows += [
+        (f"{escape(one.name)} ({escape(one.source or 'published')})", *map(escape, one.entries))
+        for one in table.references
+    ]
     return markdown_table(heading, rows, numbers=range(1, len(heading)))
 
 

@@ -64,6 +64,15 @@ class Line:
 
 
 @attrs.frozen
+class ReferenceLine:
+    """A row below the cells: published numbers of another system."""
+
+    name: str
+    source: str
+    entries: tuple[str, ...]
+
+
+@attrs.frozen
 class ResultTable:
     """Printed form of a `Summary`."""
 
@@ -75,6 +84,8 @@ class ResultTable:
     """Remarks on the numbers."""
     printed: PrintedTable
     """What other formats print."""
+    references: tuple[ReferenceLine, ...]
+    """Published numbers of other systems."""
     protocol: tuple[tuple[str, str], ...]
     """Its entries: those that all columns share, then those of one column."""
 
@@ -92,6 +103,11 @@ def result_table(summary: Summary, data: StudyData) -> ResultTable:
         ),
         remarks=summary.said,
         printed=summary.printed,
+        references=tuple(
+            ReferenceLine(one.name, one.source, tuple(number(v, summary.digits) for v in one.values))
+            for one in summary.references
+            if not one.cell
+        ),
         protocol=_protocol(summary),
     )
 
