@@ -308,6 +308,19 @@ def test_a_demonstration_is_data_too(text: str, word: str, sentence: str):
     assert filled(prompt, sentence) == shown + f'This sentence : "{sentence}" means in one word:"'
 
 
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size=4), st.text())
+def test_several_demonstrations_stand_in_their_order(given: list[tuple[str, str]], sentence: str):
+    prompt = Prompt("prompt-eol", demonstration=tuple(Demonstration(*one) for one in given))
+    assert list(prompt.check()) == []
+    shown = "".join(f'This sentence : "{text}" means in one word:"{word}".' for text, word in given)
+    assert filled(prompt, sentence) == shown + f'This sentence : "{sentence}" means in one word:"'
+
+
+def test_an_empty_word_among_several_is_a_problem():
+    prompt = Prompt("prompt-eol", demonstration=(Demonstration("Rain.", "Wet"), Demonstration("Sun.", "")))
+    assert list(prompt.check()) == ["the demonstration has an empty `text` or `word`; give both"]
+
+
 # --- files -------------------------------------------------------------------------------------------------
 
 SHELL = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -65,10 +65,13 @@ def _encoder(encoder: Mapping[str, Any]) -> Settings:
         "pooler": pooler["use"] + (", in training only" if pooler.get("mlp_only_train") else ""),
         "head": f"{width}, normalized" if head["normalize"] else width,
         "weights": f"{quantized}, computed in {backbone['dtype']}" if quantized else backbone["dtype"],
-        "demonstration": " -> ".join(prompt["demonstration"].values())
-        if "demonstration" in prompt
-        else "none",
+        "demonstration": _demonstration(prompt.get("demonstration", ())),
     }
+
+
+def _demonstration(given: Mapping[str, str] | Sequence[Mapping[str, str]]) -> str:
+    several = [given] if isinstance(given, Mapping) else given
+    return "; ".join(" -> ".join(one.values()) for one in several) or "none"
 
 
 def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> Settings:

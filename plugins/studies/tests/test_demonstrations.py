@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sentbed import DataError, SentbedError
 from sentbed._recipe.prompts import Demonstration, Prompt, Template, parse_template
 from sentbed.protocols import Pooler, PoolerTraits
-from sentbed_studies.demonstrations import demonstration_in, read_candidates
+from sentbed_studies.demonstrations import demonstrations_in, read_candidates
 
 Put = Callable[[str, str | bytes], Path]
 
@@ -117,6 +118,13 @@ def test_without_a_template_there_are_no_candidates(put: Put):
             "found 'Sun.', expected a sentence, a tab and a word",
         ),
         ("c.tsv", "sentence\tword\n\tWet\n", 2, "found '\\tWet', expected a sentence, a tab and a word"),
+        (
+            "c.tsv",
+            "sentence\tword\tsentence\nRain.\tWet\tSun.\n",
+            1,
+            "both again for each further demonstration",
+        ),
+        ("c.tsv", "sentence\tword\tsentence\tword\nA.\tB\n", 2, "expected 2 times a sentence and a word"),
         ("c.tsv", "sentence\tword\nRain.\t\n", 2, "expected a sentence, a tab and a word"),
         ("c.tsv", "sentence\tword\nRain.\tWet\tmore\n", 2, "expected a sentence, a tab and a word"),
         ("c.tsv", "sentence\tword\nRain.\tWet\n\nSun.\tDry\n", 3, "found '', expected a sentence"),
@@ -180,17 +188,17 @@ def test_each_published_demonstration_makes_the_prompt_of_its_line():
 @pytest.mark.parametrize("base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "'])
 def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str) -> None:
     whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
-    assert demonstration_in(parse_template(base), whole) is None
+    assert demonstrations_in(parse_template(base), whole) == ()
 
 
 def test_a_demonstration_is_found_again() -> None:
     base = parse_template("prompt-eol")
     shown = Demonstration("Don't _ {text} 我 'so' 😀", "Word")
-    assert demonstration_in(base, base.after(shown)) == shown
-    assert demonstration_in(base, base) is None
-    assert demonstration_in(base, parse_template("prompt")) is None
+    assert demonstrations_in(base, base.after(shown)) == (shown,)
+    assert demonstrations_in(base, base) == ()
+    assert demonstrations_in(base, parse_template("prompt")) == ()
     other = parse_template('In short: "{text}" is "')
-    assert demonstration_in(base, other.after(shown)) is None
+    assert demonstrations_in(base, other.after(shown)) == ()
 
 
 PIECES = st.text(st.sampled_from('":. _aThis{}')) | st.sampled_from(
@@ -204,7 +212,56 @@ BASES = [parse_template("prompt-eol"), Template("", '"'), Template('x "', '" "')
 @given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
 def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: Template) -> None:
     whole = base.after(Demonstration(text, word))
-    found = demonstration_in(base, whole)
-    assert found is None or base.after(found) == whole
+    found = demonstrations_in(base, whole)
+    assert not found or base.after(*found) == whole
     if base is BASES[0] and '"' not in text + word:
-        assert found == Demonstration(text, word)
+        assert found == (Demonstration(text, word),)
+
+
+RAIN, SUN = Demonstration("Rain falls.", "Wet"), Demonstration("The sun shines.", "Dry")
+
+
+def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(put: Put):
+    prompt = Prompt("prompt-eol", demonstration=(RAIN, SUN))
+    table = put("c.tsv", "sentence\tword\tsentence\tword\nRain falls.\tWet\tThe sun shines.\tDry\n")
+    assert read_candidates(str(table), Prompt("prompt-eol"), Silent()) == [prompt]
+    line = "".join(
+        f'This_sentence_:_"{s}"_means_in_one_word:"{w}".' for s, w in ((RAIN.text, "Wet"), (SUN.text, "Dry"))
+    )
+    shell = put("c.txt", f'{line.replace(" ", "_")}This_sentence_:_"*sent_0*"_means_in_one_word:"\n')
+    assert read_candidates(str(shell), Prompt("prompt-eol"), Silent()) == [prompt]
+    assert filled(prompt, "A dog.") == (
+        'This sentence : "Rain falls." means in one word:"Wet".'
+        'This sentence : "The sun shines." means in one word:"Dry".'
+        'This sentence : "A dog." means in one word:"'
+    )
+
+
+def test_the_answers_of_a_language_model_are_candidates(put: Put):
+    answers = ('"Equestrian".', " horseback-riding\n", "“Venison.”", "**motorcycling**")
+    lines = [json.dumps({"sentence": f"Sentence {i}.", "answer": a}) for i, a in enumerate(answers)]
+    found = read_candidates(str(put("a.jsonl", "\n".join(lines))), Prompt("prompt-eol"), Silent())
+    words = ("Equestrian", "Horseback-riding", "Venison", "Motorcycling")
+    assert [candidate.demonstration for candidate in found] == [
+        Demonstration(f"Sentence {i}.", word) for i, word in enumerate(words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            '{"sentence": "Rain.", "answer": "The sky is wet"}',
+            "found the answer 'The sky is wet', expected one word",
+        ),
+        ('{"sentence": "Rain.", "answer": "."}', "expected one word"),
+        ('{"sentence": "Rain.", "word": "Wet"}', "expected an object with the texts `sentence` and `answer`"),
+        ('["Rain.", "Wet"]', "expected an object with the texts `sentence` and `answer`"),
+        ('{"sentence": "Rain."', "expected an object in JSON"),
+    ],
+)
+def test_an_answer_that_is_no_word_is_refused_with_its_line(put: Put, line: str, message: str):
+    file = put("a.jsonl", f'{{"sentence": "Sun.", "answer": "Dry"}}\n{line}\n')
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert str(caught.value).endswith(f" @ {file}:2")

@@ -155,6 +155,23 @@ def test_text_from_the_file_is_escaped(look: Callable[..., SearchResult], put: P
     assert "<b>Bold" not in page + (result.directory / "search.md").read_text()
 
 
+def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recipe(
+    look: Callable[..., SearchResult], put: Put, plugins: Plugins
+):
+    pairs = zip(SENTENCES, WORDS, strict=True)
+    row = [field for pair in pairs for field in pair]
+    put(
+        "two.tsv",
+        "\t".join(["sentence", "word"] * 2) + "\n" + "\t".join(row[:4]) + "\n" + "\t".join(row[4:8]),
+    )
+    result = look("search.candidates=two.tsv")
+    assert len(result.winner.demonstrations) == 2
+    words = {candidate.word for candidate in result.ranking.candidates}
+    assert words == {"Sleep / Music", "Rain / Bread"}
+    chosen = load_recipe(result.directory / "resolved.toml", plugins=plugins)
+    assert chosen.encoders[chosen.main_encoder].prompt.demonstrations == result.winner.demonstrations
+
+
 def test_a_demonstration_in_the_recipe_is_replaced(look: Callable[..., SearchResult], asked: list[str]):
     look('encoder.prompt.demonstration={ text = "x", word = "y" }')
     assert asked == ["", *WORDS]

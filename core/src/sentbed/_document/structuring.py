@@ -161,7 +161,7 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     except _InvalidError as error:
         if len(error.faults) == 1 and any(get_origin(m) is tuple for m in members if m is not first):
             place, message = error.faults[0]
-            raise _InvalidError([(place, f"{message} An array is possible too.")]) from error
+            raise _InvalidError([(place, f"{message.rstrip('.')}. An array is possible too.")]) from error
         raise
 
 

@@ -35,10 +35,6 @@ NO_LIMIT = 2**20
 """Maximum length in tokens of a prompt, which is never cut; only the sentence in it is."""
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
 def _prompt_eol(text: str) -> str:
     """Apply PromptEOL's evaluation rules; see `Prompt.normalizer`."""
     if text and text[-1] not in ".?\"'":
@@ -47,9 +43,7 @@ def _prompt_eol(text: str) -> str:
     return text[:-1] + "." if text.endswith("?") else text
 
 
-NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
-    {"none": _as_it_is, "prompt-eol": _prompt_eol}
-)
+NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType({"none": str, "prompt-eol": _prompt_eol})
 """Text rules, by name."""
 
 
@@ -85,8 +79,9 @@ class Prompt:
     """Text rules when encoding and evaluating: `prompt-eol` appends a full stop where the sentence ends in
     none of `. ? " '`, makes double quotes single and a last question mark a full stop. The pooler's own where
     left out. In training they are applied where the stage says `normalize_text = true`."""
-    demonstration: Demonstration | None = None
-    """An example that goes before the sentence (in-context learning, PromptEOL section 3.2)."""
+    demonstration: Demonstration | tuple[Demonstration, ...] | None = None
+    """An example that goes before the sentence (in-context learning, PromptEOL section 3.2), or an array of
+    several, in their order (appendix C)."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems with template, file and demonstration."""
@@ -95,14 +90,19 @@ class Prompt:
             return
         if self.file is None and self.line != 1:
             yield "`prompt` has a `line` but no `file`; name the file, or take `line` out"
-        if self.demonstration is not None and not (self.demonstration.text and self.demonstration.word):
+        if not all(shown.text and shown.word for shown in self.demonstrations):
             yield "the demonstration has an empty `text` or `word`; give both"
-        if self.template is None and self.file is None:
-            return
         try:
-            self.resolve()
+            if self.template is not None or self.file is not None:
+                self.resolve()
         except SentbedError as error:
             yield str(error)
+
+    @property
+    def demonstrations(self) -> tuple[Demonstration, ...]:
+        """All demonstrations, in their order; empty where there is none."""
+        shown = self.demonstration
+        return (shown,) if isinstance(shown, Demonstration) else shown or ()
 
     def resolve(self, pooler: Pooler | None = None) -> ResolvedPrompt | None:
         """Return the prompt with the pooler's defaults, or None if neither has a template.
@@ -116,9 +116,9 @@ class Prompt:
         if self.file is not None:
             text = read_line(self.file, self.line)
         if text is None:
-            if self.demonstration is None and self.normalizer in (None, "none"):
+            if not self.demonstrations and self.normalizer in (None, "none"):
                 return None
-            what = "text rules" if self.demonstration is None else "a demonstration"
+            what = "a demonstration" if self.demonstrations else "text rules"
             raise SentbedError(f"`prompt` has {what} but no template; give it a `template`")
         try:
             template = parse_template(text)
@@ -126,8 +126,8 @@ class Prompt:
             if self.file is None:
                 raise
             raise DataError(str(error), self.file, self.line) from error
-        if self.demonstration is not None:
-            template = template.after(self.demonstration)
+        if self.demonstrations:
+            template = template.after(*self.demonstrations)
         return ResolvedPrompt(template, self.normalizer or said.normalizer or "none")
 
     def without_file(self) -> Prompt:
@@ -151,8 +151,8 @@ class Template:
         """Return the prompt of one text, stripped of surrounding white space."""
         return (self.prefix + text + self.suffix.replace(MASK, mask_token)).strip()
 
-    def after(self, demonstration: Demonstration) -> Template:
-        """Return the template with a demonstration before it.
+    def after(self, *demonstrations: Demonstration) -> Template:
+        """Return the template with demonstrations before it, the first one first.
 
         Raises:
             SentbedError: if the template does not end in an open quotation mark.
@@ -162,8 +162,8 @@ class Template:
                 f'the template {str(self)!r} cannot take a demonstration: its word goes behind a last `"`; '
                 f"use a template that ends in one, such as {TEMPLATES['prompt-eol']!r}"
             )
-        shown = f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
-        return Template(shown + self.prefix, self.suffix)
+        shown = (f'{self.prefix}{one.text}{self.suffix}{one.word}".' for one in demonstrations)
+        return Template("".join(shown) + self.prefix, self.suffix)
 
     @property
     def takes_demonstrations(self) -> bool:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
 import attrs
 from sentbed import DataError, SentbedError, locate
 from sentbed.protocols import Pooler
 from sentbed.tools import Demonstration, Prompt, Template, lines_of, parse_template
 
+QUOTES = "\"'“”‘’«»`*"
+"""What models put around a word; none of it is part of one."""
+
 
 def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
-    """Return the candidates of a demonstration search: `prompt` with each demonstration in the file.
+    """Return the candidates of a search: `prompt` with the demonstrations of each line of a file.
 
-    A `.tsv` file has the columns `sentence` and `word`; any other file holds one whole template in the shell
-    form a line, with its demonstration in it.
+    A `.tsv` file has the columns `sentence` and `word`, again for each further demonstration of a candidate.
+    A `.jsonl` file has a `sentence` and a language model's `answer` a line, from which `word_of` takes the
+    word. Any other file holds one whole template in the shell form a line, with its demonstrations in it.
 
     Raises:
         SentbedError: if neither `prompt` nor `pooler` has a template.
@@ -26,46 +35,96 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
             "a demonstration stands in a template, and the encoder has none; "
             'give it one, such as `prompt = { template = "prompt-eol" }`'
         )
-    rows = list(enumerate(lines_of(path), start=1))
-    table = path.suffix == ".tsv"
-    if table:
-        if not rows or rows[0][1].split("\t") != ["sentence", "word"]:
-            raise DataError("expected the header `sentence<TAB>word`", path, 1)
-        rows = rows[1:]
-    if not rows:
-        raise DataError("the file has no candidates", path)
+    lines = lines_of(path)
+    parse, first = _shell_line, 1
+    if path.suffix == ".jsonl":
+        parse = _answer
+    elif path.suffix == ".tsv":
+        parse, first = partial(_table_row, count=_demonstrations_a_row(lines[:1], path)), 2
     candidates = []
-    for number, line in rows:
+    for number, line in enumerate(lines[first - 1 :], start=first):
         try:
-            demonstration = (_table_row if table else _shell_line)(line, resolved.template)
+            found = parse(line, resolved.template)
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
         candidates.append(
-            attrs.evolve(bare, template=str(demonstration), file=None)
-            if isinstance(demonstration, Template)
-            else attrs.evolve(bare, demonstration=demonstration)
+            attrs.evolve(bare, template=str(found), file=None)
+            if isinstance(found, Template)
+            else attrs.evolve(bare, demonstration=found[0] if len(found) == 1 else found)
         )
+    if not candidates:
+        raise DataError("the file has no candidates", path)
     return candidates
 
 
-def _table_row(line: str, base: Template) -> Demonstration:
-    text, tab, word = line.partition("\t")
-    if not tab or not text or not word or "\t" in word:
-        raise SentbedError(f"found {line!r}, expected a sentence, a tab and a word")
-    found = Demonstration(text, word)
-    base.after(found)
+def word_of(answer: str) -> str:
+    """Return the word of a language model's answer, as in the published demonstrations.
+
+    That is the answer without quotation marks around it and a full stop at its end, with a capital letter.
+
+    Raises:
+        SentbedError: if it is not one word.
+    """
+    word = answer.strip().strip(QUOTES).removesuffix(".").strip(QUOTES)
+    if not word or len(word.split()) != 1:
+        raise SentbedError(
+            f"found the answer {answer!r:.80}, expected one word; ask for one, or put it in its place"
+        )
+    return word[0].upper() + word[1:]
+
+
+def _demonstrations_a_row(header: Sequence[str], path: Path) -> int:
+    columns = header[0].split("\t") if header else []
+    count = len(columns) // 2
+    if not count or columns != ["sentence", "word"] * count:
+        raise DataError(
+            "expected the header `sentence<TAB>word`, both again for each further demonstration of a row",
+            path,
+            1,
+        )
+    return count
+
+
+def _answer(line: str, base: Template) -> tuple[Demonstration, ...]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SentbedError(f"found {line!r:.80}, expected an object in JSON: {error}") from error
+    found = found if isinstance(found, dict) else {}
+    sentence, answer = found.get("sentence"), found.get("answer")
+    if not (isinstance(sentence, str) and sentence and isinstance(answer, str)):
+        raise SentbedError(f"found {line!r:.80}, expected an object with the texts `sentence` and `answer`")
+    shown = (Demonstration(sentence, word_of(answer)),)
+    base.after(*shown)
+    return shown
+
+
+def _table_row(line: str, base: Template, *, count: int) -> tuple[Demonstration, ...]:
+    fields = line.split("\t")
+    if len(fields) != 2 * count or not all(fields):
+        what = (
+            "a sentence, a tab and a word" if count == 1 else f"{count} times a sentence and a word, by tabs"
+        )
+        raise SentbedError(f"found {line!r}, expected {what}")
+    found = tuple(map(Demonstration, fields[::2], fields[1::2]))
+    base.after(*found)
     return found
 
 
-def _shell_line(line: str, base: Template) -> Demonstration | Template:
+def _shell_line(line: str, base: Template) -> tuple[Demonstration, ...] | Template:
     whole = parse_template(line)
-    return demonstration_in(base, whole) or whole
+    return demonstrations_in(base, whole) or whole
 
 
-def demonstration_in(base: Template, whole: Template) -> Demonstration | None:
-    """Return the demonstration with which `base.after` gives `whole`, or None if there is none."""
+def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, ...]:
+    """Return the demonstrations with which `base.after` gives `whole`; empty if there are none."""
     if not base.takes_demonstrations:
-        return None
-    text, _, word = whole.prefix.removeprefix(base.prefix).rpartition(base.suffix)
-    found = Demonstration(text, word.removesuffix(base.prefix).removesuffix('".'))
-    return found if base.after(found) == whole else None
+        return ()
+    shown = whole.prefix.removeprefix(base.prefix).removesuffix(f'".{base.prefix}')
+    # A sentence may hold what stands between two demonstrations: then it is one.
+    for parts in (shown.split(f'".{base.prefix}'), [shown]):
+        split = [part.rpartition(base.suffix) for part in parts]
+        found = tuple(Demonstration(text, word) for text, _, word in split)
+        if base.after(*found) == whole:
+            return found
+    return ()

@@ -157,11 +157,13 @@ def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, A
 
 
 def _shown(prompt: Prompt, index: int) -> tuple[str, str]:
-    """Return sentence and word of a prompt's demonstration; prompt 0 has none."""
+    """Return sentences and words of a prompt's demonstrations; prompt 0 has none."""
     if index == 0:
         return "no demonstration", ""
-    found = prompt.demonstration
-    return (found.text, found.word) if found else (prompt.template or "", "")
+    found = prompt.demonstrations
+    if not found:
+        return prompt.template or "", ""
+    return " / ".join(one.text for one in found), " / ".join(one.word for one in found)
 
 
 def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:

@@ -30,8 +30,9 @@ class Search(RecipeTable):
     with_: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator whose primary score ranks the candidates; must use development data, never a test set."""
     candidates: FilePath = attrs.field(default=FilePath("pkg:sentbed_studies/demonstrations.tsv"))
-    """A `.tsv` file with the columns `sentence` and `word`, or one template with its demonstration a line,
-    in PromptEOL's shell form. Default: 40 demonstrations that come with sentbed."""
+    """A `.tsv` file with the columns `sentence` and `word`, both again for each further demonstration of a
+    candidate; a `.jsonl` file with a `sentence` and a language model's `answer` a line; or one template with
+    its demonstrations a line, in PromptEOL's shell form. Default: 40 that come with sentbed."""
     encoder: str | None = None
     """Encoder whose prompt is searched; optional if the recipe has only one."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
