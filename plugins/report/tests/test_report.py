@@ -691,6 +691,25 @@ def test_numbers() -> None:
 # --- the ranking of a search -------------------------------------------------------------------------------
 
 
+def test_a_search_tells_its_best_demonstration_and_how_many_help_and_harm() -> None:
+    data = attrs.evolve(EMPTY, ranking=ranking(80.0, 75.0, 70.0, 60.0, math.nan))
+    shown = ("Sentence 0.", "Word0", "+10.00", "2 of 5 (40 %)", "1 of 5 (20 %)")
+    assert "| " + " | ".join(shown) + " |" in to_markdown(data).replace("\\", "")
+    page = "".join(Page(to_html(data)).words)
+    assert all(text in page for text in shown)
+    found = json.loads(to_json(data))["ranking"]
+    assert found["winner"] == {"sentence": "Sentence 0.", "word": "Word0", "score": 80.0, "improvement": 10.0}
+    assert (found["helped"], found["harmed"]) == (
+        {"candidates": 2, "share": 0.4},
+        {"candidates": 1, "share": 0.2},
+    )
+
+
+def test_a_search_in_which_nothing_helps_says_so_in_numbers() -> None:
+    markdown = to_markdown(attrs.evolve(EMPTY, ranking=ranking(60.0, 50.0))).replace("\\", "")
+    assert "0 of 2 (0 %) | 2 of 2 (100 %) |" in markdown
+
+
 def test_the_baseline_of_a_ranking_stands_at_its_place_without_a_rank() -> None:
     rows = ranking(80.0, 75.0, 70.0, 60.0, math.nan).rows
     assert [rank for rank, _, _ in rows] == [1, 2, None, 3, 4, 5]

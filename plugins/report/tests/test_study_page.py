@@ -97,7 +97,16 @@ def test_the_page_has_everything_of_a_study(write) -> None:
         assert "1, 2, 3" in text
         assert "schema = 1" in text
     headings = re.findall(r"<h2 id=\"(\w+)\"", "".join(f'<h2 id="{a["id"]}"' for a in page.all("h2")))
-    assert headings == ["results", "published", "effects", "factors", "plots", "runs", "recipe"]
+    assert headings == [
+        "results",
+        "published",
+        "effects",
+        "factors",
+        "demonstrations",
+        "plots",
+        "runs",
+        "recipe",
+    ]
     # A line plot a table, the plane, the demonstrations, the curves; then the effects of a table each.
     assert len(page.all("svg")) == 4 + 1 + 1 + 1 + 4
     links = [a["href"] for a in page.all("a")]
@@ -702,3 +711,51 @@ def test_the_references_of_a_study_are_in_its_results() -> None:
     bert, untrained = tables[0]["references"]
     assert (bert["name"], bert["source"], bert["values"][-1]) == ("BERT", "Table 1", 71.5)
     assert untrained["cell"] == "first, 0.25"
+
+
+def searched_study() -> StudyData:
+    """Two sizes, each without and with a search; the candidates score 50, 60, ..., the prompt alone 65."""
+    method = AxisInfo("method", ("PromptEOL", "PromptEOL+ICL"))
+    data = study((SIZES, method), seeds=(1,), baseline=None, expected={}, excluded=())
+    rows = [
+        {"rank": i, "sentence": f"Sentence {i}.", "word": f"W{i}", "score": 100.0 - 10 * i}
+        for i in range(1, 6)
+    ]
+    rows.insert(3, {"rank": None, "sentence": "no demonstration", "word": "", "score": 65.0})
+    record = {"ranking": {"evaluator": "senteval-sts", "rows": rows}}
+    cells = [
+        attrs.evolve(cell, runs=tuple(attrs.evolve(run, record=record) for run in cell.runs))
+        if cell.labels["method"] == "PromptEOL+ICL"
+        else cell
+        for cell in data.cells
+    ]
+    return attrs.evolve(data, cells=tuple(cells))
+
+
+def test_a_study_of_searches_has_the_columns_of_prompteols_table_4(write) -> None:
+    data = searched_study()
+    (summary,) = summarise(data, resamples=10)
+    means = {row.cell: row.cells[-1].mean for row in summary.rows}
+    page, markdown = write(data)
+    for size in SIZES.labels:
+        gain = means[f"{size}, PromptEOL+ICL"] - means[f"{size}, PromptEOL"]
+        said = f"{abs(gain):.2f} |"
+        (line,) = [
+            line
+            for line in markdown.replace("\\", "").splitlines()
+            if line.startswith(f"| {size}, PromptEOL+ICL | Sent")
+        ]
+        assert "| Sentence 1. | W1 | 90.00 | +25.00 | 3 of 5 (60 %) | 2 of 5 (40 %) |" in line
+        assert line.endswith(said)
+    assert "senteval-sts: Avg (spearman) |" in markdown.replace("\\", "")
+    assert page.text.count("3 of 5 (60 %)") == len(SIZES.labels)
+    found = json.loads(to_json(data, [summary]))["demonstrations"]
+    assert [(one["word"], one["improvement"], one["helped"], one["harmed"]) for one in found] == [
+        ("W1", 25.0, 3, 2)
+    ] * len(SIZES.labels)
+    assert found[0]["gains"][0]["against"] == "opt-125m, PromptEOL"
+
+
+def test_a_study_without_searches_has_no_demonstrations(write) -> None:
+    page, markdown = write(study())
+    assert "Demonstrations" not in page.text + markdown

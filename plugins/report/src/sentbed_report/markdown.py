@@ -13,6 +13,7 @@ from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_report import Difference, RunReport
 from sentbed_report.score_tables import Cell, ScoreTable, score_tables
 from sentbed_report.wording import (
+    WINNER,
     chance,
     expected_digits,
     expected_verdict,
@@ -25,6 +26,7 @@ from sentbed_report.wording import (
     status_line,
     summary,
     verdict,
+    winner,
 )
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
@@ -54,6 +56,7 @@ def _blocks(data: RunReport) -> Iterator[str]:
         places = data.ranking.digits
         yield "## Search"
         yield escape(verdict(data.ranking))
+        yield markdown_table(WINNER, [tuple(map(escape, winner(data.ranking)))], numbers=(2, 3, 4))
         yield markdown_table(
             ("rank", "sentence", "word", escape(data.ranking.evaluator), "difference"),
             (

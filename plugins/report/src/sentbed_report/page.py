@@ -74,6 +74,7 @@ def to_html(data: RunReport) -> str:
         facts=recipe_facts(data.recipe_toml),
         status_line=text.status_line(data),
         verdict=text.verdict(data.ranking) if data.ranking else "",
+        winner=list(zip(text.WINNER, text.winner(data.ranking), strict=True)) if data.ranking else [],
         distribution=ranking_plot(data.ranking, "r") if data.ranking else None,
         tables=score_tables(data.scores, data.bootstrap.intervals if data.bootstrap else ()),
         resampling=text.resampling(data.bootstrap) if data.bootstrap else "",

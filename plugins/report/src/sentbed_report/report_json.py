@@ -50,8 +50,17 @@ def _bootstrap(found: Bootstrapped) -> dict[str, Any]:
 
 
 def _ranking(ranking: Ranking) -> dict[str, Any]:
+    winner, shares = ranking.winner, ranking.shares
     return {
         "evaluator": ranking.evaluator,
+        "winner": {
+            "sentence": winner.sentence,
+            "word": winner.word,
+            "score": winner.score,
+            "improvement": ranking.improvement,
+        },
+        "helped": {"candidates": shares.helped, "share": shares.helped / shares.total},
+        "harmed": {"candidates": shares.harmed, "share": shares.harmed / shares.total},
         "rows": [
             {
                 "rank": rank,

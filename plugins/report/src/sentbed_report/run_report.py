@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 from sentbed.helpers import score_digits
 from sentbed.protocols import ReportData, Score
@@ -22,6 +24,22 @@ class Candidate:
 
 
 @attrs.frozen
+class Shares:
+    """How many candidates of a search score higher, and lower, than the prompt without a demonstration."""
+
+    helped: int
+    harmed: int
+    total: int
+    """Number of candidates, those without a finite score included; at least one."""
+
+    @classmethod
+    def of(cls, scores: Sequence[float], baseline: float) -> Shares:
+        """Count the scores of the candidates; NaN neither helps nor harms."""
+        helped, harmed = sum(one > baseline for one in scores), sum(one < baseline for one in scores)
+        return cls(helped, harmed, len(scores))
+
+
+@attrs.frozen
 class Ranking:
     """Result of a search; scores are the primary scores of one evaluator."""
 
@@ -38,6 +56,21 @@ class Ranking:
         place = sum(candidate.score > self.baseline.score for candidate in self.candidates)
         ranked.insert(place, (None, self.baseline))
         return tuple((rank, found, found.score - self.baseline.score) for rank, found in ranked)
+
+    @property
+    def winner(self) -> Candidate:
+        """The best candidate."""
+        return self.candidates[0]
+
+    @property
+    def improvement(self) -> float:
+        """Score of the best candidate less that without a demonstration."""
+        return self.winner.score - self.baseline.score
+
+    @property
+    def shares(self) -> Shares:
+        """How many candidates help, and how many harm."""
+        return Shares.of([candidate.score for candidate in self.candidates], self.baseline.score)
 
     @property
     def digits(self) -> int:

@@ -138,6 +138,27 @@ def summary(data: RunReport) -> str:
     )
 
 
+def share_of(amount: int, total: int) -> str:
+    """Return `12 of 20 (60 %)`."""
+    return f"{amount:,} of {total:,} ({share(amount / total) if amount else '0 %'})"
+
+
+WINNER = ("best demonstration", "word", "improvement", "help", "harm")
+"""Headings of the summary of a search: columns of PromptEOL's table 4, and the shares of its figure 3."""
+
+
+def winner(ranking: Ranking) -> tuple[str, ...]:
+    """Return a search's row below `WINNER`."""
+    best, shares = ranking.winner, ranking.shares
+    return (
+        best.sentence,
+        best.word,
+        signed(ranking.improvement, ranking.digits),
+        share_of(shares.helped, shares.total),
+        share_of(shares.harmed, shares.total),
+    )
+
+
 def verdict(ranking: Ranking) -> str:
     """Return what a search found, in a sentence."""
     best, baseline, places = ranking.candidates[0], ranking.baseline, ranking.digits

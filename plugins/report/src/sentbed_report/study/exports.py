@@ -14,6 +14,7 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
 
+from sentbed_report.study.demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_numbers import Number, published_numbers, published_table
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
@@ -170,6 +171,7 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "cells": [_cell(cell) for cell in data.cells],
         "excluded": [{"cell": name, "reasons": reasons} for name, reasons in data.excluded],
         "tables": [_table(one, name) for one, name in zip(summaries, _names(summaries), strict=True)],
+        "demonstrations": [_found(row) for row in found_demonstrations(data, summaries)],
         "published": [_number(one) for one in published_numbers(data, summaries)],
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -262,6 +264,33 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         ],
         "rows": [_row(row) for row in summary.rows],
         "references": [attrs.asdict(reference) for reference in summary.references],
+    }
+
+
+def _found(row: FoundRow) -> dict[str, Any]:
+    found, shares = row.found, row.found.shares
+    return {
+        "cell": row.cell.name,
+        "seed": row.seed,
+        "evaluator": found.evaluator,
+        "sentence": found.sentence,
+        "word": found.word,
+        "score": found.score,
+        "improvement": found.improvement,
+        "candidates": len(found.scores),
+        "helped": None if shares is None else shares.helped,
+        "harmed": None if shares is None else shares.harmed,
+        "gains": [
+            {
+                "against": gain.without,
+                "evaluator": gain.summary.evaluator,
+                "protocol": gain.summary.protocol,
+                "task": gain.summary.columns[-1].task,
+                "metric": gain.summary.columns[-1].metric,
+                "difference": gain.difference,
+            }
+            for gain in row.gains
+        ],
     }
 
 

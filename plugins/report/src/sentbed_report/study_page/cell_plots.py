@@ -14,6 +14,7 @@ from sentbed.protocols import START, Score
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.figures import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
+from sentbed_report.study.demonstrations import search_of
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.line_styles import LINES, TONES, chosen, group_tones, left_out, tone
 from sentbed_report.svg import colour, draw, label_text
@@ -75,17 +76,11 @@ def ranking_plot(data: StudyData, name: str) -> Plot | None:
     found: dict[str, tuple[list[float], list[float]]] = {}
     evaluators: dict[str, None] = {}
     for cell in data.cells:
-        for run in cell.runs:
-            ranking = run.record.get("ranking")
-            if not isinstance(ranking, Mapping):
-                continue
-            evaluators[str(ranking.get("evaluator", ""))] = None
-            for row in mappings(ranking.get("rows")):
-                value = row.get("score")
-                if value is not None and _is_number(value):
-                    scores, without = found.setdefault(cell.name, ([], []))
-                    (without if row.get("rank") is None else scores).append(float(value))
-    found = {cell: pair for cell, pair in found.items() if pair[0]}
+        for search in filter(None, map(search_of, cell.runs)):
+            evaluators[search.evaluator] = None
+            scores, without = found.setdefault(cell.name, ([], []))
+            scores += search.scores
+            without += [] if search.baseline is None else [search.baseline]
     if not found:
         return None
     shown = chosen({cell: max(scores) for cell, (scores, _) in found.items()}, data.baseline)
@@ -97,7 +92,11 @@ def ranking_plot(data: StudyData, name: str) -> Plot | None:
             scores, without = found[cell]
             # Spread a little, by position: the same picture every time.
             lift = [row + 0.22 * math.sin(2.4 * i) for i in range(len(scores))]
-            axes.plot(scores, lift, "o", color=colour(f"c{row % TONES}"), markersize=3, alpha=0.45, mew=0)
+            harm = [bool(without) and score < fmean(without) for score in scores]
+            for shade, which in ((colour(f"c{row % TONES}"), False), (colour("muted"), True)):
+                x = [score for score, bad in zip(scores, harm, strict=True) if bad == which]
+                y = [place for place, bad in zip(lift, harm, strict=True) if bad == which]
+                axes.plot(x, y, "o", color=shade, markersize=3, alpha=0.45, mew=0)
             axes.vlines(median(scores), row - 0.34, row + 0.34, color=colour("fg"), linewidth=1.8)
             if without:
                 axes.vlines(
@@ -115,7 +114,7 @@ def ranking_plot(data: StudyData, name: str) -> Plot | None:
         f"{cell}: {number(min(found[cell][0]), places)} to {number(max(found[cell][0]), places)}"
         for cell in shown
     )
-    caption = "A dot a candidate; bar: their median; dotted: without a demonstration."
+    caption = "A dot a candidate, grey where it harms; bar: their median; dotted: without a demonstration."
     rule = left_out(len(shown), len(found), "score of a candidate")
     label = label_text(f"Scores of the demonstrations by cell. {told}", 400)
     height = 90 + 32 * len(shown)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import attrs
+from sentbed.helpers import score_digits
 
+from sentbed_report.study.demonstrations import found_demonstrations
 from sentbed_report.study.main_effects import AxisEffect, Grid, interaction, main_effects
 from sentbed_report.study.published_numbers import Number, published_numbers
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary
 from sentbed_report.study_page.result_tables import ResultTable, result_tables
-from sentbed_report.wording import number, signed
+from sentbed_report.wording import WINNER, number, share_of, signed
 
 EFFECTS = (
     "Mean: over matched cells, the combinations of everything else that all compared labels have. "
@@ -77,6 +79,16 @@ class HeatMap:
 
 
 @attrs.frozen
+class DemonstrationTable:
+    """The best demonstration of each searched cell."""
+
+    headings: tuple[str, ...]
+    """Those of text, `cell`, `best demonstration` and `word`, then those of numbers."""
+    rows: tuple[tuple[CellInfo, tuple[str, ...]], ...]
+    remark: str
+
+
+@attrs.frozen
 class Views:
     """Printed content of a report, without plots."""
 
@@ -88,6 +100,8 @@ class Views:
     effects: tuple[EffectTable, ...]
     heat_maps: tuple[HeatMap, ...]
     published: tuple[Number, ...]
+    demonstrations: DemonstrationTable | None = None
+    """What searches have found, if there were any."""
 
     @property
     def marked(self) -> bool:
@@ -113,6 +127,7 @@ def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Vie
         tuple(table for one in judged if (table := _effects(data, one)) is not None),
         tuple(heat for one in judged for heat in _heat_maps(data, one)),
         published_numbers(data, found),
+        _demonstrations(data, judged),
     )
 
 
@@ -125,6 +140,44 @@ def title_of(summary: Summary) -> str:
         parts.append(summary.apart)
     metric = summary.columns[-1].metric
     return f"{', '.join(parts)}: {summary.headings[-1]}" + (f" ({metric})" if metric != "mean" else "")
+
+
+def _demonstrations(data: StudyData, judged: Sequence[Summary]) -> DemonstrationTable | None:
+    rows = found_demonstrations(data, judged)
+    if not rows:
+        return None
+    several = any(one.cell is other.cell for one, other in pairwise(rows))
+    having = {id(gain.summary) for row in rows for gain in row.gains}
+    gained = [summary for summary in judged if id(summary) in having]
+    places = score_digits(score for row in rows for score in row.found.scores)
+    lines = []
+    for row in rows:
+        found, shares = row.found, row.found.shares
+        share = (
+            ("–", "–")
+            if shares is None
+            else (share_of(shares.helped, shares.total), share_of(shares.harmed, shares.total))
+        )
+        gains = {id(gain.summary): gain.difference for gain in row.gains}
+        texts = (
+            f"{row.cell.name}, seed {row.seed}" if several else row.cell.name,
+            found.sentence,
+            found.word,
+            number(found.score, places),
+            signed(found.improvement, places),
+            *share,
+            *(signed(gains.get(id(summary)), summary.digits) for summary in gained),
+        )
+        lines.append((row.cell, texts))
+    evaluators = ", ".join(dict.fromkeys(row.found.evaluator for row in rows))
+    remark = (
+        "Improvement, help and harm are against the prompt without a demonstration, on the development "
+        f"data of the search ({evaluators})."
+    )
+    if gained:
+        remark += " Columns of evaluations: the mean of the cell less that of the cell without a search."
+    headings = ("cell", *WINNER[:2], "score", *WINNER[2:], *map(title_of, gained))
+    return DemonstrationTable(headings, tuple(lines), remark)
 
 
 def _effects(data: StudyData, summary: Summary) -> EffectTable | None:

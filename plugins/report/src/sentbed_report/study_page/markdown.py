@@ -100,6 +100,12 @@ def _views(views: Views) -> Iterator[str]:
         yield from map(escape, effects.remarks)
     if views.effects:
         yield EFFECTS
+    if views.demonstrations:
+        yield "## Demonstrations"
+        headings = tuple(map(escape, views.demonstrations.headings))
+        found = [tuple(map(escape, texts)) for _, texts in views.demonstrations.rows]
+        yield markdown_table(headings, found, numbers=range(3, len(headings)))
+        yield escape(views.demonstrations.remark)
     if views.heat_maps:
         yield "## Two factors"
     for heat in views.heat_maps:
