@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
+import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
@@ -271,3 +273,49 @@ def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream: Path, table
     scores = evaluator.prepare().evaluate(table_encoder(width=4)).scores
     assert list(dict.fromkeys(score.task for score in scores)) == [task for task in PAPERS if task != "CR"]
     assert {score.skipped for score in scores} == {("CR",)}
+
+
+def test_the_training_part_is_scored_without_any_test_sentence(downstream: Path, table_encoder: type) -> None:
+    evaluator = SentEvalTransfer(mode="fast", part="train", data_dir=str(downstream), check_sizes=False)
+    assert evaluator.traits.development
+    prepared = evaluator.prepare()
+    held_out = attrs.evolve(evaluator, part="held-out").prepare()
+    for task in PAPERS:
+        own = {name: texts for name, texts in prepared.lists.items() if name.startswith(f"{task} ")}
+        assert not any(name.endswith((" test", " all")) for name in own)
+        test = set(held_out.lists[f"{task} test"].first)
+        assert test.isdisjoint(text for texts in own.values() for text in texts.first)
+    evaluation = prepared.evaluate(table_encoder())
+    main = [score for score in evaluation.scores if score.metric == "accuracy"]
+    assert [score.task for score in main] == list(PAPERS)
+    assert {score.protocol["id"] for score in main} == {"senteval-transfer-train"}
+    assert main[PAPERS.index("SST2")].protocol["split"] == "dev"
+    assert main[PAPERS.index("MR")].protocol["split"] == "cross-validation on train"
+    for score in main:
+        assert score.items is not None
+        other = next(s for s in evaluation.scores if (s.task, s.metric) == (score.task, "dev-accuracy"))
+        assert score.value == other.value
+
+
+@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
+def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
+    downstream: Path, table_encoder: type, protocol: Literal["senteval", "logistic"]
+) -> None:
+    evaluator = SentEvalTransfer(("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False)
+    whole = evaluator.prepare().evaluate(table_encoder()).scores[0]
+    held_out = attrs.evolve(evaluator, part="held-out").prepare().evaluate(table_encoder()).scores[0]
+    assert whole.items is not None
+    assert whole.items.groups is not None
+    first = whole.items.x[whole.items.groups == 0]
+    assert held_out.value == pytest.approx(100 * first.mean(), abs=0.01)
+    assert (
+        held_out.protocol["id"]
+        == f"senteval-transfer{'' if protocol == 'senteval' else '-logistic'}-held-out"
+    )
+
+
+def test_the_training_part_is_scored_as_the_penalty_is_chosen(downstream: Path, table_encoder: type) -> None:
+    evaluator = SentEvalTransfer(("TREC",), mode="fast", data_dir=str(downstream), check_sizes=False)
+    published = evaluator.prepare().evaluate(table_encoder()).scores
+    train = attrs.evolve(evaluator, part="train").prepare().evaluate(table_encoder())
+    assert train.primary == next(score.value for score in published if score.metric == "dev-accuracy")

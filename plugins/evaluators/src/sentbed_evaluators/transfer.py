@@ -63,7 +63,6 @@ class SentEvalTransfer(Evaluator):
     """
 
     name: ClassVar[str] = "senteval-transfer"
-    traits = EvaluatorTraits(cites=("conneau2018senteval",), development=False)
 
     tasks: tuple[str, ...] = PAPERS
     """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
@@ -74,6 +73,11 @@ class SentEvalTransfer(Evaluator):
     mode: Literal["test", "fast"] = "test"
     """`test`, as published: 10 folds, Adam, batches of 64, tenacity 5, an evaluation every 4 epochs;
     `fast`: 5 folds, RMSprop, batches of 128, tenacity 3, an evaluation every 2 epochs."""
+    part: Literal["all", "train", "held-out"] = "all"
+    """`all`, as published; `train`: the accuracy of the best penalty without any test sentence, for a search
+    or a validation; `held-out`: the accuracy on what `train` does not see. Of MR, CR, SUBJ and MPQA, which
+    have no split, the first fold is held out, and `train` cross-validates on the others. TREC and MRPC are
+    cross-validated on their training set, and SST2 and SST5 scored on their development set."""
     seed: int = 1111
     """Seed of folds, initial weights and order of the batches; SentEval's is 1111."""
     data_dir: FilePath | None = None
@@ -84,6 +88,11 @@ class SentEvalTransfer(Evaluator):
     """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
     there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
     of the row."""
+
+    @property
+    def traits(self) -> EvaluatorTraits:
+        """Whether no test sentence is used."""
+        return EvaluatorTraits(cites=("conneau2018senteval",), development=self.part == "train")
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
@@ -101,6 +110,9 @@ class SentEvalTransfer(Evaluator):
         if self.skip_missing and (missing := self._missing()):
             return prepare_present(self, missing)
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
+        if self.part != "all":
+            classifier = Classifier(self.protocol, self.mode, self.seed)
+            tasks = [part_of(task, self.part, classifier) for task in tasks]
         return Prepared(transfer_lists(tasks), partial(self._score, tasks))
 
     def files(self) -> Iterator[Path]:
@@ -118,7 +130,7 @@ class SentEvalTransfer(Evaluator):
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         scores = list(transfer_scores(vectors, tasks, classifier))
         main = [score for score in scores if score.metric == "accuracy"]
-        if set(PAPERS) <= set(self.tasks):
+        if self.part == "all" and set(PAPERS) <= set(self.tasks):
             scores.append(average([score for score in main if score.task in PAPERS], "accuracy"))
         return Evaluation(tuple(scores), primary=sum(score.value for score in main) / len(main))
 
@@ -137,12 +149,33 @@ class TransferTask:
     splits: Mapping[str, Split]
     data: str
     """Hash of its files."""
+    part: str = "all"
+    """What of it `splits` has; see `SentEvalTransfer.part`."""
 
 
 def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True) -> list[TransferTask]:
     """Read each task; raises `DataError` with file and line."""
     root = find_transfer_root(data_dir)
     return [TransferTask(task, *read_transfer(root, task, check_sizes)) for task in tasks]
+
+
+def part_of(task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier) -> TransferTask:
+    """Return what of a task is used: without its test examples, or with those that `train` does not see."""
+    splits = dict(task.splits)
+    if "all" in splits:
+        whole = splits.pop("all")
+        train, test = classifier.first_fold(whole.labels)
+        splits = {"train": _rows_of(whole, train), "test": _rows_of(whole, test)}
+    if part == "train":
+        del splits["test"]
+    return attrs.evolve(task, splits=splits, part=part)
+
+
+def _rows_of(split: Split, rows: Sequence[int]) -> Split:
+    return Split(
+        tuple(tuple(side[row] for row in rows) for side in split.sentences),
+        tuple(split.labels[row] for row in rows),
+    )
 
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
@@ -169,6 +202,12 @@ def transfer_scores(
         if "all" in examples:
             test, chosen_on = "all", "inner cross-validation"
             outcome = classifier.nested(examples["all"], classes, told)
+        elif "test" not in examples and "dev" in examples:
+            test = chosen_on = "dev"
+            outcome = classifier.split(examples["train"], examples["dev"], examples["dev"], classes, told)
+        elif "test" not in examples:
+            test, chosen_on = "train", "cross-validation on train"
+            outcome = classifier.chosen(examples["train"], classes, told)
         elif "dev" in examples:
             test, chosen_on = "test", "dev"
             outcome = classifier.split(examples["train"], examples["dev"], examples["test"], classes, told)
@@ -176,10 +215,10 @@ def transfer_scores(
             test, chosen_on = "test", "cross-validation on train"
             outcome = classifier.folded(examples["train"], examples["test"], classes, told)
         protocol: dict[str, Any] = {
-            "id": f"senteval-transfer{classifier.suffix}",
+            "id": f"senteval-transfer{classifier.suffix}" + ("" if read.part == "all" else f"-{read.part}"),
             "classifier": classifier.describe(),
             "features": FORMULAS["senteval"] if TRANSFER[task].pairs else "u",
-            "split": "nested cross-validation" if test == "all" else test,
+            "split": "nested cross-validation" if test == "all" else chosen_on if test == "train" else test,
             "examples": {name: len(split) for name, split in splits.items()},
             "text": "as in the file, white space as one space",
             "data": data,
