@@ -35,6 +35,7 @@ def examples(put: Callable[[str, str], str], wordnet: Path) -> Mapping[str, dict
         "synonyms": {"path": lines, "lexicon": str(wordnet)},
         "nsp": {"path": lines},
         "parallel": {"anchor": lines, "positive": others},
+        "clean-pairs": {"source": {"use": "parallel", "anchor": lines, "positive": others}, "min_words": 2},
         "nli": {"path": put("nli.tsv", NLI), "build": "labelled"},
         "qa": {"path": put("qa.csv", QA)},
         "mix": {"sources": [sample, {"use": "pairs", "path": TRIPLETS, **columns}]},

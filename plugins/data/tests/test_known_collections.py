@@ -1,22 +1,64 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sentbed import locate
 from sentbed_common import KnownData
 from sentbed_data import known_data
+from sentbed_data.catalog import KNOWN as AS_KNOWN
 from sentbed_data.catalog import PRESENT, look
+from sentbed_data.parallel import Parallel
 from sentbed_data.triplets import Triplets
 from sentbed_data.wordnet import find_lexicon
 
 KNOWN = {known.name: known for known in known_data()}
 
 
+BY_HAND = {"cnsd-nli", "un-corpus-en-zh", "wmt20-en-zh"}
+
+
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
-def test_every_file_can_be_downloaded(known: KnownData) -> None:
+def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -> None:
     assert known.files
-    assert all(known.can_download(file.path) for file in known.files)
-    assert known.how_to_get == f"`sentbed data get {known.name}` downloads it"
+    assert {known.can_download(file.path) for file in known.files} == {known.name not in BY_HAND}
+    if known.name in BY_HAND:
+        assert known.how_to_get == known.advice
+        assert "http" in known.advice
+    else:
+        assert known.how_to_get == f"`sentbed data get {known.name}` downloads it"
+
+
+@pytest.mark.parametrize("name", ["3am", "cnsd-sts"])
+def test_the_real_files_are_those_that_are_known(real: Callable[[str], str], name: str) -> None:
+    known = KNOWN[name]
+    path = locate(real(f"{known.places[0]}/{known.files[0].path}"))
+    assert look(known, path.parent.parent, digests=True).state == AS_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("3am", Parallel(anchor="data:enzh/3am.train.en", positive="data:enzh/3am.train.zh")),
+        ("un-corpus-en-zh", Parallel(anchor="data:un/UNv1.0.en-zh.zh", positive="data:un/UNv1.0.en-zh.en")),
+        ("wmt20-en-zh", Parallel(anchor="data:wmt/wmt20.en", positive="data:wmt/wmt20.zh")),
+    ],
+)
+def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: Parallel
+) -> None:
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    problems = list(source.check())
+    assert len(problems) == 2
+    assert all(problem.endswith(KNOWN[name].how_to_get) for problem in problems)
+    known = KNOWN[name]
+    (tmp_path / known.places[0]).mkdir()
+    for file in known.files[:2]:
+        (tmp_path / known.places[0] / file.path).write_text("text\n" * 3)
+    assert list(source.check()) == []
+    assert len(source.open()) == 3
+    assert any(f'"data:{known.places[0]}/{file.path}"' in known.summary for file in known.files)
 
 
 def test_wordnet_lies_where_its_summary_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

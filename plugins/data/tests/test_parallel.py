@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 from sentbed import DataError
 from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_data.parallel import Parallel
+from sentbed_data.streamed_table import StreamedTable
 
 Put = Callable[[str, str | bytes], str]
 
@@ -60,6 +63,83 @@ def test_an_empty_side_is_refused_or_left_out_with_its_partner(put: Put) -> None
         Parallel(path=tabs).open()
     with pytest.raises(DataError, match=r"no pair of texts.*d\.tsv"):
         Parallel(path=put("d.tsv", "\t\n"), skip_empty=True).open()
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    two = Parallel(
+        anchor=put("a.zh", "一\n\n二\u2028二\n三\n四\n"),
+        positive=put("b.en", "one\r\ntwo\nthree\n \nfour\n"),
+        skip_empty=True,
+        limit=limit,
+    )
+    fields = Parallel(path=put("cmn.txt", TATOEBA), fields=(1, 0), limit=limit)
+    for source in (two, fields):
+        streamed = attrs.evolve(source, stream=True)
+        assert list(streamed.check()) == []
+        for _ in ("written", "found in the cache"):
+            found, table = streamed.open(), source.open()
+            assert isinstance(found, StreamedTable)
+            assert found.rows(range(len(found))) == table.rows(range(len(table)))
+            assert len(found) == len(table)
+            assert list(found.texts(["positive"])) == list(table.texts(["positive"]))
+            assert found.left_out == table.left_out
+    assert two.open().left_out == {"lines with an empty side": 2 if limit is None else 1}
+    assert len(list((tmp_path / "cache" / "texts").glob("*.arrow"))) == 2
+    swapped = attrs.evolve(fields, fields=(0, 1), stream=True).open()
+    assert swapped.fingerprint != attrs.evolve(fields, stream=True).open().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"anchor": "1\n2\n", "positive": "1\n"}, r"has 2 lines and `.*` 1;"),
+        ({"anchor": "1\n\n", "positive": "1\n2\n"}, r"empty.*skip_empty = true.*:2$"),
+        ({"path": "a\tb\nc\n"}, r"1 field\(s\) between tabs.*:2$"),
+        ({"path": ""}, "no pair of texts"),
+    ],
+)
+def test_what_is_refused_in_memory_is_refused_alike_on_disk_and_leaves_nothing(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], message: str
+) -> None:
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    source = Parallel(**{name: put(f"{name}.txt", content) for name, content in files.items()})
+    told = []
+    for stream in (False, True):
+        with pytest.raises(DataError, match=message) as refusal:
+            attrs.evolve(source, stream=stream).open()
+        told.append(str(refusal.value))
+    assert told[0] == told[1]
+    assert list((tmp_path / "cache" / "texts").iterdir()) == []
+
+
+def test_a_file_of_a_pair_that_changes_while_it_is_read_is_refused(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    source = Parallel(anchor=put("a.x", "1\n2\n"), positive=put("b.y", "1\n2\n"), stream=True)
+    pairs = Parallel._pairs
+
+    def changing(self: Parallel, *arguments: Any) -> Any:
+        yield from pairs(self, *arguments)
+        put("b.y", "2\n1\n")
+
+    monkeypatch.setattr(Parallel, "_pairs", changing)
+    with pytest.raises(DataError, match=r"changed while it was read.*b\.y"):
+        source.open()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_half_of_a_surrogate_pair_is_refused(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    path = put("a.tsv", "a\tb\n+2AA-\tb\n")
+    with pytest.raises(DataError, match=r"surrogate.*a\.tsv:2"):
+        Parallel(path=path, encoding="utf-7", stream=stream).open()
 
 
 def test_a_line_of_another_width_is_refused(put: Put) -> None:

@@ -49,6 +49,10 @@ def data_sources() -> Mapping[str, Lazy]:
             "sentbed_data.parallel:Parallel",
             "A sentence and its translation, from two line-aligned files or from two fields of a TSV file.",
         ),
+        "clean-pairs": Lazy(
+            "sentbed_data.clean_pairs:CleanPairs",
+            "Pairs of another source without duplicates, copies, and pairs of the wrong length or script.",
+        ),
         "nli": Lazy(
             "sentbed_data.nli:Nli", "Rows of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and similar."
         ),

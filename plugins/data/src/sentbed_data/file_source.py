@@ -113,7 +113,7 @@ class FileSource(DataSource):
         if self.stream:
             path = resolve(self.path, self._suffixes())
             reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
-            found = open_streamed(path, names, columns, lambda: self._rows(names), reading)
+            found = open_streamed((path,), names, columns, lambda _: self._rows(names), reading)
         else:
             texts = collect(self._rows(names), len(names))
             found = InMemoryDataset({column: texts[place] for column, place in columns.items()})

@@ -7,8 +7,59 @@ from sentbed_common import KnownArchive, KnownData, KnownFile
 from sentbed_data import wordnet
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse"
+_3AM = "https://raw.githubusercontent.com/MaxyLee/3AM/HEAD/data"
+_CNSD = "https://github.com/pluto-junzeng/CNSD"
+_CNSD_STS = "https://raw.githubusercontent.com/shuxinyin/SimCSE-Pytorch/HEAD/data/STS-B"
+_UN = "https://conferences.unite.un.org/uncorpus"
+
+_3AM_DIGESTS = {
+    "train.en": (23_931, "3b839b554de9aa369a199d1f1e42779a3c9c3491a9396c5b5b1a0bbd815db175"),
+    "train.zh": (23_931, "ef6664af8f0fdfef14ca55ba832b20a73fdcb2576c2de41913f2c53c2f15708d"),
+    "val.en": (1000, "7143a3ba2e84454b72df30e7248cac15168273c0735d0483360e6b2699e9fabd"),
+    "val.zh": (1000, "4bb831d994db78b14a2a652cfc6baad264d9d16ccdc4b5650092f94e3bc6af7d"),
+    "test.en": (1000, "a9706d20793389013cbec6e9a4ee9e7b19472fea7bb48589653daae21e07ae3a"),
+    "test.zh": (1000, "989e2c342f4462bbeae71430ad5d7cc557fdcc3e517fdfb3e20a6d2b35d42a53"),
+}
+_CNSD_STS_DIGESTS = {
+    "cnsd-sts-train.txt": (5231, "68a8f758d0c678fb12398d1c56220988ef044175b7227147bfa0c8e08edcdb2d"),
+    "cnsd-sts-dev.txt": (1458, "04aca7d45648569ab1e752dc2aa29f432bd3ec610ab7e849df47fdfa9b2ac6a5"),
+    "cnsd-sts-test.txt": (1361, "db7bc060e89b850df2f5250a28ea582452a9df1a9d52e2d94ff0adbf3de4d3fb"),
+}
 
 KNOWN = (
+    KnownData(
+        name="3am",
+        summary='captions in English and Chinese: parallel, anchor = "data:enzh/3am.train.en"',
+        places=("enzh",),
+        files=tuple(
+            KnownFile(f"3am.{name}", rows=rows, sha256=(digest,), url=f"{_3AM}/{name}")
+            for name, (rows, digest) in _3AM_DIGESTS.items()
+        ),
+        source="https://github.com/MaxyLee/3AM",
+        licence="MIT",
+    ),
+    KnownData(
+        name="cnsd-nli",
+        summary="SNLI and MNLI in Chinese, of which the translation-pairs paper makes 315,298 triplets: nli, "
+        'path = ["data:cnsd/cnsd_snli_v1.0.train.jsonl", "data:cnsd/cnsd_multil_train.jsonl"]',
+        places=("cnsd",),
+        files=(KnownFile("cnsd_snli_v1.0.train.jsonl"), KnownFile("cnsd_multil_train.jsonl")),
+        source=_CNSD,
+        licence="for research only",
+        advice=f"{_CNSD} links to the download, of which `cnsd_snli_v1.0.train.jsonl` and "
+        "`cnsd_multil_train.jsonl` are needed",
+    ),
+    KnownData(
+        name="cnsd-sts",
+        summary='STS-B in Chinese: sts, path = "data:cnsd/cnsd-sts-dev.txt", separator = "||"',
+        places=("cnsd",),
+        files=tuple(
+            KnownFile(name, rows=rows, sha256=(digest,), url=f"{_CNSD_STS}/{name}")
+            for name, (rows, digest) in _CNSD_STS_DIGESTS.items()
+        ),
+        source=_CNSD,
+        licence="for research only",
+    ),
     KnownData(
         name="nli-for-simcse",
         summary='SNLI and MNLI as triplets with hard negatives: triplets, path = "data:nli_for_simcse.csv"',
@@ -47,6 +98,32 @@ KNOWN = (
         ),
         licence="WordNet's own, free for any use",
         advice="`apt-get install wordnet-base` puts it where it is found without `lexicon`",
+    ),
+    KnownData(
+        name="un-corpus-en-zh",
+        summary="documents of the United Nations in English and Chinese: parallel, anchor = "
+        '"data:un/UNv1.0.en-zh.en"; the first 1,000 pairs of its devset: geometry',
+        places=("un",),
+        files=(
+            KnownFile("UNv1.0.en-zh.en", rows=15_886_041),
+            KnownFile("UNv1.0.en-zh.zh", rows=15_886_041),
+            KnownFile("UNv1.0.devset.en", rows=1000, at_least=True, optional=True),
+            KnownFile("UNv1.0.devset.zh", rows=1000, at_least=True, optional=True),
+        ),
+        source=_UN,
+        licence="free, with the United Nations named as the source",
+        advice=f"{_UN} links to the archives of English and Chinese and of the test sets; unpack them",
+    ),
+    KnownData(
+        name="wmt20-en-zh",
+        summary="WMT20's pairs of English and Chinese, of which one paper's cleaning leaves 19,442,200: "
+        'clean-pairs of parallel, anchor = "data:wmt/wmt20.en"',
+        places=("wmt",),
+        files=(KnownFile("wmt20.en"), KnownFile("wmt20.zh")),
+        source="http://www.statmt.org/wmt20/",
+        licence="each corpus its own",
+        advice="http://www.statmt.org/wmt20/translation-task.html links to its corpora; write the sentences "
+        "of all of them to `wmt20.en` and, line by line, their translations to `wmt20.zh`",
     ),
 )
 """The collections."""

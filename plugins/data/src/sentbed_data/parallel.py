@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
-from sentbed.protocols import DataSource
+from sentbed.protocols import Dataset, DataSource
 
 from sentbed_data.filtered_table import FilteredTable
+from sentbed_data.known_collections import known_file
+from sentbed_data.library_formats import require
+from sentbed_data.readers import collect, fault
+from sentbed_data.streamed_table import open_streamed
 from sentbed_data.text_formats import codec
 from sentbed_data.text_lines import numbered_lines, text_file
 
@@ -44,6 +49,9 @@ class Parallel(DataSource):
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
     """Number of first rows to return, at least 1; default: all."""
+    stream: bool = False
+    """Whether the texts stay on disk, for files too large for memory (needs `sentbed-data[arrow]`). They are
+    read once into an Arrow file in the cache, of which rows are read as they are needed."""
 
     @fields.validator
     def _validate_fields(self, attribute: object, value: tuple[int, int]) -> None:
@@ -59,22 +67,44 @@ class Parallel(DataSource):
         """Problems that show without reading the data."""
         try:
             codec(self.encoding)
-            for place in self._places():
-                text_file(place)
+            if self.stream:
+                require("pyarrow", "arrow")
+            places = self._places()
         except DataError as error:
             yield str(error)
+            return
+        for place in places:
+            try:
+                text_file(place)
+            except DataError as error:
+                known = known_file(place)
+                yield f"{error}; {known[0].how_to_get}" if known else str(error)
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
-    def open(self) -> FilteredTable:
-        """Read the files. Raises `DataError` with file and line."""
+    def open(self) -> Dataset:
+        """Read the files, into memory or onto the disk. Raises `DataError` with file and line."""
         places = [text_file(place) for place in self._places()]
+        if self.stream:
+            reading = {
+                "fields": list(self.fields) if self.path is not None else None,
+                "skip_empty": self.skip_empty,
+                "encoding": codec(self.encoding),
+                "limit": self.limit,
+            }
+            columns = {"anchor": 0, "positive": 1}
+            return open_streamed(
+                places, self.columns, columns, lambda counts: self._pairs(places, counts), reading
+            )
+        left_out: Counter[str] = Counter()
+        anchors, positives = collect(self._pairs(places, left_out), 2)
+        return FilteredTable({"anchor": anchors, "positive": positives}, left_out)
+
+    def _pairs(self, places: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[str, str]]:
         rows = self._fields_of(*places) if self.path is not None else self._lines_of(*places)
-        anchors: list[str] = []
-        positives: list[str] = []
-        left_out = 0
+        given = 0
         for number, first, second in rows:
-            if len(anchors) == self.limit:
+            if given == self.limit:
                 continue  # two files are read to their ends: a line too few shifts all that follow
             empty = [(file, text) for file, text in (first, second) if not text or text.isspace()]
             if empty and not self.skip_empty:
@@ -85,18 +115,17 @@ class Parallel(DataSource):
                     number,
                 )
             if empty:
-                left_out += 1
+                left_out["lines with an empty side"] += 1
                 continue
-            anchors.append(first[1])
-            positives.append(second[1])
-            if len(anchors) == self.limit and self.path is not None:
+            for file, text in (first, second):
+                if message := fault(text):
+                    raise DataError(message, file, number)
+            given += 1
+            yield first[1], second[1]
+            if given == self.limit and self.path is not None:
                 break
-        if not anchors:
+        if not given:
             raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
-        return FilteredTable(
-            {"anchor": anchors, "positive": positives},
-            {"lines with an empty side": left_out} if left_out else {},
-        )
 
     def _places(self) -> tuple[FilePath, ...]:
         if self.path is not None and self.anchor is None and self.positive is None:

@@ -12,6 +12,7 @@ import struct
 import sys
 import weakref
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -33,8 +34,11 @@ BATCH_ROWS = 4096
 BATCH_CHARACTERS = 1 << 22
 """Characters after which a record batch ends early."""
 
-_LAYOUT = 1
+_LAYOUT = 2
 """Version of the layout of cached files."""
+
+_LEFT_OUT = "left_out"
+"""Key of the counts in the metadata of a cached file's last batch, which has no rows."""
 
 _PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
 """Bytes of an offset -> how two of them are read."""
@@ -140,6 +144,8 @@ class StreamedTable(Dataset):
     """SHA-256 over the content of the source file and all options for reading it."""
     file: _OpenFile
     batches: Sequence[_Batch]
+    left_out: Mapping[str, int] = attrs.field(factory=dict)
+    """Description of what was left out of the source -> its count."""
     ends: Sequence[int] = attrs.field(init=False)
     """For each batch, the number of rows up to its end."""
 
@@ -197,53 +203,59 @@ class StreamedTable(Dataset):
 
 
 def open_streamed(
-    path: Path,
+    paths: Sequence[Path],
     names: Sequence[str],
     columns: Mapping[str, int],
-    rows: Callable[[], Iterator[Sequence[str]]],
+    rows: Callable[[Counter[str]], Iterator[Sequence[str]]],
     reading: Mapping[str, Any],
 ) -> StreamedTable:
-    """Return the texts of `path`, left on disk: in the file itself if possible, else in a copy in the cache.
+    """Return the texts of `paths`, left on disk: in the file itself if possible, else in a copy in the cache.
 
-    `names` are the wanted columns of the file, `columns` maps each column of the data set to its index in
-    `names`; `rows` reads the file strictly, with the parameters `reading`.
+    `names` are the wanted columns of the files, `columns` maps each column of the data set to its index in
+    `names`; `rows` reads the files strictly, with the parameters `reading`, and counts what it leaves out.
 
     Raises:
         DataError: as `rows` does.
         RunError: if the cache cannot be written.
     """
     require("pyarrow", "arrow")
-    content = sha256(path)
-    described = [_LAYOUT, content, path.suffix.lower(), list(names), dict(reading)]
+    contents = {path: sha256(path) for path in paths}
+    suffixes = [path.suffix.lower() for path in paths]
+    described = [_LAYOUT, [contents[path] for path in paths], suffixes, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    if path.suffix.lower() == ARROW and (found := _checked(path, names, reading["limit"])):
+    if suffixes == [ARROW] and (found := _checked(paths[0], names, reading["limit"])):
         return StreamedTable(columns, key, *found)
     cached = cache_root() / "texts" / f"{key}{ARROW}"
     # Compared with its hash before pyarrow sees it, which follows wrong offsets out of the file.
     table = _cached(cached, len(names)) if _is_intact(cached) else None
     if table is None:
-        _write(cached, len(names), _unchanged(rows(), path, content))
+        left_out: Counter[str] = Counter()
+        _write(cached, len(names), _unchanged(rows(left_out), contents), left_out)
         table = _cached(cached, len(names))
         if table is None:
             raise RunError(f"cannot read `{cached}`, which was just written; check the disk")
     return StreamedTable(columns, key, *table)
 
 
-def _unchanged(rows: Iterator[Sequence[str]], path: Path, content: str) -> Iterator[Sequence[str]]:
-    """Yield the rows; raises `DataError` at the end if the file no longer has the hash `content`."""
+def _unchanged(rows: Iterator[Sequence[str]], contents: Mapping[Path, str]) -> Iterator[Sequence[str]]:
+    """Yield the rows; raises `DataError` at the end if a file no longer has its hash in `contents`."""
     yield from rows
-    if sha256(path) != content:
-        raise DataError("the file changed while it was read; run again when it is complete", path)
+    for path, content in contents.items():
+        if sha256(path) != content:
+            raise DataError("the file changed while it was read; run again when it is complete", path)
 
 
-def _write(path: Path, width: int, rows: Iterator[Sequence[str]]) -> None:
-    """Write rows of `width` texts, one record batch at a time; the file appears atomically."""
+def _write(path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]) -> None:
+    """Write rows of `width` texts, one record batch at a time, and then what `left_out` has counted by then.
+
+    The file appears atomically.
+    """
     import pyarrow
 
     schema = pyarrow.schema([(str(number), pyarrow.string()) for number in range(width)])
     try:
         with atomic_file(path) as stream:
-            _write_batches(stream, schema, rows)
+            _write_batches(stream, schema, rows, left_out)
             stream.seek(0)
             digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]  # it has `readinto`
             # Before the file: where a writer is killed in between, the file counts as damaged.
@@ -265,7 +277,9 @@ def _is_intact(path: Path) -> bool:
         return False
 
 
-def _write_batches(stream: BinaryIO, schema: Any, rows: Iterator[Sequence[str]]) -> None:
+def _write_batches(
+    stream: BinaryIO, schema: Any, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]
+) -> None:
     import pyarrow
 
     with pyarrow.ipc.new_file(stream, schema) as writer:
@@ -279,6 +293,8 @@ def _write_batches(stream: BinaryIO, schema: Any, rows: Iterator[Sequence[str]])
                 pending, characters = [], 0
         if pending:
             writer.write_batch(_batch(pending, schema))
+        nothing = pyarrow.RecordBatch.from_pylist([], schema=schema)
+        writer.write_batch(nothing, custom_metadata={_LEFT_OUT: json.dumps(left_out)})
 
 
 def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
@@ -289,16 +305,19 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     )
 
 
-def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch]] | None:
+def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
     """Open a cached file; return None if it cannot be read."""
     import pyarrow
 
     try:
         file = _OpenFile.of(path)
         batches = _batches(file, [str(number) for number in range(width)], sys.maxsize)
+        with pyarrow.OSFile(str(path)) as source, pyarrow.ipc.open_file(source) as reader:
+            last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
+        left_out = json.loads(last.custom_metadata[_LEFT_OUT])
     except (pyarrow.ArrowException, OSError, DataError):
         return None
-    return None if batches is None else (file, batches)
+    return None if batches is None else (file, batches, left_out)
 
 
 def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_OpenFile, list[_Batch]] | None:

@@ -1,0 +1,279 @@
+"""Pairs of another source, without those that rules and duplicates leave out."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import unicodedata
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import attrs
+from attrs.validators import and_, ge, gt, le, optional
+from sentbed import DataError
+from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
+
+from sentbed_data.mix import Mix
+from sentbed_data.text_formats import listed
+from sentbed_data.word_splitting import WORD
+
+Script: TypeAlias = Literal[
+    "arabic",
+    "armenian",
+    "bengali",
+    "cyrillic",
+    "devanagari",
+    "georgian",
+    "greek",
+    "han",
+    "hangul",
+    "hebrew",
+    "hiragana",
+    "katakana",
+    "latin",
+    "tamil",
+    "telugu",
+    "thai",
+]
+
+_BLOCK = 1024
+"""Rows that are read at a time."""
+
+_DIGEST = 16
+"""Bytes of the hash by which a pair is known again."""
+
+_Rule: TypeAlias = tuple[str, Callable[[str, str], bool]]
+"""What is left out, and whether a pair is."""
+
+
+@attrs.frozen(kw_only=True)
+class CleanPairs(DataSource):
+    """Pairs of another source without duplicates, copies, and pairs of the wrong length or script.
+
+    A pair counts for the first rule that leaves it out, in this order; a duplicate is compared with the pairs
+    that the rules keep. The manifest of a run has the counts. The texts stay where the source has them: a
+    source with `stream = true` stays on disk, and cleaning holds 24 bytes of each pair that the rules keep.
+    """
+
+    name: ClassVar[str] = "clean-pairs"
+
+    source: DataSource
+    """A source with the columns `anchor` and `positive`: `{ use = "parallel", ... }`. A `mix` is cleaned as a
+    whole, so that a pair of one of its sources may be a duplicate of another's; its strategy must be
+    `proportional`."""
+    min_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Least number of words of each side, at least 1; default: no limit. A word is a run of non-blanks, or
+    one character of Chinese, Japanese or Korean."""
+    max_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Largest number of words of each side; default: no limit."""
+    max_ratio: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
+    """Largest ratio of the words of the longer side to those of the shorter one, at least 1; default: no
+    limit."""
+    anchor_scripts: tuple[Script, ...] = ()
+    """Scripts of the anchor's language, such as `["latin"]` or `["han", "hiragana", "katakana"]`; default:
+    any. They tell English from Chinese, and not English from French."""
+    positive_scripts: tuple[Script, ...] = ()
+    """Scripts of the positive's language; default: any."""
+    script_share: float = attrs.field(default=0.5, validator=and_(gt(0.0), le(1.0)))
+    """Least share of a side's letters that must be in its scripts, above 0 and at most 1; a side without
+    letters is in none."""
+    copies: bool = False
+    """Whether pairs whose sides are the same text are kept."""
+    duplicates: Literal["pair", "anchor", "positive", "keep"] = "pair"
+    """What must not have come before: `pair` (both texts), `anchor` or `positive` (this side alone); the
+    first one is kept. `keep`: duplicates are kept."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the source."""
+        return self.source.columns
+
+    @property
+    def traits(self) -> DataTraits:
+        """Those of the source."""
+        return self.source.traits
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        if lacking := {"anchor", "positive"}.difference(self.source.columns):
+            yield f"`{self.source.name}` has no column {listed(sorted(lacking))}; take a source of pairs"
+        if self.min_words and self.max_words and self.min_words > self.max_words:
+            yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
+        if isinstance(self.source, Mix) and self.source.strategy != "proportional":
+            yield (
+                f"the mix has the strategy {self.source.strategy!r}, whose shares would change with the rows "
+                'that are left out; use `strategy = "proportional"`, or clean each of its sources'
+            )
+        if self.script_share != 0.5 and not (self.anchor_scripts or self.positive_scripts):
+            yield "`script_share` is for `anchor_scripts` and `positive_scripts`; add them, or remove it"
+
+    def open(self) -> CleanedPairs:
+        """Open the source and go through it once.
+
+        Raises:
+            DataError: as the source does; if nothing is left; if its texts change from epoch to epoch.
+        """
+        source = self.source.open()
+        if source.varies:
+            raise DataError(
+                f"the texts of `{self.source.name}` change from epoch to epoch, and with them what is left "
+                "out; expected texts that stay; take another source"
+            )
+        left_out = Counter(source.left_out)
+        kept = self._without_duplicates(*self._kept(source, left_out), left_out)
+        if not kept:
+            told = ", ".join(f"{times} {what}" for what, times in left_out.items())
+            raise DataError(
+                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: {told}; "
+                "loosen the rules of `clean-pairs`"
+            )
+        cleaned = CleanedPairs(source, kept, {what: times for what, times in left_out.items() if times})
+        if cleaned.mixture is not None and 0 in cleaned.mixture.sizes:
+            number = cleaned.mixture.sizes.index(0) + 1
+            raise DataError(
+                f"nothing is left of source {number} of the mix; take it out, or loosen the rules"
+            )
+        return cleaned
+
+    def _kept(self, source: Dataset, left_out: Counter[str]) -> tuple[array[int], bytearray]:
+        """Return the indices of the pairs that the rules keep, and digests of what must not come twice."""
+        rules = list(self._rules())
+        kept = array("Q")
+        digests = bytearray()
+        for start in range(0, len(source), _BLOCK):
+            block = source.rows(range(start, min(start + _BLOCK, len(source))))
+            pairs = zip(block["anchor"], block["positive"], strict=True)
+            for index, (anchor, positive) in enumerate(pairs, start):
+                reason = next((what for what, leaves_out in rules if leaves_out(anchor, positive)), None)
+                if reason is not None:
+                    left_out[reason] += 1
+                    continue
+                kept.append(index)
+                if self.duplicates != "keep":
+                    digests += _digest(
+                        "" if self.duplicates == "positive" else anchor,
+                        "" if self.duplicates == "anchor" else positive,
+                    )
+        return kept, digests
+
+    def _rules(self) -> Iterator[_Rule]:
+        """Yield the rules, the cheap ones first."""
+        if not self.copies:
+            yield "pairs with equal sides", lambda anchor, positive: anchor == positive
+        if (least := self.min_words) is not None:
+            yield f"pairs with a side below {least} words", lambda *pair: min(map(_words, pair)) < least
+        if (most := self.max_words) is not None:
+            yield f"pairs with a side above {most} words", lambda *pair: max(map(_words, pair)) > most
+        if (ratio := self.max_ratio) is not None:
+            yield (
+                f"pairs with a ratio of lengths above {ratio:g}",
+                lambda *pair: max(map(_words, pair)) > ratio * min(map(_words, pair)),
+            )
+        if anchor_scripts := frozenset(self.anchor_scripts):
+            yield (
+                f"pairs whose anchor is not {_either(self.anchor_scripts)}",
+                lambda anchor, _: not _written_in(anchor, anchor_scripts, self.script_share),
+            )
+        if positive_scripts := frozenset(self.positive_scripts):
+            yield (
+                f"pairs whose positive is not {_either(self.positive_scripts)}",
+                lambda _, positive: not _written_in(positive, positive_scripts, self.script_share),
+            )
+
+    def _without_duplicates(self, kept: array[int], digests: bytearray, left_out: Counter[str]) -> array[int]:
+        if self.duplicates == "keep" or not kept:
+            return kept
+        import numpy as np
+
+        halves = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        # A stable order, so that the first row of equal ones is the first of the file.
+        order = np.lexsort((halves[:, 1], halves[:, 0]))
+        again = np.zeros(len(kept), bool)
+        again[order[1:]] = (halves[order[1:]] == halves[order[:-1]]).all(axis=1)
+        first = np.frombuffer(kept, np.uint64)[~again]
+        what = "pairs" if self.duplicates == "pair" else f"pairs with the {self.duplicates}"
+        left_out[f"{what} of an earlier row"] += len(kept) - len(first)
+        return array("Q", first.tobytes())
+
+
+@attrs.frozen(eq=False)
+class CleanedPairs(Dataset):
+    """Some rows of another data set, in their order."""
+
+    source: Dataset
+    kept: Sequence[int]
+    """Indices of the rows that are left, in ascending order."""
+    left_out: Mapping[str, int] = attrs.field(factory=dict)
+    """Description of what was left out -> its count."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the source."""
+        return self.source.columns
+
+    @property
+    def mixture(self) -> Mixture | None:  # type: ignore[override]  # read-only here
+        """That of the source, with the rows that are left of each part."""
+        mixture = self.source.mixture
+        if mixture is None:
+            return None
+        ends = [bisect_left(self.kept, end) for end in accumulate(mixture.sizes)]
+        sizes = tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
+        return attrs.evolve(mixture, sizes=sizes, takes=sizes)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the source's fingerprint and the rows that are left."""
+        digest = hashlib.sha256(self.source.fingerprint.encode())
+        for index in self.kept:
+            digest.update(index.to_bytes(8, "little"))
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+        """Return the texts of these rows, by column."""
+        return self.source.rows([self.kept[index] for index in indices], epoch)
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        """Yield every text, block by block."""
+        wanted = [column for column in self.columns if columns is None or column in columns]
+        for start in range(0, len(self), _BLOCK):
+            block = self.rows(range(start, min(start + _BLOCK, len(self))))
+            for column in wanted:
+                yield from block[column]
+
+
+def _digest(anchor: str, positive: str) -> bytes:
+    first = anchor.encode()
+    # With the length of the first, so that the border between the texts counts.
+    content = len(first).to_bytes(8, sys.byteorder) + first + positive.encode()
+    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+
+
+def _words(text: str) -> int:
+    return sum(1 for _ in WORD.finditer(text))
+
+
+def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
+    letters = [_script(letter) for letter in text if letter.isalpha()]
+    return bool(letters) and sum(script in scripts for script in letters) >= share * len(letters)
+
+
+@cache
+def _script(letter: str) -> str:
+    """Return the script of a letter, as its Unicode name begins, in lower case."""
+    first, _, rest = unicodedata.name(letter, "").partition(" ")
+    if first in ("FULLWIDTH", "HALFWIDTH"):
+        first = rest.partition(" ")[0]
+    return "han" if first in ("CJK", "IDEOGRAPHIC") else first.partition("-")[0].lower()
+
+
+def _either(scripts: Sequence[str]) -> str:
+    return " or ".join(scripts)

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sentbed import DataError
+from sentbed._run.sampling import Sampler
+from sentbed.protocols import Dataset
+from sentbed_data.clean_pairs import CleanPairs
+from sentbed_data.delete import Delete
+from sentbed_data.dropout import Dropout
+from sentbed_data.mix import Mix
+from sentbed_data.nli import Nli
+from sentbed_data.parallel import Parallel
+
+Put = Callable[[str, str | bytes], str]
+Pair = tuple[str, str]
+
+PAIRS: Sequence[Pair] = (
+    ("the cat sat", "猫坐着"),
+    ("same text", "same text"),
+    ("the cat sat", "猫坐着"),
+    ("no", "不"),
+    ("a b c d e f g h i j", "一二三四五"),
+    ("the cat sat", "另一只猫"),
+    ("the cat sat down", "猫坐着"),
+    ("один два три", "一二三"),
+    ("12 34 56", "一二三"),
+    ("yes yes no", "да да нет"),
+    ("half 一二三四", "一二三四五"),
+)
+
+
+def source_of(put: Put, pairs: Sequence[Pair], name: str = "pairs.tsv") -> Parallel:
+    return Parallel(path=put(name, "".join(f"{one}\t{other}\n" for one, other in pairs)))
+
+
+def pairs_of(table: Dataset) -> list[Pair]:
+    found = table.rows(range(len(table)))
+    return list(zip(found["anchor"], found["positive"], strict=True))
+
+
+def words(text: str) -> int:
+    """One a character of CJK, one a run of other characters."""
+    return len(re.sub("([\u2e80-\u9fff])", r" \1 ", text).split())
+
+
+def share(text: str, prefixes: tuple[str, ...]) -> float:
+    letters = [letter for letter in text if unicodedata.category(letter).startswith("L")]
+    found = [letter for letter in letters if unicodedata.name(letter).startswith(prefixes)]
+    return len(found) / len(letters) if letters else -1.0
+
+
+def naive(pairs: Sequence[Pair], rules: dict[str, Any]) -> tuple[list[Pair], dict[str, int]]:
+    """What the rules keep and count, pair by pair."""
+    prefixes = {"latin": "LATIN", "han": "CJK", "cyrillic": "CYRILLIC"}
+    least, wanted = rules.get("script_share", 0.5), rules.get("duplicates", "pair")
+    kept: list[Pair] = []
+    counts: Counter[str] = Counter()
+    for pair in pairs:
+        lengths = [words(side) for side in pair]
+        in_scripts = {
+            side: share(text, tuple(prefixes[script] for script in rules.get(f"{side}_scripts", ()))) >= least
+            for side, text in zip(("anchor", "positive"), pair, strict=True)
+            if rules.get(f"{side}_scripts")
+        }
+        before = {
+            "pair": pair in kept,
+            "anchor": pair[0] in [one for one, _ in kept],
+            "positive": pair[1] in [other for _, other in kept],
+            "keep": False,
+        }
+        if pair[0] == pair[1] and not rules.get("copies"):
+            counts["pairs with equal sides"] += 1
+        elif min(lengths) < rules.get("min_words", 0):
+            counts[f"pairs with a side below {rules['min_words']} words"] += 1
+        elif max(lengths) > rules.get("max_words", 1000):
+            counts[f"pairs with a side above {rules['max_words']} words"] += 1
+        elif max(lengths) / min(lengths) > rules.get("max_ratio", 1000):
+            counts[f"pairs with a ratio of lengths above {rules['max_ratio']:g}"] += 1
+        elif not in_scripts.get("anchor", True):
+            counts[f"pairs whose anchor is not {' or '.join(rules['anchor_scripts'])}"] += 1
+        elif not in_scripts.get("positive", True):
+            counts[f"pairs whose positive is not {' or '.join(rules['positive_scripts'])}"] += 1
+        elif before[wanted]:
+            what = "pairs" if wanted == "pair" else f"pairs with the {wanted}"
+            counts[f"{what} of an earlier row"] += 1
+        else:
+            kept.append(pair)
+    return kept, dict(counts)
+
+
+RULES: Sequence[dict[str, Any]] = (
+    {},
+    {"copies": True, "duplicates": "keep"},
+    {"duplicates": "anchor"},
+    {"duplicates": "positive"},
+    {"min_words": 3},
+    {"max_words": 4},
+    {"max_ratio": 1.5},
+    {"max_ratio": 2.0},
+    {"anchor_scripts": ("latin",)},
+    {"anchor_scripts": ("latin", "cyrillic"), "positive_scripts": ("han",)},
+    {"anchor_scripts": ("latin",), "script_share": 0.9},
+    {"min_words": 2, "max_words": 9, "max_ratio": 1.9, "anchor_scripts": ("latin",), "copies": True},
+)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=repr)
+def test_pairs_and_counts_are_those_of_a_plain_loop(put: Put, rules: dict[str, Any]) -> None:
+    source = CleanPairs(source=source_of(put, PAIRS), **rules)
+    assert list(source.check()) == []
+    kept, counts = naive(PAIRS, rules)
+    assert 0 < len(kept) <= len(PAIRS) - (rules.get("duplicates") != "keep")
+    table = source.open()
+    assert pairs_of(table) == kept
+    assert table.left_out == counts
+    assert sum(counts.values()) == len(PAIRS) - len(kept)
+    texts = list(table.texts(["positive"]))
+    assert texts == [positive for _, positive in kept]
+    assert sorted(table.texts()) == sorted(text for pair in kept for text in pair)
+
+
+TEXTS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "a b",
+        "a b c d e",
+        "一",
+        "一二三",
+        "a 一",
+        "да",
+        "да да да",
+        "1 2",
+        "a\u2028b",
+        "ab",
+        "b a",
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12),
+    rules=st.fixed_dictionaries(
+        {},
+        optional={
+            "min_words": st.integers(1, 2),
+            "max_words": st.integers(2, 5),
+            "max_ratio": st.sampled_from([1.0, 1.5, 3.0]),
+            "anchor_scripts": st.sampled_from([("latin",), ("han", "cyrillic")]),
+            "positive_scripts": st.sampled_from([("han",), ("latin",)]),
+            "copies": st.booleans(),
+            "duplicates": st.sampled_from(["pair", "anchor", "positive", "keep"]),
+        },
+    ),
+)
+def test_any_pairs_are_cleaned_as_by_a_plain_loop(put: Put, pairs: list[Pair], rules: dict[str, Any]) -> None:
+    source = CleanPairs(source=source_of(put, pairs), **rules)
+    kept, counts = naive(pairs, rules)
+    if not kept:
+        with pytest.raises(DataError, match=r"nothing is left of the \d+ pairs of `parallel`; left out: "):
+            source.open()
+    else:
+        table = source.open()
+        assert (pairs_of(table), table.left_out) == (kept, counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("ａｂ", "latin"),
+        ("ｱ", "katakana"),
+        ("々", "han"),
+        ("ー", "katakana"),
+        ("ひ", "hiragana"),
+        ("한", "hangul"),
+    ],
+)
+def test_the_script_of_a_letter_is_that_of_unicode(put: Put, text: str, script: Any) -> None:
+    pairs = [(text, "x"), ("1", "y")]
+    table = CleanPairs(source=source_of(put, pairs), anchor_scripts=(script,)).open()
+    assert pairs_of(table) == pairs[:1]
+
+
+def test_duplicates_are_found_across_the_parts_of_a_mix(put: Put) -> None:
+    one = source_of(put, [("a", "一"), ("b", "二"), ("a", "一")], "one.tsv")
+    two = source_of(put, [("b", "二"), ("c", "三"), ("d", "四")], "two.tsv")
+    table = CleanPairs(source=Mix(sources=(one, two))).open()
+    assert pairs_of(table) == [("a", "一"), ("b", "二"), ("c", "三"), ("d", "四")]
+    assert table.mixture is not None
+    assert (table.mixture.sizes, table.mixture.takes) == ((2, 2), (2, 2))
+    sampler = Sampler(table, table.columns, 2, (1, 0))
+    assert sampler.batches_an_epoch == 2
+    epoch = [anchor for _ in range(2) for anchor in sampler.next().columns["anchor"]]
+    assert sorted(epoch) == ["a", "b", "c", "d"]
+    with pytest.raises(DataError, match="nothing is left of source 2 of the mix"):
+        CleanPairs(source=Mix(sources=(one, one))).open()
+
+
+def test_what_the_source_left_out_is_counted_too(put: Put) -> None:
+    path = put("a.tsv", "a\tb\n\tc\na\tb\n")
+    table = CleanPairs(source=Parallel(path=path, skip_empty=True)).open()
+    assert table.left_out == {"lines with an empty side": 1, "pairs of an earlier row": 1}
+
+
+def test_the_fingerprint_follows_the_rows_that_are_left(put: Put) -> None:
+    source = source_of(put, PAIRS)
+    found = [
+        CleanPairs(source=source, **rules).open().fingerprint
+        for rules in ({}, {"min_words": 2}, {"min_words": 4}, {"copies": True})
+    ]
+    assert len(set(found)) == 4
+    assert CleanPairs(source=source, min_words=4).open().fingerprint == found[2]
+
+
+def test_what_does_not_go_together_is_refused(put: Put) -> None:
+    pairs = source_of(put, PAIRS)
+    mix = Mix(sources=(pairs, pairs), strategy="round-robin")
+    faults = {
+        "`nli` has no column `anchor`, `positive`": CleanPairs(source=Nli(path="a.tsv", build="labelled")),
+        "`min_words = 3` is above": CleanPairs(source=pairs, min_words=3, max_words=2),
+        "strategy 'round-robin'": CleanPairs(source=mix),
+        "`script_share` is for": CleanPairs(source=pairs, script_share=0.7),
+    }
+    for message, source in faults.items():
+        assert [message in problem for problem in source.check()] == [True], message
+    lines = put("lines.txt", "one two three\nfour five six\n")
+    with pytest.raises(DataError, match=r"texts of `delete` change from epoch to epoch"):
+        CleanPairs(source=Delete(path=lines)).open()
+    # Every pair of `dropout` is a copy.
+    assert len(CleanPairs(source=Dropout(path=lines), copies=True).open()) == 2
+
+
+CLEAN = """
+import re, sys
+from pathlib import Path
+import numpy, pyarrow.ipc
+from sentbed_data.clean_pairs import CleanPairs
+from sentbed_data.parallel import Parallel
+
+def peak():
+    # Not `ru_maxrss`: a process inherits that of the one that started it.
+    return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
+
+def cleaned(path):
+    source = Parallel(path=path, stream=sys.argv[3] == "stream")
+    return CleanPairs(source=source, min_words=2, max_ratio=3.0, anchor_scripts=("latin",)).open()
+
+cleaned(sys.argv[2]).rows([0])
+before = peak()
+table = cleaned(sys.argv[1])
+for start in range(0, 100_000, 10_000):
+    table.rows(range(start, start + 64))
+print(len(table), sum(table.left_out.values()), (peak() - before) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak")
+def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
+    """300,000 lines of 2 x 100 characters, every tenth a duplicate and every thirtieth without its words."""
+    small, path = tmp_path / "small.tsv", tmp_path / "a.tsv"
+    small.write_text("one two three\tfour five six\n")
+    with path.open("w") as file:
+        for row in range(300_000):
+            text = "" if row % 30 == 1 else f" of row {row - row % 10 // 9:07} {'and so on ' * 8}"
+            file.write(f"the anchor{text}\tthe positive{text}\n" if text else f"the\tpositive {row}\n")
+    grown = {}
+    for how in ("stream", "memory"):
+        command = [sys.executable, "-c", CLEAN, str(path), str(small), how]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        rows, left, grown[how] = map(int, done.stdout.split())
+        assert (rows, left) == (260_000, 40_000)
+    assert grown["memory"] > 70
+    assert grown["stream"] < 40
