@@ -19,6 +19,7 @@ LINES = "\n".join(
 NLI = "sentence1\tsentence2\tgold_label\n" + "".join(
     f"p{k}\th{k} {label}\t{label}\n" for k in range(9) for label in ("entailment", "neutral", "contradiction")
 )
+SCORED = "sentence1\tsentence2\tscore\n" + "".join(f"a {k}\tb {k}\t{k % 6}\n" for k in range(20))
 QA = "qtext,label,atext\n" + "".join(f"q{k},{k % 2},answer {k}\n" for k in range(20))
 
 
@@ -38,6 +39,10 @@ def examples(put: Callable[[str, str], str], wordnet: Path) -> Mapping[str, dict
         "clean-pairs": {"source": {"use": "parallel", "anchor": lines, "positive": others}, "min_words": 2},
         "nli": {"path": put("nli.tsv", NLI), "build": "labelled"},
         "qa": {"path": put("qa.csv", QA)},
+        "scored": {"path": put("scored.tsv", SCORED), "score_range": [0, 5]},
+        "for-teacher": {
+            "source": {"use": "scored", "path": put("scored.tsv", SCORED), "score_range": [0, 5]}
+        },
         "mix": {"sources": [sample, {"use": "pairs", "path": TRIPLETS, **columns}]},
         "sample": {},
     }

@@ -60,6 +60,14 @@ def data_sources() -> Mapping[str, Lazy]:
             "sentbed_data.qa:Qa",
             "Questions and answers: every row, or, in a file with labels, those with a right answer.",
         ),
+        "scored": Lazy(
+            "sentbed_data.scored:Scored",
+            "Rows of two texts and a score, such as their similarity; perhaps with hard negatives.",
+        ),
+        "for-teacher": Lazy(
+            "sentbed_data.for_teacher:ForTeacher",
+            "The rows of another source, each text once more in a column that a teacher encodes.",
+        ),
         "mix": Lazy(
             "sentbed_data.mix:Mix",
             "Several sources in one stage, each with a share of the rows, in their common columns.",

@@ -7,10 +7,11 @@ the file and the line. Lines end at `\\n` or `\\r\\n` and nowhere else; U+0085 a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sentbed import DataError, locate
 from sentbed.helpers import LONGEST_LINE
@@ -36,6 +37,11 @@ LINES = ".txt"
 NUL = "\0"
 """The character that is in no text."""
 
+Range: TypeAlias = tuple[float, float]
+"""The smallest and the largest number of a column."""
+
+NO_NUMBERS: Mapping[str, Range] = {}
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -50,25 +56,27 @@ def read_rows(
     revision: str | None = None,
     limit: int | None = None,
     labels: Collection[str] = (),
-) -> Iterator[Sequence[str]]:
+    numbers: Mapping[str, Range] = NO_NUMBERS,
+) -> Iterator[Sequence[Any]]:
     """Yield rows of one text for each of `names`; there is at least one row.
 
     `location` is a location for `sentbed.locate` with a suffix in `TABLES`, or `hub:ID`. With `header=False`,
     a CSV or TSV file has no header row and its fields must be exactly `names`, in order. `config`, `split`
     and `revision` apply to `hub:ID`; `limit` reads only the first rows. A whole number in one of the columns
-    `labels` is read as text.
+    `labels` is read as text. `numbers` has the columns that hold numbers, which are read as floats, and the
+    range of each.
 
     Raises:
         DataError: if a file, column or row is missing, empty or malformed; with file and line.
     """
     if location.startswith(HUB):
         rows = hub_rows(location, names, config, split, revision, limit)
-        return _checked(rows, names, location, limit, "row ", labels)
+        return checked(rows, names, location, limit, "row ", labels, numbers)
     path = resolve(location, TABLES)
     suffix = path.suffix.lower()
     if suffix in (PARQUET, ARROW):
         rows = parquet_rows(path, names) if suffix == PARQUET else arrow_rows(path, names)
-        return _checked(rows, names, path, limit, "row ", labels)
+        return checked(rows, names, path, limit, "row ", labels, numbers)
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         rows = jsonl_rows(path, lines, names)
@@ -76,7 +84,7 @@ def read_rows(
         rows = select(path, csv_rows(path, lines), names, header, "quote a text that contains a comma")
     else:
         rows = select(path, tsv_rows(lines), names, header, "a text must not contain a tab")
-    return _checked(rows, names, path, limit, None, labels)
+    return checked(rows, names, path, limit, None, labels, numbers)
 
 
 def read_columns(location: str, names: Sequence[str], **options: Any) -> list[list[str]]:
@@ -84,9 +92,9 @@ def read_columns(location: str, names: Sequence[str], **options: Any) -> list[li
     return collect(read_rows(location, names, **options), len(names))
 
 
-def collect(rows: Iterable[Sequence[str]], width: int) -> list[list[str]]:
-    """Return the columns of rows of `width` texts."""
-    columns: list[list[str]] = [[] for _ in range(width)]
+def collect(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Return the columns of rows of `width` values."""
+    columns: list[list[Any]] = [[] for _ in range(width)]
     for row in rows:
         for column, text in zip(columns, row, strict=True):
             column.append(text)
@@ -144,15 +152,31 @@ def fault(value: object) -> str | None:
     return None
 
 
-def _checked(
+def parse_number(value: object, limits: Range) -> float | str:
+    """Return a number, written or as it is, or what is wrong with it; `limits` belong to the range."""
+    low, high = limits
+    expected = f"expected a number from {low:g} to {high:g}"
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        return f"found {value!r:.80} ({type(value).__name__}); {expected}; correct or remove the row"
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return f"found {value!r:.80}; {expected}; correct or remove the row"
+    if not low <= found <= high:
+        return f"found {value!r:.80}; {expected}; correct the row, or declare the range in the recipe"
+    return found
+
+
+def checked(
     rows: Rows,
     names: Sequence[str],
     file: object,
     limit: int | None,
     counted: str | None,
     labels: Collection[str],
-) -> Iterator[Sequence[str]]:
-    """Yield the rows, checking that all values are texts; `counted` is what numbers count, if not lines."""
+    numbers: Mapping[str, Range],
+) -> Iterator[Sequence[Any]]:
+    """Yield the rows, checking every value; `counted` is what is counted in `file`, if not lines."""
     empty = True
     numeric = [names.index(name) for name in labels]
     for number, values in islice(rows, limit):
@@ -162,10 +186,18 @@ def _checked(
             for place in numeric:
                 if type(values[place]) is int:
                     values[place] = str(values[place])
+        found: list[str | float] = []
         for name, value in zip(names, values, strict=True):
-            if message := fault(value):
+            if name in numbers:
+                number_or_fault = parse_number(value, numbers[name])
+                message = number_or_fault if isinstance(number_or_fault, str) else None
+                found.append(number_or_fault)
+            else:
+                message = fault(value)
+                found.append(value)  # type: ignore[arg-type]  # a text, unless there is a message
+            if message:
                 where, line = (f"{counted}{number}, ", None) if counted else ("", number)
                 raise DataError(f"{where}column `{name}`: {message}", file, line)
-        yield values  # type: ignore[misc]  # each value was found to be a text
+        yield found
     if empty:
         raise DataError("there are no rows of data; expected at least one; check how the file was made", file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
+from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
 from sentbed_data.file_source import FileSource
@@ -23,15 +24,24 @@ class Triplets(FileSource):
     """Column of the premise."""
     positive: str = "sent1"
     """Column of the entailment."""
-    negative: str = "hard_neg"
-    """Column of the contradiction."""
+    negative: str | tuple[str, ...] = attrs.field(default="hard_neg", validator=min_len(1))
+    """Column of the contradiction, or of each of several hard negatives: `["hard_neg_1", "hard_neg_2"]`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`anchor`, `positive` and `negative`."""
-        return ("anchor", "positive", "negative")
+        """`anchor`, `positive` and `negative`; of several hard negatives also `negative_2`, ..."""
+        return ("anchor", "positive", *negative_columns(len(self._negatives)))
+
+    @property
+    def _negatives(self) -> tuple[str, ...]:
+        return (self.negative,) if isinstance(self.negative, str) else self.negative
 
     def open(self) -> Dataset:
         """Read the file. Raises `DataError` with file and line."""
-        names = (self.anchor, self.positive, self.negative)
-        return self._table(names, {"anchor": 0, "positive": 1, "negative": 2})
+        names = (self.anchor, self.positive, *self._negatives)
+        return self._table(names, {column: place for place, column in enumerate(self.columns)})
+
+
+def negative_columns(count: int) -> tuple[str, ...]:
+    """Return the names of the columns of that many hard negatives: `negative`, `negative_2`, ..."""
+    return tuple("negative" if number == 1 else f"negative_{number}" for number in range(1, count + 1))

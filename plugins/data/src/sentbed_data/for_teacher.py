@@ -1,0 +1,109 @@
+"""Columns for a teacher: the texts of another source once more."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from sentbed.protocols import LABEL, Dataset, DataSource, DataTraits, Mixture
+
+PREFIX = "teacher_"
+"""What a teacher's columns begin with."""
+
+
+@attrs.frozen(kw_only=True)
+class ForTeacher(DataSource):
+    """The rows of another source, each text once more in a column that a teacher encodes.
+
+    Beside `anchor` there is `teacher_anchor` with the same text, and so on. The stage says who encodes what:
+
+        columns = { anchor = "student", teacher_anchor = "teacher" }
+
+    with the teacher in `freeze`.
+    """
+
+    name: ClassVar[str] = "for-teacher"
+
+    source: DataSource
+    """The source of the rows: `{ use = "pairs", ... }`."""
+    only: tuple[str, ...] = ()
+    """Columns of the source to keep, such as `["anchor"]` to distil single sentences; default: all."""
+
+    @property
+    def _kept(self) -> tuple[str, ...]:
+        return tuple(name for name in self.source.columns if not self.only or name in self.only)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the source, then those of the teacher."""
+        untaught = {LABEL, *self.source.traits.numbers}
+        return (*self._kept, *(PREFIX + name for name in self._kept if name not in untaught))
+
+    @property
+    def traits(self) -> DataTraits:
+        """The traits of the source."""
+        traits = self.source.traits
+        return attrs.evolve(traits, numbers=traits.numbers.intersection(self._kept))
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        for name in self.only:
+            if name not in self.source.columns:
+                yield (
+                    f"`only` names the column `{name}`, the source `{self.source.name}` has "
+                    f"{', '.join(self.source.columns)}; name some of them"
+                )
+        if taken := [name for name in self._kept if name.startswith(PREFIX)]:
+            yield f"the source has the column `{taken[0]}` already; use the source itself as the stage's data"
+
+    def open(self) -> Dataset:
+        """Open the source. Raises `DataError` as it does."""
+        return Doubled(self.columns, self.source.open())
+
+    def files(self) -> Iterable[Path]:
+        """Return the files of the source."""
+        return self.source.files()
+
+
+@attrs.frozen(eq=False)
+class Doubled(Dataset):
+    """A data set with columns `teacher_NAME`, which have the texts of `NAME`."""
+
+    columns: tuple[str, ...]
+    of: Dataset
+
+    @property
+    def mixture(self) -> Mixture | None:  # type: ignore[override]  # a class attribute in the base class
+        """How to sample the rows, as the source says."""
+        return self.of.mixture
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the source's fingerprint and the columns."""
+        return hashlib.sha256(repr((self.of.fingerprint, self.columns)).encode()).hexdigest()
+
+    @property
+    def varies(self) -> bool:
+        """Whether texts change from epoch to epoch."""
+        return self.of.varies
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """What the source left out."""
+        return self.of.left_out
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+        """Return the values of these rows, by column."""
+        found = self.of.rows(indices, epoch)
+        return {name: found[name.removeprefix(PREFIX)] for name in self.columns}
+
+    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+        """Yield every text of the source's columns; a teacher's column has the same ones."""
+        wanted = [name for name in self.columns if columns is None or name in columns]
+        yield from self.of.texts({name.removeprefix(PREFIX) for name in wanted})

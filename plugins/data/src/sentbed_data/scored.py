@@ -1,0 +1,198 @@
+"""Pairs or triplets of texts with a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+from sentbed import DataError
+from sentbed.protocols import DataTraits
+
+from sentbed_data.file_source import FileSource
+from sentbed_data.filtered_table import FilteredTable
+from sentbed_data.readers import Range, checked, collect, parse_number, read_rows, resolve
+from sentbed_data.text_formats import Rows, decoded_lines, select, tsv_rows
+from sentbed_data.triplets import negative_columns
+
+_SUFFIXES = {"sts-benchmark": (".csv", ".tsv", ".txt"), "sick": (".tsv", ".txt"), "sts": (".txt",)}
+_RANGES: Mapping[str, Range] = {
+    "table": (0.0, 1.0),
+    "sts-benchmark": (0.0, 5.0),
+    "sick": (1.0, 5.0),
+    "sts": (0.0, 5.0),
+}
+_SICK = ("sentence_A", "sentence_B", "relatedness_score")
+_BENCHMARK = (5, 6, 4)
+"""Fields of STS-B's sentences and score."""
+_UNSCORED = "pairs without a score"
+
+
+@attrs.frozen(kw_only=True)
+class Scored(FileSource):
+    """Rows of two texts and a score, such as their similarity; perhaps with hard negatives.
+
+    Scores must lie in `score_range`, which is mapped to [0, 1]; a score outside is an error with file and
+    line.
+    """
+
+    name: ClassVar[str] = "scored"
+
+    format: Literal["table", "sts-benchmark", "sick", "sts"] = "table"
+    """Layout of the file. `table`: columns by name. `sts-benchmark`: `sts-train.csv` as STS-B was published,
+    tabs without a header. `sick`: `SICK_train.txt`. `sts`: a file `STS.input.NAME.txt` of SemEval, with
+    `STS.gs.NAME.txt` beside it; pairs whose line there is blank have no score and are left out."""
+    anchor: str = "sentence1"
+    """Column of the first text, in a table."""
+    positive: str = "sentence2"
+    """Column of the second text, in a table."""
+    negative: str | tuple[str, ...] = ()
+    """Column of a hard negative in a table, or several: `["negative_a", "negative_b"]`. Default: none."""
+    score: str = "score"
+    """Column of the score, in a table."""
+    score_range: tuple[float, float] | None = None
+    """Smallest and largest possible score, such as `[0, 5]`. Default: [0, 1] for a table, [0, 5] for STS
+    files, [1, 5] for SICK."""
+    rescale: bool = True
+    """Whether `score_range` is mapped to [0, 1]. If false, scores are left as they are: for a teacher's
+    margins (`margin-mse`)."""
+
+    def check(self) -> Iterator[str]:
+        """Problems that show without reading the data."""
+        yield from super().check()
+        low, high = self._range
+        if not low < high:
+            yield (
+                f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one; "
+                "correct it"
+            )
+        if self.stream:
+            yield "`stream` leaves texts on disk, and scores are read into memory; remove `stream`"
+        if self.format == "table":
+            return
+        for field, default in (
+            ("anchor", "sentence1"),
+            ("positive", "sentence2"),
+            ("negative", ()),
+            ("score", "score"),
+        ):
+            if getattr(self, field) != default:
+                yield f'`{field}` is for tables, and `format = "{self.format}"` is none; remove it'
+        if self.format == "sts" and not Path(self.path).name.startswith("STS.input."):
+            yield (
+                f"`{self.path}` is no `STS.input.NAME.txt`, beside which the scores are found; name such a "
+                "file, or choose another `format`"
+            )
+
+    @property
+    def _range(self) -> Range:
+        return _RANGES[self.format] if self.score_range is None else self.score_range
+
+    @property
+    def _negatives(self) -> tuple[str, ...]:
+        return (self.negative,) if isinstance(self.negative, str) else self.negative
+
+    @property
+    def traits(self) -> DataTraits:
+        """The traits of a file; `score` holds numbers."""
+        return attrs.evolve(super().traits, numbers=frozenset({"score"}))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`anchor`, `positive`, hard negatives if there are any, and `score`."""
+        return ("anchor", "positive", *negative_columns(len(self._negatives)), "score")
+
+    def _suffixes(self) -> Sequence[str]:
+        return _SUFFIXES.get(self.format) or super()._suffixes()
+
+    def open(self) -> FilteredTable:
+        """Read the file. Raises `DataError` with file and line."""
+        left_out: dict[str, int] = {}
+        found = collect(self._scored(left_out), len(self.columns))
+        if not found[0]:
+            raise DataError("no pair has a score; expected at least one; check the file", self.path)
+        low, high = self._range
+        if self.rescale:
+            found[-1] = [(score - low) / (high - low) for score in found[-1]]
+        table = FilteredTable(dict(zip(self.columns, found, strict=True)), left_out)
+        self._require_rows(len(table))
+        return table
+
+    def files(self) -> Iterable[Path]:
+        """Return the file of scores beside a file of SemEval."""
+        return (_gold(resolve(self.path, self._suffixes())),) if self.format == "sts" else ()
+
+    def _scored(self, left_out: dict[str, int]) -> Iterator[Sequence[Any]]:
+        if self.format == "table":
+            yield from read_rows(
+                self.path,
+                (self.anchor, self.positive, *self._negatives, self.score),
+                header=self.header,
+                encoding=self.encoding,
+                config=self.config,
+                split=self.split,
+                revision=self.revision,
+                limit=self.limit,
+                numbers={self.score: self._range},
+            )
+            return
+        path = resolve(self.path, self._suffixes())
+        rows = tsv_rows(decoded_lines(path, self.encoding))
+        if self.format == "sts":
+            yield from self._semeval(path, rows, left_out)
+            return
+        if self.format == "sick":
+            wanted = select(path, rows, _SICK, True, "a text must not contain a tab")
+        else:
+            wanted = _benchmark(path, rows)
+        names = ("anchor", "positive", "score")
+        yield from checked(wanted, names, path, self.limit, None, (), {"score": self._range})
+
+    def _semeval(
+        self, path: Path, rows: Iterator[tuple[int, list[str]]], left_out: dict[str, int]
+    ) -> Iterator[Sequence[Any]]:
+        gold = _gold(path)
+        if not gold.is_file():
+            raise DataError("there is no such file; expected one score a line; put it there", gold)
+        scores = list(tsv_rows(decoded_lines(gold, self.encoding)))
+        pairs = list(rows)
+        if len(scores) != len(pairs):
+            raise DataError(
+                f"there are {len(scores)} scores; expected {len(pairs)}, one for each line of `{path.name}`; "
+                "get both files again",
+                gold,
+            )
+        texts = (_first_two(path, line, fields) for line, fields in pairs)
+        for (line, score), pair in zip(
+            scores, checked(texts, ("anchor", "positive"), path, self.limit, None, (), {}), strict=False
+        ):
+            if not score[0].strip():
+                left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1
+                continue
+            value = parse_number(score[0], self._range)
+            if isinstance(value, str):
+                raise DataError(value, gold, line)
+            yield *pair, value
+
+
+def _gold(path: Path) -> Path:
+    return path.with_name(path.name.replace("STS.input.", "STS.gs.", 1))
+
+
+def _benchmark(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
+    for line, fields in rows:
+        if len(fields) not in (7, 9):
+            raise DataError(
+                f"the line has {len(fields)} field(s); expected 7 or 9 between tabs, as in STS-B; "
+                'correct the line, or use `format = "table"`',
+                path,
+                line,
+            )
+        yield line, [fields[place] for place in _BENCHMARK]
+
+
+def _first_two(path: Path, line: int, fields: list[str]) -> tuple[int, Sequence[object]]:
+    if len(fields) < 2:
+        raise DataError("the line has no tab; expected two sentences; correct the line", path, line)
+    return line, fields[:2]

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sentbed import DataError
+from sentbed_data.mix import Mix
+from sentbed_data.scored import Scored
+
+Put = Callable[[str, str], str]
+
+ROWS = [("a cat", "a dog", "2.5"), ("one", "uno", "5"), ("x, y", "z", "0")]
+EXPECTED = {
+    "anchor": ["a cat", "one", "x, y"],
+    "positive": ["a dog", "uno", "z"],
+    "score": [0.5, 1.0, 0.0],
+}
+
+
+def tsv(*rows: tuple[str, ...], head: str = "sentence1\tsentence2\tscore\n") -> str:
+    return head + "".join("\t".join(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", tsv(*ROWS)),
+        ("a.csv", 'score,sentence1,sentence2\n2.5,a cat,a dog\n5,one,uno\n0,"x, y",z\n'),
+        (
+            "a.jsonl",
+            "".join(
+                json.dumps({"sentence1": a, "sentence2": b, "score": float(s)}) + "\n" for a, b, s in ROWS
+            ),
+        ),
+    ],
+)
+def test_scores_of_a_table_are_mapped_to_the_unit_interval(put: Put, name: str, content: str) -> None:
+    source = Scored(path=put(name, content), score_range=(0, 5))
+    assert list(source.check()) == []
+    found = source.open()
+    assert source.columns == found.columns == ("anchor", "positive", "score")
+    assert found.rows([0, 1, 2]) == EXPECTED
+    assert source.traits.numbers == {"score"}
+    assert list(found.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
+
+
+def test_scores_of_parquet_are_read_as_numbers(put: Put) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = put("a.parquet", "")
+    columns = dict(zip(("sentence1", "sentence2"), zip(*[row[:2] for row in ROWS], strict=True), strict=True))
+    parquet.write_table(pyarrow.table({**columns, "score": [2.5, 5.0, 0.0]}), path)
+    assert Scored(path=path, score_range=(0, 5)).open().rows([0, 1, 2]) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        ("5.1", "found '5.1'; expected a number from 0 to 5"),
+        ("-1", "found '-1'; expected a number from 0 to 5"),
+        ("nan", "found 'nan'; expected a number from 0 to 5"),
+        ("high", "found 'high'; expected a number from 0 to 5"),
+        ("", "found ''; expected a number"),
+    ],
+)
+def test_a_score_outside_the_range_is_an_error_with_file_and_line(put: Put, score: str, message: str) -> None:
+    path = put("a.tsv", tsv(*ROWS, ("a", "b", score)))
+    with pytest.raises(DataError) as error:
+        Scored(path=path, score_range=(0, 5)).open()
+    assert f"column `score`: {message}" in str(error.value)
+    assert str(error.value).endswith(f"{path}:5")
+
+
+@pytest.mark.parametrize("value", ["true", "null", "[1]"])
+def test_a_json_score_that_is_no_number_is_an_error(put: Put, value: str) -> None:
+    path = put("a.jsonl", f'{{"sentence1": "a", "sentence2": "b", "score": {value}}}\n')
+    with pytest.raises(DataError, match=r"expected a number from 0 to 1.*a\.jsonl:1"):
+        Scored(path=path).open()
+
+
+def test_a_table_without_a_declared_range_has_scores_in_the_unit_interval(put: Put) -> None:
+    with pytest.raises(DataError, match="declare the range"):
+        Scored(path=put("a.tsv", tsv(*ROWS))).open()
+
+
+def test_hard_negatives_and_margins_as_they_are(put: Put) -> None:
+    head = "q\tp\tn1\tn2\tmargin\n"
+    source = Scored(
+        path=put("a.tsv", tsv(("a", "b", "c", "d", "-3.5"), head=head)),
+        anchor="q",
+        positive="p",
+        negative=("n1", "n2"),
+        score="margin",
+        score_range=(-20, 20),
+        rescale=False,
+    )
+    assert source.columns == ("anchor", "positive", "negative", "negative_2", "score")
+    assert source.open().rows([0]) == {
+        "anchor": ["a"],
+        "positive": ["b"],
+        "negative": ["c"],
+        "negative_2": ["d"],
+        "score": [-3.5],
+    }
+
+
+def test_sts_benchmark_lines_have_seven_or_nine_fields(put: Put) -> None:
+    lines = 'main\tvid\t2012\t1\t5.000\tA "plane.\tB\nmain\tvid\t2012\t2\t1.0\tC\tD\tlicence\tmore\n'
+    source = Scored(path=put("sts-train.csv", lines), format="sts-benchmark")
+    assert list(source.check()) == []
+    assert source.open().rows([0, 1]) == {
+        "anchor": ['A "plane.', "C"],
+        "positive": ["B", "D"],
+        "score": [1.0, 0.2],
+    }
+    with pytest.raises(DataError, match=r"8 field\(s\); expected 7 or 9.*bad\.csv:3"):
+        Scored(path=put("bad.csv", lines + "a\tb\tc\td\te\tf\tg\th\n"), format="sts-benchmark").open()
+
+
+def test_sick_has_scores_from_one_to_five(put: Put) -> None:
+    lines = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\tA\tB\t3\tNEUTRAL\n"
+    source = Scored(path=put("SICK_train.txt", lines), format="sick")
+    assert source.open().rows([0]) == {"anchor": ["A"], "positive": ["B"], "score": [0.5]}
+
+
+def test_semeval_pairs_without_a_score_are_left_out_and_counted(put: Put) -> None:
+    path = put("STS.input.x.txt", "a\tb\nc\td\ne\tf\tsource\n")
+    gold = put("STS.gs.x.txt", "4\n\n1\n")
+    source = Scored(path=path, format="sts")
+    found = source.open()
+    assert found.rows([0, 1]) == {"anchor": ["a", "e"], "positive": ["b", "f"], "score": [0.8, 0.2]}
+    assert found.left_out == {"pairs without a score": 1}
+    assert [str(file) for file in source.files()] == [gold]
+    put("STS.gs.x.txt", "4\n\n7\n")
+    with pytest.raises(DataError, match=r"found '7'; expected a number from 0 to 5.*STS\.gs\.x\.txt:3"):
+        source.open()
+    put("STS.gs.x.txt", "4\n")
+    with pytest.raises(DataError, match="1 scores; expected 3"):
+        source.open()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"score_range": (5, 0)}, "expected the smallest score, then a larger one"),
+        ({"stream": True}, "remove `stream`"),
+        ({"path": "sick.txt", "format": "sick", "score": "x"}, "`score` is for tables"),
+        ({"path": "sick.txt", "format": "sts"}, "no `STS.input.NAME.txt`"),
+    ],
+)
+def test_fields_that_do_not_fit_are_reported(put: Put, fields: dict[str, Any], message: str) -> None:
+    fields["path"] = put(fields.get("path", "a.tsv"), tsv(*ROWS))
+    assert any(message in problem for problem in Scored(**fields).check())
+
+
+def test_a_mix_of_two_ranges_has_scores_in_one(put: Put) -> None:
+    head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n"
+    sick = Scored(path=put("SICK_train.txt", tsv(("1", "A", "B", "5"), head=head)), format="sick")
+    mix = Mix(sources=(Scored(path=put("a.tsv", tsv(*ROWS)), score_range=(0, 5)), sick))
+    assert list(mix.check()) == []
+    assert mix.open().rows([3, 0])["score"] == [1.0, 0.5]
+
+
+def test_the_published_files_are_read(real: Callable[[str], str]) -> None:
+    benchmark = Scored(
+        path=real("senteval/downstream/STS/STSBenchmark/sts-train.csv"), format="sts-benchmark"
+    )
+    assert len(benchmark.open()) == 5749
+    sick = Scored(path=real("senteval/downstream/SICK/SICK_train.txt"), format="sick")
+    assert len(sick.open()) == 4500
