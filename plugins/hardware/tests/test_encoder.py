@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from sentbed import ModelError
 from sentbed.protocols import BuildContext, Head, TokenBatch
 from sentbed_hardware._common.encoder import EncoderModule
 from sentbed_hardware._torch.engine import TorchEngine
@@ -18,7 +19,15 @@ def module_of(toys: Any, head: Head, pooler: Any = None) -> tuple[EncoderModule,
     return EncoderModule(backbone, pooler or toys.mean(), head), backbone
 
 
-def by_hand(module: EncoderModule, batch: TokenBatch, normalize: bool) -> list[list[float]]:
+CURVES: dict[str, Callable[[float], float]] = {
+    "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
+    "none": lambda x: x,
+    "relu": lambda x: max(x, 0.0),
+    "tanh": math.tanh,
+}
+
+
+def by_hand(module: EncoderModule, batch: TokenBatch, head: Head) -> list[list[float]]:
     """Loops over rows, tokens and units, in float64."""
     words, dense = module.backbone.words.weight.tolist(), module.backbone.dense
     weight, bias = dense.weight.tolist(), dense.bias.tolist()
@@ -34,14 +43,16 @@ def by_hand(module: EncoderModule, batch: TokenBatch, normalize: bool) -> list[l
             for i in kept
         ]
         vector = [sum(column) / len(states) for column in zip(*states, strict=True)]
-        if isinstance(module.projection, torch.nn.Linear):
-            offsets = module.projection.bias
+        layers = [part for part in module.projection.modules() if isinstance(part, torch.nn.Linear)]
+        assert len(layers) == len(head.hidden) + (head.projection is not None)
+        for layer in layers:
             projected = []
-            for unit, row in enumerate(module.projection.weight.tolist()):
-                offset = 0.0 if offsets is None else offsets[unit].item()
+            for unit, row in enumerate(layer.weight.tolist()):
+                offset = 0.0 if layer.bias is None else layer.bias[unit].item()
                 projected.append(offset + sum(w * x for w, x in zip(row, vector, strict=True)))
-            vector = projected
-        if normalize:
+            vector = projected if layer is layers[-1] else [*map(CURVES[head.activation], projected)]
+        vector = vector[: head.dimensions]
+        if head.normalize:
             length = math.hypot(*vector)
             vector = [x / length for x in vector]
         rows.append(vector)
@@ -56,13 +67,17 @@ def by_hand(module: EncoderModule, batch: TokenBatch, normalize: bool) -> list[l
         Head(projection=3),
         Head(projection=11, bias=True),
         Head(projection=3, bias=True, normalize=True),
+        Head(hidden=(9,), projection=3),
+        *(Head(hidden=(9, 5), activation=name, projection=3, bias=True) for name in CURVES),
+        Head(dimensions=4, normalize=True),
+        Head(hidden=(9,), projection=5, dimensions=2, normalize=True),
     ],
 )
 def test_vectors_are_those_of_loops_by_hand(toys: Any, engine: TorchEngine, head: Head) -> None:
     module, _ = module_of(toys, head)
     batch = toys.batch(*TEXTS)
-    expected = torch.tensor(by_hand(module, batch, head.normalize))
-    vectors = module(*engine.tensors(batch))
+    expected = torch.tensor(by_hand(module, batch, head))
+    vectors = module.eval()(*engine.tensors(batch))
     assert vectors.shape == (3, module.width)
     torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
 
@@ -73,6 +88,34 @@ def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(toys: 
     module, _ = module_of(toys, Head(projection=3), toys.first_dense(out=5))
     assert module.width == 3
     assert module.projection.in_features == 5
+
+
+def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
+    toys: Any, engine: TorchEngine
+) -> None:
+    module, _ = module_of(toys, Head(projection=6, dimensions=2))
+    assert (module.width, module.trained_width) == (2, 6)
+    batch = engine.tensors(toys.batch(*TEXTS))
+    whole = module.train()(*batch)
+    torch.testing.assert_close(module.eval()(*batch), whole[:, :2], rtol=0, atol=0)
+
+
+def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:
+    with pytest.raises(ModelError, match="keeps 9 dimensions of vectors that are 8 wide"):
+        module_of(toys, Head(dimensions=9))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden": (3,)}, "stand before a projection"),
+        ({"activation": "relu"}, "and there is none"),
+        ({"projection": 3, "dimensions": 4}, "keeps 4 of the 3 of `projection`"),
+    ],
+)
+def test_fields_that_do_not_go_together_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Head(**fields)
 
 
 def test_a_projection_has_a_bias_only_where_asked(toys: Any) -> None:

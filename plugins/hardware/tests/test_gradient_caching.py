@@ -67,7 +67,7 @@ def encode_in_one_graph(
             tensors = engine.tensors(pad(tokens, chunk, toys.pad_id))
             with torch.autocast("cpu", torch.bfloat16, bf16):
                 states = module.backbone(*tensors)
-            return module.finish(states)
+            return module.finish(states, cut=False)
 
         module.train()
         own = {c: t for c, t in columns.items() if towers[c] == name}

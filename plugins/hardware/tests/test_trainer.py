@@ -232,7 +232,8 @@ def test_the_loss_is_built_for_the_width_of_the_vectors(
     build = toys.loss.build
     monkeypatch.setattr(toys.loss, "build", lambda self, width: widths.append(width) or build(self, width))
     toys.train(assemble(Head(projection=3)), toys.loss(), AdamW(lr=1e-2))
-    assert widths == [3]
+    toys.train(assemble(Head(projection=3, dimensions=2)), toys.loss(), AdamW(lr=1e-2))
+    assert widths == [3, 3]
 
 
 # saving

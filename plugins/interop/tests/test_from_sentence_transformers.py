@@ -238,16 +238,28 @@ REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
     "max": (lambda: (pooling("max"),), "pools by `max`, and the poolers here know one of `cls`, `lasttoken`"),
     "two modes": (lambda: (pooling(("cls", "mean")),), "pools by `cls` and `mean`"),
     "no pooling": (lambda: (normalize(),), "it has `Transformer`, `Normalize`, and an encoder is"),
-    "tanh": (lambda: (pooling("mean"), dense(128, 128, Tanh())), "a `Dense` with `Tanh`; a projection has"),
-    "narrow tanh": (lambda: (pooling("cls"), dense(128, 16, Tanh())), "a `Dense` with `Tanh`"),
-    "relu": (lambda: (pooling("cls"), dense(128, 128, ReLU())), "a `Dense` with `ReLU`"),
-    "two layers": (
-        lambda: (pooling("mean"), dense(128, 9, Identity()), dense(9, 9, Identity())),
-        "it has `Transformer`, `Pooling`, `Dense`, `Dense`, and an encoder is",
+    "tanh": (
+        lambda: (pooling("mean"), dense(128, 128, Tanh())),
+        "the activations `Tanh`; a head",
+    ),
+    "narrow tanh": (lambda: (pooling("cls"), dense(128, 16, Tanh())), "the activations `Tanh`"),
+    "relu": (lambda: (pooling("cls"), dense(128, 128, ReLU())), "the activations `ReLU`"),
+    "two activations": (
+        lambda: (
+            pooling("mean"),
+            dense(128, 9, ReLU()),
+            dense(9, 9, Tanh()),
+            dense(9, 9, Identity()),
+        ),
+        "the activations `ReLU`, `Tanh`, `Identity`; a head",
+    ),
+    "one bias": (
+        lambda: (pooling("mean"), dense(128, 9, Identity(), bias=False), dense(9, 9, Identity())),
+        "some of its `Dense` layers have a bias",
     ),
     "order": (
         lambda: (pooling("mean"), normalize(), dense(128, 9, Identity())),
-        "each once and in this order",
+        "and an encoder is .*, in this order",
     ),
     "residual": (
         lambda: (pooling("mean"), dense(128, 9, Identity(), use_residual=True)),

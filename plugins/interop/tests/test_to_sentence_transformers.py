@@ -26,6 +26,7 @@ from sentbed.protocols import (
 )
 from sentbed_interop._torch import prompt_in_tokenizer, st_verify
 from sentbed_interop.exchange import export_encoder
+from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.merged import save_merged
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
@@ -120,6 +121,11 @@ def test_transformers_finds_every_weight_and_reports_none_as_missing(tiny_bert: 
         ({"use": "cls-mlp"}, {"projection": 20, "bias": True, "normalize": True}),
         ({"use": "cls-mlp", "mlp_only_train": True}, {"projection": 20}),
         ({"use": "last"}, {"normalize": True}),
+        ({"use": "first"}, {"hidden": [24], "projection": 20, "normalize": True}),
+        ({"use": "cls-mlp"}, {"hidden": [24, 12], "activation": "gelu", "projection": 20, "bias": True}),
+        ({"use": "first"}, {"projection": 20, "bias": True, "dimensions": 7, "normalize": True}),
+        ({"use": "first"}, {"dimensions": 7, "normalize": True}),
+        ({"use": "cls-mlp"}, {"dimensions": 7}),
     ],
 )
 def test_poolers_and_heads_become_stock_modules(
@@ -128,6 +134,11 @@ def test_poolers_and_heads_become_stock_modules(
     encoder = build_encoder({**tables["bert"], "pooler": pooler, "head": head})
     folder = export(encoder, tmp_path / "folder")
     assert apart(vectors_of(folder, TEXTS), encoder.encode(TEXTS)) < CLOSE
+    if pooler == {"use": "first"}:
+        # As it came, with the layer that cuts as a projection.
+        again = FromSentenceTransformers().read(folder)
+        assert again.recipe.head.hidden == tuple(head.get("hidden", ()))
+        assert apart(again.encode(TEXTS), encoder.encode(TEXTS)) < CLOSE
 
 
 DEMONSTRATION = {"text": "A jockey riding a horse.", "word": "Equestrian"}

@@ -211,6 +211,7 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
     """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
     for stage in recipe.stage:
         widths = {tower: encoders[tower].width for tower in recipe.towers(stage).values()}
+        widths |= {one: encoders[one].placed.trained_width or widths[one] for one in recipe.trained(stage)}
         if len(set(widths.values())) > 1:
             listed = " and ".join(f"`{tower}` gives {width}" for tower, width in widths.items())
             raise RunError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
+from attrs.validators import deep_iterable, ge, optional
 
 from sentbed.protocols.components import BuiltBackbone, Component, Loss, Optimizer, Pooler, Schedule
 from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
@@ -20,17 +21,28 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Head:
-    """Operations after pooling.
+    """Operations after pooling: linear layers, the choice of dimensions, and the norm, in this order.
 
     `projection`: width of a linear projection, or None for none; `bias`: whether it has one (Sentence-T5 has
-    none); `normalize`: L2-normalise the vector.
+    none); `normalize`: L2-normalise the vector; `hidden`: widths of linear layers before the projection, with
+    its `bias`, each followed by `activation`; `dimensions`: how many of the first dimensions are kept when
+    encoding, as the loss `matryoshka` trains for, while training sees all.
     """
 
-    projection: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
-    )
+    projection: int | None = attrs.field(default=None, validator=optional(ge(1)))
     bias: bool = False
     normalize: bool = False
+    hidden: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
+    activation: Literal["gelu", "none", "relu", "tanh"] = "none"
+    dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
+
+    def __attrs_post_init__(self) -> None:
+        if self.hidden and self.projection is None:
+            raise ValueError("`hidden` layers stand before a projection; add `projection = N`")
+        if self.activation != "none" and not self.hidden:
+            raise ValueError("an `activation` follows `hidden` layers, and there is none; add `hidden = [N]`")
+        if (kept := self.dimensions or 0) > (width := self.projection or kept):
+            raise ValueError(f"`dimensions` keeps {kept} of the {width} of `projection`; keep fewer")
 
 
 class PlacedEncoder:
@@ -38,6 +50,8 @@ class PlacedEncoder:
 
     width: int
     """Dimension of a sentence vector."""
+    trained_width: int | None = None
+    """Dimension in training, if `Head.dimensions` cuts vectors after it."""
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False

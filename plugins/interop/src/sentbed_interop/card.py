@@ -147,7 +147,8 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
     head, prompt = recipe.head, recipe.resolved_prompt
     yield "backbone", recipe.backbone.name + (f", of {model}" if model else "")
     yield "pooler", recipe.pooler.name
-    yield "projection", "none" if head.projection is None else f"to {head.projection}"
+    widths = " and ".join(str(width) for width in (*head.hidden, head.projection) if width is not None)
+    yield "projection", f"to {widths}" if widths else "none"
     yield "normalised", "to length 1" if head.normalize else "no"
     yield "width", encoder.width
     yield "length", f"at most {recipe.max_length} tokens of a sentence"

@@ -70,8 +70,11 @@ class FromSentenceTransformers(Importer):
         backbone = backbone_for(config, model)
         _require_causal(backbone, config, model)
         head: dict[str, Any] = {"normalize": modules.normalize}
-        if modules.projection is not None:
-            head |= {"projection": modules.projection.width, "bias": modules.projection.bias}
+        if modules.dense:
+            *hidden, last = modules.dense
+            head |= {"projection": last.width, "bias": last.bias}
+            if hidden:
+                head |= {"hidden": [layer.width for layer in hidden], "activation": modules.activation}
         table: dict[str, Any] = {
             "backbone": {"use": backbone, "model": str(model.resolve())},
             "pooler": {"use": modules.pooler},
@@ -89,10 +92,11 @@ class FromSentenceTransformers(Importer):
             limit = self.max_length or _limit(settings, config, model)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=_left(encoder, limit, source))
         module: Any = encoder.placed.module
-        for dense, layer in ((modules.mlp, "pooler"), (modules.projection, "projection")):
-            if dense is not None:
-                linear = module.pooler.dense if layer == "pooler" else module.projection
-                set_linear(linear, *dense_weights(dense.directory))
+        linears = [part for part in module.projection.modules() if hasattr(part, "in_features")]
+        if modules.mlp is not None:
+            set_linear(module.pooler.dense, *dense_weights(modules.mlp.directory))
+        for linear, dense in zip(linears, modules.dense, strict=True):
+            set_linear(linear, *dense_weights(dense.directory))
         encoder.placed.weights_changed()  # type: ignore[attr-defined]
         return encoder
 

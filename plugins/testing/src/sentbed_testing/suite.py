@@ -90,7 +90,8 @@ def engine_suite(
         _mean_first(_limited(cases(plugins, dropout=rate), parts or {})) for rate in (0.0, DROPOUT)
     )
     first = plain[0]
-    headed = attrs.evolve(first, head=Head(projection=16, bias=True, normalize=True))
+    head = Head(hidden=(24,), activation="gelu", projection=16, bias=True, dimensions=9, normalize=True)
+    headed = attrs.evolve(first, head=head)
     yield one(check_counters_and_describe, "describe")
     for case in [*cover(plain, ("backbone", "pooler")), headed]:
         yield one(check_encode, "encode", case)

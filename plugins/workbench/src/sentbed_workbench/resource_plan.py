@@ -7,6 +7,7 @@ part does not say, or what it needs is not on this machine, the number is None a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import attrs
@@ -192,10 +193,13 @@ class Planner:
         pooled = recipe.pooler.output_width(width)
         after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
         head = recipe.head
-        if head.projection is not None:
-            after["projection.weight"] = (head.projection, pooled)
-            after |= {"projection.bias": (head.projection,)} if head.bias else {}
-        return Parts(recipe, backbone, after, head.projection or pooled)
+        widths = [pooled, *head.hidden, *([head.projection] if head.projection else [])]
+        step = 1 if head.activation == "none" else 2
+        for number, (before, width) in enumerate(pairwise(widths)):
+            name = f"projection.{step * number}" if head.hidden else "projection"
+            after[f"{name}.weight"] = (width, before)
+            after |= {f"{name}.bias": (width,)} if head.bias else {}
+        return Parts(recipe, backbone, after, widths[-1])
 
     def _stage_plan(
         self, recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device

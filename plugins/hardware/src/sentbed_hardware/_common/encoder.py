@@ -35,28 +35,35 @@ class EncoderModule(torch.nn.Module):
         """Whose the parts are, for messages."""
         self.backbone = backbone.module
         self.pooler = returned(pooler.build(width), torch.nn.Module, pooler, "build")
-        self.projection = (
-            torch.nn.Identity()
-            if head.projection is None
-            else torch.nn.Linear(pooled, head.projection, bias=head.bias)
-        )
+        self.projection = _projection(pooled, head)
+        self.dimensions = head.dimensions
         self.normalize = head.normalize
-        self.width = head.projection or pooled
+        self.trained_width = head.projection or pooled
+        self.width = head.dimensions or self.trained_width
+        if self.width > self.trained_width:
+            raise ModelError(
+                f"the head keeps {self.width} dimensions of vectors that are {self.trained_width} wide; give "
+                f"it `dimensions` of at most {self.trained_width}"
+            )
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Encode one batch."""
-        return self.finish(self.backbone(input_ids, attention_mask), len(input_ids))
+        return self.finish(self.backbone(input_ids, attention_mask), len(input_ids), cut=not self.training)
 
-    def finish(self, states: TokenStates, rows: int | None = None) -> torch.Tensor:
+    def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> torch.Tensor:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
 
-        `rows` is their expected number. Raises `PluginError` if backbone or pooler gives another shape.
+        `rows` is their expected number. `cut` keeps the head's `dimensions` alone, before the norm.
+
+        Raises `PluginError` if backbone or pooler gives another shape.
         """
         cls, pooler = self.owners
         require_states(states, rows, self.states_width, cls)
         pooled = self.pooler(self.in_fp32(states))
         require_vectors(pooled, len(states.last_hidden_state), self.pooled_width, pooler)
         vectors: torch.Tensor = self.projection(pooled)
+        if cut and self.dimensions is not None:
+            vectors = vectors[:, : self.dimensions]
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     @staticmethod
@@ -102,7 +109,8 @@ class InferenceModule(torch.nn.Module):
     ) -> torch.Tensor:
         """Encode one batch; `prefix` precedes every row."""
         shared = () if prefix is None else (prefix,)
-        return self.encoder.finish(self.backbone(input_ids, attention_mask, *shared), len(input_ids))
+        states = self.backbone(input_ids, attention_mask, *shared)
+        return self.encoder.finish(states, len(input_ids), cut=True)
 
     def several(
         self,
@@ -114,7 +122,23 @@ class InferenceModule(torch.nn.Module):
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
         shared = () if prefix is None else (prefix,)
         states = self.backbone(input_ids, attention_mask, *shared)
-        return torch.cat([encoder.finish(states, len(input_ids)) for encoder in encoders], -1)
+        return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
+
+
+ACTIVATIONS = {"gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+
+
+def _projection(width: int, head: Head) -> torch.nn.Module:
+    """Return the linear layers of a head; a single one is not wrapped, as saved weights name it."""
+    layers: list[torch.nn.Module] = []
+    for hidden in head.hidden:
+        layers.append(torch.nn.Linear(width, hidden, bias=head.bias))
+        layers += [ACTIVATIONS[head.activation]()] if head.activation != "none" else []
+        width = hidden
+    if head.projection is None:
+        return torch.nn.Identity()
+    layers.append(torch.nn.Linear(width, head.projection, bias=head.bias))
+    return torch.nn.Sequential(*layers) if head.hidden else layers[0]
 
 
 def load_modules(module: EncoderModule, path: Path) -> None:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 def common_width(encoders: Mapping[str, Any]) -> int:
     """Return the width of the vectors that a loss compares. Raises `RunError` if they differ."""
-    (first, start), *others = encoders.items()
-    for name, encoder in others:
-        if encoder.width != start.width:
+    (first, start), *others = [(name, int(encoder.trained_width)) for name, encoder in encoders.items()]
+    for name, width in others:
+        if width != start:
             raise RunError(
-                f"the vectors of the encoder `{first}` are {start.width} wide, those of `{name}` "
-                f"{encoder.width}, and a loss compares them; give both one width, such as "
-                f"`head = {{ projection = {min(start.width, encoder.width)} }}`"
+                f"the vectors of the encoder `{first}` are {start} wide, those of `{name}` {width}, and a "
+                "loss compares them; give both one width, such as "
+                f"`head = {{ projection = {min(start, width)} }}`"
             )
-    return int(start.width)
+    return start
 
 
 def keys_of(training: Training) -> frozenset[str]:

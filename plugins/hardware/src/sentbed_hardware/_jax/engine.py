@@ -166,7 +166,7 @@ class JaxEncoder(PlacedEncoder):
         self.engine = engine
         self.backbone = backbone
         self.module: EncoderModule = module
-        self.width = module.width
+        self.width, self.trained_width = module.width, module.trained_width
         self.function = FunctionalEncoder(module, engine.bf16)
         self.weights = engine.layout.put(self.function.weights())
 

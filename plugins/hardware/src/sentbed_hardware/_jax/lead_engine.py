@@ -112,7 +112,7 @@ class LeadEncoder(PlacedEncoder):
 
     def __init__(self, lead: Lead, own: JaxEncoder) -> None:
         self.lead, self.own = lead, own
-        self.width = own.width
+        self.width, self.trained_width = own.width, own.trained_width
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the texts of each batch, given their lengths in tokens."""

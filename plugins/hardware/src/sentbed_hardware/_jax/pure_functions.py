@@ -88,7 +88,7 @@ class FunctionalEncoder:
             states = self._states(weights, batch)
             rows = len(batch[0])
             held = env.j2t_iso({f"module.{name}": value for name, value in weights.items()})
-            vectors = torch.func.functional_call(_Finish(self.module), held, (states, rows))
+            vectors = torch.func.functional_call(_Finish(self.module), held, (states, rows, mode == "eval"))
             _require_unchanged(held, [*weights.values()])
             result: jax.Array = env.t2j_iso(vectors)
         return result
@@ -111,8 +111,8 @@ class _Finish(torch.nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, states: TokenStates, rows: int) -> torch.Tensor:
-        return self.module.finish(states, rows)
+    def forward(self, states: TokenStates, rows: int, cut: bool) -> torch.Tensor:
+        return self.module.finish(states, rows, cut=cut)
 
 
 class FunctionalLoss:

@@ -330,7 +330,9 @@ class JaxTrainer(Trainer):
         if micro_batch is not None and micro_batch * columns >= len(tokens):
             micro_batch = None
         most = None if micro_batch is None else micro_batch * columns
-        vectors = engine.layout.place(np.zeros((len(tokens), encoder.width), np.float32), engine.layout.whole)
+        vectors = engine.layout.place(
+            np.zeros((len(tokens), encoder.trained_width), np.float32), engine.layout.whole
+        )
         passes = []
         trained = self.averages[tower.name] if is_key else tower.trained
         for chosen, rows, length in engine.buckets.plan(tokens.lengths, encoder.longest, most):

@@ -175,7 +175,7 @@ class TorchEncoder(PlacedEncoder):
         self.engine = engine
         self.backbone = backbone
         self.module: EncoderModule = module
-        self.width = module.width
+        self.width, self.trained_width = module.width, module.trained_width
         # A compiler could not trace the cache of a prefix.
         self.shares_prefix = backbone.shares_prefix and not engine.compile
         self._replica: Module | None = None

@@ -105,7 +105,7 @@ class LeadEncoder(PlacedEncoder):
     def __init__(self, lead: Lead, own: TorchEncoder) -> None:
         self.lead = lead
         self.own = own
-        self.width = own.width
+        self.width, self.trained_width = own.width, own.trained_width
         self.shares_prefix = own.shares_prefix and not lead.processes.sharded
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:

@@ -64,7 +64,7 @@ def _sharded(encoder: TorchEncoder, batch: TokenBatch) -> Any:
         with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
             states = module.backbone(*engine.tensors(batch))
         with torch.no_grad():
-            return module.finish(states).cpu().numpy()
+            return module.finish(states, cut=True).cpu().numpy()
     except torch.OutOfMemoryError as error:
         raise RunError(
             f"a batch of {batch.input_ids.size:,} tokens does not fit into {engine.memory} of a process; "

@@ -61,7 +61,7 @@ class Tower:
         dtype = self.engine.dtype
         with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
             states = self.backbone(*batch)
-        finished: torch.Tensor = self.module.finish(states, len(rows))
+        finished: torch.Tensor = self.module.finish(states, len(rows), cut=False)
         if torch.is_grad_enabled():
             cls, pooler = self.module.owners
             require_recorded(states, self.trains_backbone, cls)

@@ -18,6 +18,8 @@ from sentbed_interop._torch.st_names import POOLING
 
 OWN = "sentence_transformers."
 IDENTITY, TANH = "Identity", "Tanh"
+ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
+"""Activation after a `Dense` -> that of a head's hidden layers."""
 VECTOR = "sentence_embedding"
 ORDER = "`Transformer`, `Pooling`, `Dense`, `Normalize`"
 SETTINGS = (
@@ -56,7 +58,10 @@ class Modules:
     """Name of the equivalent pooler."""
     include_prompt: bool
     mlp: Dense | None
-    projection: Dense | None
+    dense: tuple[Dense, ...]
+    """Layers of the head: the hidden ones, and the projection."""
+    activation: str
+    """What follows each hidden layer, by the head's name."""
     normalize: bool
 
 
@@ -72,30 +77,37 @@ def read_modules(source: Path) -> Modules:
     file = pooling / "config.json"
     config = read_json(file)
     mode, pooler = _mode(config, file)
-    mlp = projection = None
+    mlp = None
+    layers: list[tuple[Dense, str]] = []
     normalize = False
     for name, directory in found[2:]:
         if name == "Normalize" and not normalize:
             _require_on_vectors(read_config(directory), name, source)
             normalize = True
-        elif name == "Dense" and not normalize and projection is None:
+        elif name == "Dense" and not normalize:
             dense, activation, square = _dense(directory, source)
-            if activation == IDENTITY:
-                projection = dense
-            elif activation == TANH and square and mode == "cls" and mlp is None:
+            if activation == TANH and square and mode == "cls" and mlp is None and not layers:
                 mlp = dense
             else:
-                _refuse(
-                    source,
-                    f"it has a `Dense` with `{activation}`; a projection has no activation (`Identity`), and "
-                    "a tanh is that of the pooler `cls-mlp`: behind `cls`, as wide as the model, once",
-                )
+                layers.append((dense, activation))
         else:
             order = ", ".join(f"`{name}`" for name in names)
-            _refuse(source, f"it has {order}, and an encoder is {ORDER}, each once and in this order")
+            _refuse(source, f"it has {order}, and an encoder is {ORDER}, in this order")
+    hidden = {activation for _, activation in layers[:-1]}
+    if layers and (layers[-1][1] != IDENTITY or len(hidden) > 1 or not hidden <= ACTIVATIONS.keys()):
+        listed = ", ".join(f"`{activation}`" for _, activation in layers)
+        _refuse(
+            source,
+            f"its `Dense` layers have the activations {listed}; a head has one of "
+            f"{', '.join(f'`{known}`' for known in ACTIVATIONS)} after all layers but the last, which has "
+            "`Identity`, and a tanh behind `cls`, as wide as the model, is that of the pooler `cls-mlp`",
+        )
+    if len({layer.bias for layer, _ in layers}) > 1:
+        _refuse(source, "some of its `Dense` layers have a bias, and of a head all have one or none has")
     include = bool(read_setting(config, "include_prompt", bool, file, True))
     pooler = "cls-mlp" if mlp else pooler
-    return Modules(transformer, mode, pooler, include, mlp, projection, normalize)
+    own, said = tuple(layer for layer, _ in layers), ACTIVATIONS[next(iter(hidden), IDENTITY)]
+    return Modules(transformer, mode, pooler, include, mlp, own, said, normalize)
 
 
 def settings_of(model: Path) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +119,7 @@ def pooling_of(encoder: Encoder) -> str:
 
 
 def layers_of(encoder: Encoder) -> list[Dense]:
-    """Return the linear layers after pooling: the pooler's own, and the projection."""
+    """Return the linear layers after pooling: the pooler's own, and those of the head."""
     module = encoder.placed.module
     if module is None:
         raise ModelError(
@@ -129,8 +129,32 @@ def layers_of(encoder: Encoder) -> list[Dense]:
     if name := encoder.recipe.pooler.traits.dense:
         layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
     if encoder.recipe.head.projection is not None:
-        layers.append(Dense(module.projection, torch.nn.Identity()))
+        for part in module.projection if encoder.recipe.head.hidden else [module.projection]:
+            if isinstance(part, torch.nn.Linear):
+                layers.append(Dense(part, torch.nn.Identity()))
+            else:
+                layers[-1] = Dense(layers[-1].linear, part)
+    if encoder.recipe.head.dimensions is not None:
+        layers = [*layers[:-1], *_cut(layers[-1:], encoder)]
     return layers
+
+
+def _cut(last: Sequence[Dense], encoder: Encoder) -> Iterator[Dense]:
+    """Yield the last linear layer, if there is one, with the first dimensions of its output alone.
+
+    sentence-transformers cuts vectors when it is told so at loading; here the folder says it. A layer with an
+    activation stays, and another selects what is kept.
+    """
+    kept = encoder.width
+    if last and isinstance(last[0].activation, torch.nn.Identity):
+        before = last[0].linear
+        weight, bias = before.weight[:kept], None if before.bias is None else before.bias[:kept]
+    else:
+        yield from last
+        weight, bias = torch.eye(kept, encoder.placed.trained_width or kept), None
+    linear = torch.nn.Linear(weight.shape[1], kept, bias=bias is not None)
+    linear.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
+    yield Dense(linear, torch.nn.Identity())
 
 
 def _require_last_layer(encoder: Encoder) -> None:
