@@ -35,9 +35,26 @@ def _bars() -> Iterator[PartProgress]:
 
 
 @attrs.frozen
-class _Request:
+class Request:
+    """An evaluator and the runtime to use."""
+
     evaluate: Evaluator
     runtime: Runtime
+
+
+def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
+    """Return an evaluator by name; `overrides` set its fields, or `runtime.FIELD`.
+
+    Raises:
+        RecipeError: if fields are invalid; lists all of them.
+    """
+    document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
+    placed = [text if text.startswith("runtime.") else f"evaluate.{text}" for text in overrides]
+    document = apply_overrides(document, placed)
+    request, problems = structure(document.data, Request, document, load_plugins(), Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return request
 
 
 def evaluate_encoder(
@@ -54,16 +71,19 @@ def evaluate_encoder(
     Raises:
         RecipeError: if fields are invalid; lists all of them.
     """
-    plugins = load_plugins()
-    document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
-    placed = [text if text.startswith("runtime.") else f"evaluate.{text}" for text in overrides]
-    document = apply_overrides(document, placed)
-    request, problems = structure(document.data, _Request, document, plugins, Path.cwd())
-    if problems:
-        raise RecipeError(problems)
-    loaded = Encoder.load(encoder, request.runtime, plugins, trust_remote_code=trust_remote_code)
-    found = request.evaluate.misfits(loaded.recipe.backbone, loaded.recipe.pooler, loaded.recipe.head)
-    if misfits := sentences(found, request.evaluate, "misfits"):
+    request = request_of(evaluator, overrides)
+    loaded = Encoder.load(encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code)
+    return evaluate_loaded(loaded, request, encoder, store)
+
+
+def evaluate_loaded(
+    encoder: Encoder, request: Request, name: str, store: VectorStore | None = None
+) -> Evaluation:
+    """Evaluate an encoder as `name`. Raises `RecipeError` if the evaluator cannot score it."""
+    evaluator = request.evaluate
+    found = evaluator.misfits(encoder.recipe.backbone, encoder.recipe.pooler, encoder.recipe.head)
+    if misfits := sentences(found, evaluator, "misfits"):
+        document = Document({})
         raise RecipeError([document.problem(message, ("evaluate",)) for message in misfits])
     with _bars() as told:
-        return loaded.evaluate(request.evaluate, encoder, progress=told, store=store, plugins=plugins)
+        return encoder.evaluate(evaluator, name, progress=told, store=store, plugins=load_plugins())

@@ -18,6 +18,7 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_workbench.show_command:show", "Show a component: its fields, defaults and an example."
         ),
         "evaluate": Lazy("sentbed_workbench.evaluate_command:evaluate", "Evaluate an encoder on disk."),
+        "soup": Lazy("sentbed_workbench.soup_command:soup", "Average the weights of encoders."),
         "cache": Lazy(
             "sentbed_workbench.cache_command:cache", "Look at the vectors that are kept on this machine."
         ),

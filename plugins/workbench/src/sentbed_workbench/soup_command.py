@@ -1,0 +1,29 @@
+"""The command `soup`."""
+
+from __future__ import annotations
+
+import click
+from sentbed.tools import set_option
+
+
+@click.command()
+@click.argument("output", type=click.Path(file_okay=False))
+@click.argument("encoders", nargs=-1, required=True, type=click.Path(file_okay=False))
+@click.option("--with", "evaluator", help="Keep only what raises the score of this evaluator.")
+@set_option()
+def soup(output: str, encoders: tuple[str, ...], evaluator: str | None, overrides: tuple[str, ...]) -> None:
+    """Average the weights of ENCODERS into a new encoder in OUTPUT.
+
+    ENCODERS are directories of encoders or of runs that began from the same weights. With `--with` the
+    average is greedy; the evaluator uses development data (`--set 'tasks=["STSB-dev"]'`).
+    """
+    from functools import partial
+
+    from sentbed_workbench.soup import make_soup
+    from sentbed_workbench.vector_cache import VectorCache
+
+    say = partial(click.echo, err=True)
+    made = make_soup(output, encoders, evaluator, overrides, VectorCache(say=say), say)
+    kept = sum(parent.kept for parent in made.parents)
+    score = "" if made.score is None else f", which scores {made.score:.2f}"
+    click.echo(f"{output}: the mean of {kept} of {len(made.parents)} encoders{score}")
