@@ -39,8 +39,9 @@ CELLS = {
     "papers/prompteol-opt-125m-icl.toml": 1,
     "papers/prompteol-opt-125m.toml": 1,
     "papers/prompteol-opt-6.7b-qlora.toml": 1,
+    "papers/prompteol/appendix-c.toml": 2,
     "papers/prompteol/base.toml": 1,
-    "papers/prompteol/figure-1.toml": 24,
+    "papers/prompteol/figure-1.toml": 27,
     "papers/prompteol/figure-3.toml": 8,
     "papers/prompteol/figure-4.toml": 42,
     "papers/prompteol/section-3.1.toml": 2,
@@ -49,7 +50,7 @@ CELLS = {
     "papers/prompteol/table-2.toml": 6,
     "papers/prompteol/table-2-baselines.toml": 1,
     "papers/prompteol/table-3.toml": 10,
-    "papers/prompteol/table-4.toml": 8,
+    "papers/prompteol/table-4.toml": 16,
     "papers/prompteol/table-6.toml": 32,
     "papers/prompteol/table-7.toml": 26,
     "papers/prompteol/table-8.toml": 42,
@@ -123,6 +124,7 @@ ABSENT = (
     "snli_1.0",
     "multinli_1.0",
     "nli_sentences.txt",
+    "mr_labels.tsv",
 )
 """What a recipe may lack on a machine with the data of the tests."""
 

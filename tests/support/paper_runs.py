@@ -26,7 +26,8 @@ class Run(NamedTuple):
 
 
 RUNS: dict[str, Run] = {
-    "prompteol/figure-1.toml": Run(),
+    "prompteol/appendix-c.toml": Run("labels"),
+    "prompteol/figure-1.toml": Run("BERT, mask"),
     "prompteol/figure-3.toml": Run(),
     "prompteol/figure-4.toml": Run("OPT 125M, avg., NLI"),
     "prompteol/section-3.1.toml": Run("none"),
@@ -35,7 +36,7 @@ RUNS: dict[str, Run] = {
     "prompteol/table-2.toml": Run("LLaMA 13B"),
     "prompteol/table-2-baselines.toml": Run("SGPT 5.8B"),
     "prompteol/table-3.toml": Run(),
-    "prompteol/table-4.toml": Run(),
+    "prompteol/table-4.toml": Run("OPT 125M, PromptEOL+ICL"),
     "prompteol/table-6.toml": Run("OPT 125M, PromptEOL+ICL, 4-bit"),
     "prompteol/table-7.toml": Run("OPT 1.3B, PromptEOL+CSE"),
     "prompteol/table-8.toml": Run("OPT 13B, PromptEOL, NLI"),

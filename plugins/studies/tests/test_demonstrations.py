@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from sentbed import DataError, SentbedError
 from sentbed._recipe.prompts import Demonstration, Prompt, Template, parse_template
 from sentbed.protocols import Pooler, PoolerTraits
 from sentbed_studies.demonstrations import demonstrations_in, read_candidates
+from sentbed_studies.plugin import known_data
 
 Put = Callable[[str, str | bytes], Path]
 
@@ -265,3 +267,22 @@ def test_an_answer_that_is_no_word_is_refused_with_its_line(put: Put, line: str,
     with pytest.raises(DataError, match=re.escape(message)) as caught:
         read_candidates(str(file), Prompt("prompt-eol"), Silent())
     assert str(caught.value).endswith(f" @ {file}:2")
+
+
+def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
+    (known,) = known_data()
+    (file,) = known.files
+    assert known.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
+    location = f"data:{known.places[0]}/{file.path}"
+    assert location in known.summary
+    recipes = Path(__file__).parents[3] / "recipes" / "papers" / "prompteol"
+    named = [path.name for path in recipes.glob("*.toml") if location in path.read_text("utf-8")]
+    assert sorted(named) == ["figure-3.toml", "table-4.toml"]
+
+
+def test_the_digest_of_the_published_demonstrations_is_that_of_the_file():
+    root = os.environ.get("SENTBED_DATA")
+    path = Path(root or "") / "icl" / "demonstrations_300.txt"
+    if not root or not path.is_file():
+        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
+    assert (hashlib.sha256(path.read_bytes()).hexdigest(),) == known_data()[0].files[0].sha256

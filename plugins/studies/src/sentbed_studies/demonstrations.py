@@ -11,6 +11,25 @@ import attrs
 from sentbed import DataError, SentbedError, locate
 from sentbed.protocols import Pooler
 from sentbed.tools import Demonstration, Prompt, Template, lines_of, parse_template
+from sentbed_common import KnownData, KnownFile
+
+PUBLISHED = KnownData(
+    name="prompteol-demonstrations",
+    summary='PromptEOL\'s 300 demonstrations: search, candidates = "data:icl/demonstrations_300.txt"',
+    places=("icl",),
+    files=(
+        KnownFile(
+            "demonstrations_300.txt",
+            rows=300,
+            sha256=("92c3a40dbd756c14abaf97266543843bb8bd1365ef21d020ccc48a40667d8777",),
+            url="https://raw.githubusercontent.com/kongds/scaling_sentemb/"
+            "656ddec6641b8ea279f760ccbf711da9155a35e3/icl_examples.txt",
+        ),
+    ),
+    source="https://github.com/kongds/scaling_sentemb",
+    licence="not stated; 100 sentences of STS-B, 200 of a dictionary, in the paper's table 5",
+)
+"""The authors' candidates: `icl_examples.txt` of their code, one template with its demonstration a line."""
 
 QUOTES = "\"'“”‘’«»`*"
 """What models put around a word; none of it is part of one."""

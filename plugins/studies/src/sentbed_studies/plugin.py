@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
+
+if TYPE_CHECKING:
+    from sentbed_common import KnownData
 
 sentbed_api = "2.0"
 
@@ -39,3 +43,11 @@ def recipe_tables() -> Mapping[str, Lazy]:
             "`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).",
         ),
     }
+
+
+@hookimpl
+def known_data() -> tuple[KnownData, ...]:
+    """Return the demonstrations that recipes name and that are not shipped."""
+    from sentbed_studies.demonstrations import PUBLISHED
+
+    return (PUBLISHED,)

@@ -18,8 +18,8 @@ from sentbed_studies.cells import Study
 
 PLACE = Path("recipes") / "papers"
 """Directory of papers' recipes, with one directory per paper and one file per table or figure."""
-KINDS = ("table", "figure", "section")
-"""What of a paper has a recipe, in the order of lists: a section has numbers in its text."""
+KINDS = ("table", "figure", "section", "appendix")
+"""What of a paper has a recipe, in the order of lists: sections and appendices have numbers in their text."""
 INSTALLED = Path(__file__).parent / PLACE
 """The same in an installed distribution; see `hatch_build.py`."""
 CLONED = Path(__file__).parents[4] / PLACE
@@ -61,7 +61,7 @@ def find_table(papers: Path, paper: str, table: str) -> Path:
 
 
 def tables_of(papers: Path, paper: str) -> dict[str, Path]:
-    """Return the recipes of a paper's tables, figures and sections, by name. Raises `RunError`."""
+    """Return the recipes of a paper by name: tables, figures, sections, appendices. Raises `RunError`."""
     names = sorted(place.name for place in papers.iterdir() if place.is_dir())
     if paper not in names:
         raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
