@@ -24,6 +24,7 @@ from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
+from sentbed_evaluators.memory import Memory
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.cuda import Cuda
@@ -174,6 +175,16 @@ def most(call: Callable[[], Any]) -> tuple[float, Any]:
     before = torch.cuda.memory_reserved()
     result = call()
     return (torch.cuda.max_memory_reserved() - before) / 2**30, result
+
+
+def test_the_memory_of_the_device_is_a_score() -> None:
+    encoder = encoder_on(Cuda(), "bert", size="base")
+    weights = sum(part.numel() * part.element_size() for part in encoder.backbone.module.parameters()) / 2**30
+    first = {score.metric: score.value for score in encoder.evaluate(Memory(), "encoder").scores}
+    assert weights <= first["device-held"] <= first["device-peak"]
+    encoder.encode(TEXTS)
+    after = {score.metric: score.value for score in encoder.evaluate(Memory(), "encoder").scores}
+    assert after["device-peak"] > first["device-peak"]
 
 
 def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay() -> None:

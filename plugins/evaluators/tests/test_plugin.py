@@ -17,4 +17,5 @@ def test_the_plugin_offers_its_evaluators_by_name() -> None:
         "mteb",
         "next-token",
         "throughput",
+        "memory",
     ]

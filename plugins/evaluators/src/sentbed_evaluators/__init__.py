@@ -69,6 +69,10 @@ def evaluators() -> Mapping[str, Lazy]:
         "throughput": Lazy(
             "sentbed_evaluators.throughput:Throughput", "Texts per second, by their length in tokens."
         ),
+        "memory": Lazy(
+            "sentbed_evaluators.memory:Memory",
+            "Memory in GiB that a run has needed until its evaluation, that of training included.",
+        ),
     }
 
 

@@ -59,6 +59,10 @@ class CudaEngine(TorchEngine):
     ) -> None:
         super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
         self.finds_budget = token_budget is None
+        # A worker runs the cells of a study one after the other: the peak is to be that of this run.
+        used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        for index in range(torch.cuda.device_count()) if used else ():
+            torch.cuda.reset_peak_memory_stats(index)
 
     def put(self, array: NDArray[Any]) -> torch.Tensor:
         """Put an array on the device without waiting for the copy."""
